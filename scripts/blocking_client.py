@@ -1,13 +1,12 @@
 """Generates the blocking client from the async one: ors_server/client/blocking.py and mcp_blocking.py.
 
-Every public method of `AsyncEpisode`, `AsyncClient` and `AsyncMcpClient` becomes one that hands its coroutine
-to a loop in a thread and waits for it, with the same parameters and docstring.
+Every public method of `AsyncEpisode`, `AsyncClient` and `AsyncMcpClient` becomes one that runs the coroutine
+on a loop in a thread and waits for it, with the same parameters and the first line of the docstring.
 
 Usage: `python scripts/blocking_client.py` writes the files; `--check` says whether they are up to date.
 """
 
 import ast
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,38 +18,23 @@ LEFT_OUT = {"aclose", "keep_alive"}
 
 EPISODE = '''
     def __init__(self, loop: LoopThread, episode: AsyncEpisode) -> None:
-        """Play an episode from another thread.
-
-        Args:
-            loop: The loop that it lives on.
-            episode: The episode.
-        """
+        """Play an episode of a loop from another thread."""
         self._loop = loop
         self.on_loop = episode
-        """The episode itself."""
+        """The async episode."""
 
     @property
     def ledger(self) -> Ledger:
-        """What was received, call by call."""
+        """The rewards that this client received, call by call."""
         return self.on_loop.ledger
 
     def play(self, agent: Agent, *, max_calls: int | None = None) -> Played:
-        """Let an agent play; the blocking twin of [`play`][ors_server.client.play].
-
-        Args:
-            agent: The agent; it runs on the client's loop, so one that blocks for long delays signs of life
-                of its own episodes only.
-            max_calls: Most calls; `None` leaves the limit to the environment.
-
-        Raises:
-            SumMismatchError: If the server's figures are not what was received.
-            OrsServerError: If a call failed through no fault of the agent's.
-        """
+        """Let an agent play, as [`play`][ors_server.client.play] does; it runs on the client's loop."""
         return self._loop.run(lambda: play(self.on_loop, agent, max_calls=max_calls))
 '''
 CLIENT_BODY = '''
         self.on_loop = {cls}({passed})
-        """The client itself."""
+        """The async client."""
         self._loop = LoopThread(self.on_loop.aclose)
 
     def __enter__(self) -> Self:
@@ -60,7 +44,7 @@ CLIENT_BODY = '''
         self.close()
 
     def close(self) -> None:
-        """Delete the sessions of episodes that are open, close all connections and end the loop."""
+        """Delete the sessions of open episodes, close all connections and end the loop."""
         self._loop.close()
 '''
 
@@ -77,8 +61,8 @@ class Twin:
 
 ABOUT = """The blocking clients and episodes, for threads, scripts and notebooks; generated, so do not edit.
 
-Each client owns an event loop in a thread of its own; every method hands its coroutine over and waits. A
-notebook whose own loop runs is no obstacle, and several threads may share a client.
+Each client runs an event loop in its own thread, and its methods wait for the async ones. It works in a
+notebook, and several threads may share it.
 """
 FILES = {
     "blocking.py": (
@@ -88,26 +72,26 @@ FILES = {
                 "Episode",
                 "async_episode",
                 "AsyncEpisode",
-                "An open episode; the blocking twin of [`AsyncEpisode`][ors_server.client.AsyncEpisode].",
+                "An open episode: [`AsyncEpisode`][ors_server.client.AsyncEpisode] with methods that block.",
             ),
             Twin(
                 "Client",
                 "async_client",
                 "AsyncClient",
-                "A client of one server; the blocking twin of "
-                "[`AsyncClient`][ors_server.client.AsyncClient].\n\n    Used as a context manager, or closed "
-                "by `close`; one that is left open is closed when Python exits.\n    ",
+                "A client of one server: [`AsyncClient`][ors_server.client.AsyncClient] with methods that "
+                "block.\n\n    Used as a context manager, or closed by `close`; one that is left open is "
+                "closed when Python exits.\n    ",
             ),
         ),
     ),
     "mcp_blocking.py": (
-        "The blocking client that speaks nothing but MCP; generated, so do not edit.",
+        "The blocking client that uses only MCP; generated, so do not edit.",
         (
             Twin(
                 "McpClient",
                 "mcp_client",
                 "AsyncMcpClient",
-                "A client of one server over MCP alone; the blocking twin of `AsyncMcpClient`.",
+                "A client of one server over MCP alone: `AsyncMcpClient` with methods that block.",
             ),
         ),
     ),
@@ -162,7 +146,7 @@ def _class(twin: Twin) -> str:
 
 
 def _constructor(made: ast.FunctionDef | ast.AsyncFunctionDef, source: str) -> str:
-    docstring = _docstring(made).replace("Open nothing yet.", "Start the loop; nothing is asked yet.")
+    docstring = _docstring(made).replace("Open nothing yet", "Start the loop and open nothing yet")
     head = f"    def __init__({ast.unparse(made.args)}) -> None:\n{docstring}"
     return head + CLIENT_BODY.format(cls=source, passed=_passed(made.args))
 
@@ -187,10 +171,8 @@ def _method(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 def _docstring(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    text = re.sub(r"\n\nReturns:\n    An async context manager[^\n]*", "", ast.get_docstring(method) or "")
-    lines = [f"        {line}".rstrip() for line in text.split("\n")]
-    body = "\n".join(lines).lstrip() + ("\n        " if len(lines) > 1 else "")
-    return f'        """{body}"""\n'
+    first_line = (ast.get_docstring(method) or "").partition("\n")[0]
+    return f'        """{first_line}"""\n'
 
 
 def _passed(arguments: ast.arguments) -> str:

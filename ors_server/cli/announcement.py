@@ -1,4 +1,4 @@
-"""What a server says of itself once it can be reached: doors, environments, and a line for each user."""
+"""The text that a server prints once it can be reached: its URLs, environments, and lines to paste."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ors_server.app import App
 
 COUNT_SECONDS = 5.0
-"""Seconds after which tasks that cannot be counted fast stay uncounted."""
+"""Seconds that counting an environment's tasks may take; then their number is unknown."""
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (compared with, not bound to)
 
 
@@ -33,13 +33,13 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What there is to say."""
+    """The content of the announcement."""
 
     url: str
     has_keys: bool
     environments: Sequence[Served]
     sandbox: Sandboxes = NO_SANDBOXES
-    """What isolates agents' commands, or why nothing does."""
+    """The sandbox backend, or why there is none."""
     record: str = MEMORY
     """Where the record is kept, without a password."""
 
@@ -58,13 +58,7 @@ class Announcement:
 
 
 async def survey(app: "App", host: str, port: int) -> Announcement:
-    """Find out what there is to say of a running application.
-
-    Args:
-        app: The application.
-        host: The address that it is bound to.
-        port: The port.
-    """
+    """Return the announcement of a running application that is bound to an address."""
     name = _WILDCARDS.get(host, host)
     url = f"http://{f'[{name}]' if ':' in name else name}:{port}"
     environments: list[Served] = []
@@ -82,12 +76,7 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
 
 
 def announce(announcement: Announcement, *, as_json: bool) -> None:
-    """Print the announcement.
-
-    Args:
-        announcement: What there is to say.
-        as_json: Whether to print one line of JSON.
-    """
+    """Print the announcement for a person, or as one line of JSON."""
     if as_json:
         say_json(announcement.as_json())
         return
@@ -95,11 +84,7 @@ def announce(announcement: Announcement, *, as_json: bool) -> None:
 
 
 def lines_of(announcement: Announcement) -> list[str]:
-    """Render the announcement for a person; the lines to paste are never broken.
-
-    Args:
-        announcement: What there is to say.
-    """
+    """Render the announcement for a person; the lines to paste are never broken."""
     url = announcement.url
     return [
         "Doors",

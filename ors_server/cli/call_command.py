@@ -17,7 +17,7 @@ from ors_server.cli.shell_completion import installed_names
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What `call` can be told."""
+    """Options of `call`."""
 
     where: Annotated[
         str,
@@ -38,7 +38,8 @@ class CallOptions:
         typer.Option(help="Name of the environment, where there are several.", show_default="the first one"),
     ] = None
     session: Annotated[
-        str | None, typer.Option(help="At a URL: call in this session, which stays, not in a new one.")
+        str | None,
+        typer.Option(help="At a URL: call in this session, which stays open."),
     ] = None
     json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False
 
@@ -66,13 +67,10 @@ def call(options: CallOptions) -> None:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Read a tool's arguments.
-
-    Args:
-        text: A JSON object, or `-` to read one from standard input.
+    """Read a tool's arguments: a JSON object, or `-` to read one from standard input.
 
     Raises:
-        MisuseError: If it is something else.
+        MisuseError: If the text is not a JSON object.
     """
     try:
         arguments = json.loads(sys.stdin.read() if text == "-" else text)
@@ -84,11 +82,7 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print a result for a person.
-
-    Args:
-        result: As the control API gives it.
-    """
+    """Print a result, as the control API gives it, for a person."""
     if result["kind"] != "completed":
         say(f"{result['kind']}: {result['detail']}")
         return
@@ -117,20 +111,20 @@ async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, An
 
 @asynccontextmanager
 async def _open(options: CallOptions) -> AsyncGenerator[Callable[..., Awaitable[Any]]]:
-    """Open what makes requests of the control API, at the server or of this process."""
+    """Give a function that makes requests of the control API, at the server or in this process."""
     from ors_server.cli.server_requests import ask, is_url, open_server
 
     if is_url(options.where):
         async with open_server(options.where) as server:
             yield partial(ask, server)
         return
-    from ors_server.client.connection import Request
+    from ors_server.client.connection import HttpRequest
     from ors_server.testing.local_client import open_environment
 
     async with open_environment(options.where) as local:
 
         async def request(method: str, path: str, body: Any = None) -> Any:
-            return await local.client.server.connection.ask(Request(method, f"/_ors{path}", body))
+            return await local.client.server.connection.ask(HttpRequest(method, f"/_ors{path}", body))
 
         yield request
 
@@ -140,6 +134,6 @@ async def _create(request: Callable[..., Awaitable[Any]], options: CallOptions) 
     if split is None:
         name = name or (await request("GET", "/environments"))["environments"][0]["name"]
         split = (await request("GET", f"/environments/{name}"))["splits"][0]["name"]
-    order = {"environment": name, "split": split, "index": options.index}
-    session_id: str = (await request("POST", "/sessions", order))["session_id"]
+    body = {"environment": name, "split": split, "index": options.index}
+    session_id: str = (await request("POST", "/sessions", body))["session_id"]
     return session_id

@@ -21,7 +21,7 @@ _MARKS = {"pass": "ok  ", "fail": "FAIL", "skip": "-   "}
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """What `check` can be told."""
+    """Options of `check`."""
 
     where: Annotated[
         str | None,
@@ -35,8 +35,8 @@ class CheckOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Check an isolation instead: auto, bubblewrap, docker, landlock, none, or module:function "
-            "that makes a backend.",
+            help="Check a sandbox backend instead: auto, bubblewrap, docker, landlock, none, or a "
+            "module:function that makes one.",
         ),
     ] = None
     mcp: Annotated[bool, typer.Option("--mcp", help="The URL is an MCP endpoint.")] = False
@@ -48,17 +48,18 @@ class CheckOptions:
     ] = False
     slow: Annotated[bool, typer.Option("--slow", help="Also run checks that take half a minute.")] = False
     risky: Annotated[
-        bool, typer.Option("--risky", help="Also run checks that a bad server does not survive.")
+        bool, typer.Option("--risky", help="Also run checks that may end a server that fails them.")
     ] = False
     quiet: Annotated[bool, typer.Option("--quiet", help="Show failures only.")] = False
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
 
 def check(options: CheckOptions) -> None:
-    """Check an environment, any ORS or MCP server by its URL, or an isolation (--sandbox).
+    """Check an environment, any ORS or MCP server by its URL, or a sandbox backend (--sandbox).
 
-    The status is 1 where something that MUST hold does not. A server's API key is read from the environment
-    variable ORS_API_KEY. Checking a server opens some hundred sessions: use one that nobody trains on.
+    The status is 1 if a MUST requirement fails. A server's API key is read from the environment
+    variable ORS_API_KEY. Checking a server opens some hundred sessions: do not check one that is
+    used for training.
     """
     import anyio
 
@@ -70,27 +71,27 @@ def check(options: CheckOptions) -> None:
         raise MisuseError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
     suite = _check_environment
     if options.sandbox is not None:
-        suite = _check_isolation
+        suite = _check_sandbox
     elif options.mcp:
         suite = _check_mcp
     elif is_url(options.where or ""):
         suite = _check_ors
     rows: list[Row] = []
 
-    def tell(row: Row) -> None:
+    def report(row: Row) -> None:
         rows.append(row)
         if not options.json and (row["outcome"] == "fail" or not options.quiet):
             say(_line(row))
 
-    anyio.run(suite, options, tell)
+    anyio.run(suite, options, report)
     _conclude(rows, options)
 
 
-async def _check_environment(options: CheckOptions, tell: Callable[[Row], None]) -> None:
+async def _check_environment(options: CheckOptions, report: Callable[[Row], None]) -> None:
     from ors_server.testing.environment_suite import CheckVerdict, inspect_environment
 
     def on_verdict(verdict: CheckVerdict) -> None:
-        tell(_row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}"))
+        report(_row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}"))
 
     with progress() as on_progress:
         await inspect_environment(
@@ -103,38 +104,40 @@ async def _check_environment(options: CheckOptions, tell: Callable[[Row], None])
         )
 
 
-async def _check_ors(options: CheckOptions, tell: Callable[[Row], None]) -> None:
-    from ors_server.cli.keys import api_key
-    from ors_server.testing.ors_suite import Choice, Verdict, check_server
+async def _check_ors(options: CheckOptions, report: Callable[[Row], None]) -> None:
+    from ors_server.cli.server_requests import api_key
+    from ors_server.testing.conformance_report import RequirementVerdict
+    from ors_server.testing.ors_suite import Choice, check_server
 
-    def on_verdict(verdict: Verdict) -> None:
-        tell(_row(verdict.requirement, verdict, verdict.requirement.id))
+    def on_verdict(verdict: RequirementVerdict) -> None:
+        report(_row(verdict.requirement, verdict, verdict.requirement.id))
 
     choice = Choice(frozenset(options.only or ()), api_key(), slow=options.slow, risky=options.risky)
     await check_server(options.where or "", choice, on_verdict)
 
 
-async def _check_mcp(options: CheckOptions, tell: Callable[[Row], None]) -> None:
-    from ors_server.cli.keys import api_key
-    from ors_server.testing.mcp_suite import McpVerdict, check_mcp_server
+async def _check_mcp(options: CheckOptions, report: Callable[[Row], None]) -> None:
+    from ors_server.cli.server_requests import api_key
+    from ors_server.testing.conformance_report import RequirementVerdict
+    from ors_server.testing.mcp_suite import check_mcp_server
 
-    def on_verdict(verdict: McpVerdict) -> None:
-        tell(_row(verdict.requirement, verdict, verdict.requirement.id))
+    def on_verdict(verdict: RequirementVerdict) -> None:
+        report(_row(verdict.requirement, verdict, verdict.requirement.id))
 
     await check_mcp_server(
         options.where or "", only=options.only or (), api_key=api_key(), on_verdict=on_verdict
     )
 
 
-async def _check_isolation(options: CheckOptions, tell: Callable[[Row], None]) -> None:
+async def _check_sandbox(options: CheckOptions, report: Callable[[Row], None]) -> None:
     from ors_server.cli.sandbox_check import check_sandbox
 
-    await check_sandbox(options.sandbox or "", options.only or (), tell)
+    await check_sandbox(options.sandbox or "", options.only or (), report)
 
 
 @contextmanager
 def progress() -> Generator[Callable[[str], None]]:
-    """Show what is being done and for how long, where somebody sits at a terminal."""
+    """Show the running check and its time on standard error, if that is a terminal."""
     import sys
 
     if not sys.stderr.isatty():

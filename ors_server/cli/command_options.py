@@ -1,20 +1,24 @@
-"""Commands whose options are the fields of a dataclass, so that a command has one parameter."""
+"""Commands whose options are the fields of one dataclass."""
 
 import inspect
+import json
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 from typing_extensions import override
 
+from ors_server.cli.terminal import exit_when_output_closes
+
 _Options = TypeVar("_Options")
 
 _KINDS: dict[type, str] = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
-"""What the help shows beside an option that takes a value of this type."""
+"""The placeholder that the help shows for a value of this type."""
 
 
 class Command(TyperCommand):
@@ -25,8 +29,8 @@ class Command(TyperCommand):
         return _as_flags(super().get_params(ctx))
 
 
-class Group(TyperGroup):
-    """The same for a group of commands."""
+class CommandGroup(TyperGroup):
+    """A group of commands whose help shows flags as flags."""
 
     @override
     def get_params(self, ctx: Any) -> list[Any]:
@@ -41,20 +45,16 @@ def _as_flags(parameters: list[Any]) -> list[Any]:
 
 
 def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
-    """Make a command for typer of a function that takes one dataclass.
+    """Return a command for typer: a function with a keyword parameter for each field of the options.
 
-    Args:
-        command: The function; its one parameter is annotated with a dataclass whose fields are annotated as
-            typer wants parameters.
-
-    Returns:
-        A function with one keyword parameter per field.
+    The command takes one dataclass, whose fields are annotated as typer's parameters.
     """
     (options,) = (hint for name, hint in typing.get_type_hints(command).items() if name != "return")
     hints = typing.get_type_hints(options, include_extras=True)
 
     def run(**values: Any) -> None:
-        command(options(**values))
+        with exit_when_output_closes():
+            command(options(**values))
 
     for hint in hints.values():
         _show_kind(hint)
@@ -75,7 +75,7 @@ def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
 
 
 def _show_kind(hint: Any) -> None:
-    """Have the help show what kind of value an option takes."""
+    """Set the placeholder of an option's value."""
     kind, *notes = typing.get_args(hint)
     for option in notes:
         if isinstance(option, OptionInfo) and option.metavar is None:
@@ -91,3 +91,33 @@ def _default(field: Field[Any]) -> Any:
     if field.default is not MISSING:
         return field.default
     return inspect.Parameter.empty if field.default_factory is MISSING else field.default_factory()
+
+
+def read_pairs(
+    option: str, texts_given: Sequence[str] | None, *, texts: bool = False
+) -> dict[str, Any] | None:
+    """Read `key=value` pairs.
+
+    Args:
+        option: The option's name, for error messages.
+        texts: Whether a value that is not JSON is text.
+
+    Raises:
+        BadParameter: If one cannot be read.
+    """
+    if not texts_given:
+        return None
+    found: dict[str, Any] = {}
+    for text in texts_given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise BadParameter(f"{option} takes KEY=VALUE, not {text}")
+        try:
+            found[key] = json.loads(value)
+        except ValueError as error:
+            if not texts:
+                raise BadParameter(
+                    f"{option} takes KEY=VALUE with a JSON value, such as match='\"exact\"', not {text}"
+                ) from error
+            found[key] = value
+    return found

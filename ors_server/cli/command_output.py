@@ -1,4 +1,4 @@
-"""What commands print: data on standard output, complaints on standard error."""
+"""Prints data on standard output and errors on standard error."""
 
 import json
 import sys
@@ -8,41 +8,29 @@ from ors_server.errors import ClientError
 
 
 class CommandError(ClientError):
-    """A command cannot do what it was asked to; the message is the one line that the person reads."""
+    """A command failed; the message is printed as one line."""
 
     code = "command"
 
 
 class MisuseError(CommandError):
-    """The command line makes no sense, so nothing was done."""
+    """The command line is wrong, and nothing was done."""
 
     code = "misuse"
 
 
 def say(text: str = "") -> None:
-    """Print a line of the answer.
-
-    Args:
-        text: The line.
-    """
+    """Print a line on standard output."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def say_json(value: Any) -> None:
-    """Print the answer as one line of JSON.
-
-    Args:
-        value: A JSON value.
-    """
+    """Print a JSON value as one line."""
     say(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def complain(text: str) -> None:
-    """Print a complaint as one line on standard error.
-
-    Args:
-        text: What is wrong; line breaks become spaces.
-    """
+    """Print a message as one line on standard error; line breaks become spaces."""
     sys.stderr.write(f"ors-server: {' '.join(text.split())}\n")
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What `ors-server doctor` looks at: one function per part of the machine, each gives findings."""
+"""The checks of `ors-server doctor`: one function for each part of the machine."""
 
 import os
 import platform
@@ -31,12 +31,12 @@ EXTRAS = {
     "postgres": ("psycopg", "the record in PostgreSQL"),
     "text": ("rapidfuzz", "rewards that compare texts"),
 }
-"""Extra -> a package that it brings, and what it is for."""
+"""Extra -> a package that it installs, and its purpose."""
 TEST_PROGRAMS = {
     "java": ("java", "default-jdk-headless", "only tests use it: the Java client"),
     "chromium": ("chromium chromium-browser google-chrome", "chromium", "only tests use it: the report page"),
 }
-"""Name -> programs any of which will do, the package that has it, and what it is for."""
+"""Name -> programs, any of which is enough; the package that has it; its purpose."""
 _INSTALLERS = {
     "apt-get": "apt-get install -y",
     "dnf": "dnf install -y",
@@ -46,25 +46,25 @@ _INSTALLERS = {
 _MIN_FREE_BYTES = 1 << 30
 
 
-class Outcome(StrEnum):
-    """What a look at one part came to."""
+class CheckOutcome(StrEnum):
+    """The result of checking one part."""
 
     OK = "ok"
     MISSING = "missing"
-    """Something optional is not there."""
+    """An optional part is not installed."""
     PROBLEM = "problem"
-    """The server cannot start, or work, as it is set up."""
+    """The server cannot start or work with these settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the answer."""
+    """One line of the output."""
 
     name: str
-    outcome: Outcome
+    outcome: CheckOutcome
     text: str
     remedy: str = ""
-    """The command to type, or what to change; empty where nothing has to be done."""
+    """The command to type, or the change to make; empty if there is nothing to do."""
 
     def as_json(self) -> dict[str, str]:
         """Render the finding with JSON types."""
@@ -72,15 +72,17 @@ class Finding:
 
 
 async def examine() -> list[Finding]:
-    """Look at every part of this machine that the server uses; nothing is changed."""
+    """Check every part of this machine that the server uses, without changing anything."""
     from ors_server.settings import Settings, load_settings
 
     findings = [*versions()]
     try:
         settings = load_settings()
-        findings.append(Finding("settings", Outcome.OK, _source_of_settings()))
+        findings.append(Finding("settings", CheckOutcome.OK, _source_of_settings()))
     except OrsServerError as error:
-        findings.append(Finding("settings", Outcome.PROBLEM, str(error), "correct it and run this again"))
+        findings.append(
+            Finding("settings", CheckOutcome.PROBLEM, str(error), "correct it and run this again")
+        )
         settings = Settings.model_construct()
     findings += environments(settings)
     findings += [await sandbox(settings), docker(settings), store(settings), port(settings)]
@@ -88,17 +90,19 @@ async def examine() -> list[Finding]:
 
 
 def versions() -> Iterator[Finding]:
-    """Look at Python and the packages that speak the protocols."""
+    """Check Python and the packages of the protocols."""
     python = platform.python_version()
     is_new = sys.version_info[:2] >= LEAST_PYTHON
     least = ".".join(map(str, LEAST_PYTHON))
     remedy = "" if is_new else f"install Python {least} or newer and make a new virtual environment"
-    yield Finding("python", Outcome.OK if is_new else Outcome.PROBLEM, f"{python}, {sys.executable}", remedy)
-    yield Finding("ors-server", Outcome.OK, f"{__version__}, mcp {version_of('mcp')}")
+    yield Finding(
+        "python", CheckOutcome.OK if is_new else CheckOutcome.PROBLEM, f"{python}, {sys.executable}", remedy
+    )
+    yield Finding("ors-server", CheckOutcome.OK, f"{__version__}, mcp {version_of('mcp')}")
 
 
 def environments(settings: "Settings") -> list[Finding]:
-    """Look at the environments that would be served."""
+    """Check the environments that would be served."""
     from ors_server.authoring.loading import load_environments
     from ors_server.cli.serve_command import choose
 
@@ -108,7 +112,7 @@ def environments(settings: "Settings") -> list[Finding]:
         return [
             Finding(
                 "environments",
-                Outcome.PROBLEM,
+                CheckOutcome.PROBLEM,
                 str(error),
                 "correct it, or serve others: ors-server serve REF",
             )
@@ -116,9 +120,11 @@ def environments(settings: "Settings") -> list[Finding]:
     names = ", ".join(one.name for one in found)
     if not names:
         return [
-            Finding("environments", Outcome.MISSING, "none is installed", "ors-server new my_environment")
+            Finding(
+                "environments", CheckOutcome.MISSING, "none is installed", "ors-server new my_environment"
+            )
         ]
-    return [Finding("environments", Outcome.OK, names)]
+    return [Finding("environments", CheckOutcome.OK, names)]
 
 
 async def sandbox(settings: "Settings") -> Finding:
@@ -131,7 +137,7 @@ async def sandbox(settings: "Settings") -> Finding:
     try:
         chosen = await choose(sandbox_request(settings))
     except OrsServerError as error:
-        outcome = Outcome.MISSING if settings.sandbox == "auto" else Outcome.PROBLEM
+        outcome = CheckOutcome.MISSING if settings.sandbox == "auto" else CheckOutcome.PROBLEM
         text = f"none, level 0 of {strongest}: {error}"
         return Finding("sandbox", outcome, text, _sandbox_remedy(str(error)))
     await chosen.aclose()
@@ -139,8 +145,8 @@ async def sandbox(settings: "Settings") -> Finding:
     refused = "; ".join(f"{name}: {reason}" for name, reason in chosen.refused.items())
     if chosen.report.strength < max(Strength):
         text += f"; not stronger, because {refused or 'the setting `sandbox` asks for it'}"
-        return Finding("sandbox", Outcome.MISSING, text, _sandbox_remedy(refused))
-    return Finding("sandbox", Outcome.OK, text)
+        return Finding("sandbox", CheckOutcome.MISSING, text, _sandbox_remedy(refused))
+    return Finding("sandbox", CheckOutcome.OK, text)
 
 
 def _sandbox_remedy(reason: str) -> str:
@@ -152,15 +158,15 @@ def _sandbox_remedy(reason: str) -> str:
 
 
 def docker(settings: "Settings") -> Finding:
-    """Find out whether a Docker engine can be used."""
+    """Check whether a Docker engine can be used."""
     from ors_server.sandboxes.docker_engine import Engine
     from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
     if find_spec("docker") is None:
         return Finding(
-            "docker", Outcome.MISSING, "the Python package is not installed", _pip_command("docker")
+            "docker", CheckOutcome.MISSING, "the Python package is not installed", _pip_command("docker")
         )
-    outcome = Outcome.PROBLEM if settings.sandbox == "docker" else Outcome.MISSING
+    outcome = CheckOutcome.PROBLEM if settings.sandbox == "docker" else CheckOutcome.MISSING
     try:
         engine = Engine(settings.docker_host)
     except SandboxUnavailableError as error:
@@ -168,9 +174,11 @@ def docker(settings: "Settings") -> Finding:
         return Finding("docker", outcome, str(error), remedy)
     try:
         if settings.docker_image is None:
-            return Finding("docker", Outcome.OK, f"engine at {engine.host}; no image is set (docker_image)")
+            return Finding(
+                "docker", CheckOutcome.OK, f"engine at {engine.host}; no image is set (docker_image)"
+            )
         facts = engine.facts(settings.docker_image)
-        return Finding("docker", Outcome.OK, f"engine {facts.version}, image {facts.image}")
+        return Finding("docker", CheckOutcome.OK, f"engine {facts.version}, image {facts.image}")
     except SandboxUnavailableError as error:
         return Finding("docker", outcome, str(error), f"docker pull {settings.docker_image}")
     finally:
@@ -178,28 +186,28 @@ def docker(settings: "Settings") -> Finding:
 
 
 def store(settings: "Settings") -> Finding:
-    """Find out whether the record can be written, and how much room it has."""
+    """Check whether the record can be written, and how much disk space is free."""
     from ors_server.store.location import StoreKind, parse_location
 
     try:
         place = parse_location(settings.record)
         if place.kind is StoreKind.POSTGRES:
             _reach(place)
-            return Finding("store", Outcome.OK, place.display_name)
+            return Finding("store", CheckOutcome.OK, place.display_name)
     except OrsServerError as error:
-        return Finding("store", Outcome.PROBLEM, str(error), "correct the setting `store`")
+        return Finding("store", CheckOutcome.PROBLEM, str(error), "correct the setting `store`")
     if place.path is None:
-        return Finding("store", Outcome.OK, "memory: it ends with the server")
+        return Finding("store", CheckOutcome.OK, "memory: it ends with the server")
     folder = _nearest_folder(place.path)
     if not os.access(place.path if place.path.exists() else folder, os.W_OK):
         return Finding(
-            "store", Outcome.PROBLEM, f"{place.path} cannot be written", "set `store` to another file"
+            "store", CheckOutcome.PROBLEM, f"{place.path} cannot be written", "set `store` to another file"
         )
     free = shutil.disk_usage(folder).free
     text = f"{place.path}{'' if place.path.exists() else ' (not made yet)'}, {free / (1 << 30):.1f} GiB free"
     if free < _MIN_FREE_BYTES:
-        return Finding("store", Outcome.PROBLEM, text, "free disk space: ors-server store prune")
-    return Finding("store", Outcome.OK, text)
+        return Finding("store", CheckOutcome.PROBLEM, text, "free disk space: ors-server store prune")
+    return Finding("store", CheckOutcome.OK, text)
 
 
 def _nearest_folder(path: Path) -> Path:
@@ -222,7 +230,7 @@ def _reach(place: "StoreLocation") -> None:
 
 
 def port(settings: "Settings") -> Finding:
-    """Find out whether the address is free."""
+    """Check whether the address is free."""
     from ors_server.cli.listening import bind
 
     address = f"{settings.host}:{settings.port}"
@@ -230,36 +238,32 @@ def port(settings: "Settings") -> Finding:
         bind(settings.host, settings.port).close()
     except CommandError as error:
         return Finding(
-            "port", Outcome.MISSING, f"{error}; another server may use it", "ors-server serve --port 0"
+            "port", CheckOutcome.MISSING, f"{error}; another server may use it", "ors-server serve --port 0"
         )
-    return Finding("port", Outcome.OK, f"{address} is free")
+    return Finding("port", CheckOutcome.OK, f"{address} is free")
 
 
 def extras() -> Iterator[Finding]:
-    """Look at the optional packages."""
+    """Check the optional packages."""
     for extra, (package, purpose) in EXTRAS.items():
         if find_spec(package) is None:
-            yield Finding(f"[{extra}]", Outcome.MISSING, purpose, _pip_command(extra))
+            yield Finding(f"[{extra}]", CheckOutcome.MISSING, purpose, _pip_command(extra))
         else:
-            yield Finding(f"[{extra}]", Outcome.OK, f"{package} {_version(package)}: {purpose}")
+            yield Finding(f"[{extra}]", CheckOutcome.OK, f"{package} {_version(package)}: {purpose}")
 
 
 def test_programs() -> Iterator[Finding]:
-    """Look at the programs that only the project's own tests use."""
+    """Check the programs that only the project's own tests use."""
     for name, (programs, package, purpose) in TEST_PROGRAMS.items():
         found = next(filter(None, map(shutil.which, programs.split())), None)
         if found is None:
-            yield Finding(name, Outcome.MISSING, purpose, install_command(package))
+            yield Finding(name, CheckOutcome.MISSING, purpose, install_command(package))
         else:
-            yield Finding(name, Outcome.OK, f"{found} ({purpose})")
+            yield Finding(name, CheckOutcome.OK, f"{found} ({purpose})")
 
 
 def install_command(packages: str) -> str:
-    """Return the command that installs packages of the system.
-
-    Args:
-        packages: Their names on Debian.
-    """
+    """Return the command that installs packages, by their names on Debian."""
     found = next((words for program, words in _INSTALLERS.items() if shutil.which(program)), None)
     if found is None:
         return f"install {packages} with the package manager of this system"

@@ -1,4 +1,4 @@
-"""`ors-server doctor`: says what works on this machine, what is missing, and the command that installs it."""
+"""`ors-server doctor`: shows what works on this machine, and the commands that install what is missing."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ _MARKS = {"ok": "ok  ", "missing": "-   ", "problem": "FAIL"}
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """What `doctor` can be told."""
+    """Options of `doctor`."""
 
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
@@ -24,21 +24,21 @@ class DoctorOptions:
 def doctor(options: DoctorOptions) -> None:
     """Show what works on this machine: Python, settings, environments, sandbox, Docker, store, port, extras.
 
-    What is missing is shown with the command that installs it. The status is 1 where the server could not
-    start as it is set up; what is only optional leaves it 0.
+    A missing part is shown with the command that installs it. The status is 1 if the server could not start
+    with these settings; missing optional parts do not change it.
     """
     import anyio
 
-    from ors_server.cli.doctor_checks import Outcome, examine
+    from ors_server.cli.doctor_checks import CheckOutcome, examine
 
     findings = anyio.run(examine)
-    problems = sum(finding.outcome is Outcome.PROBLEM for finding in findings)
+    problems = sum(finding.outcome is CheckOutcome.PROBLEM for finding in findings)
     if options.json:
         say_json([finding.as_json() for finding in findings])
     else:
         for finding in findings:
             _show(finding)
-        missing = sum(finding.outcome is Outcome.MISSING for finding in findings)
+        missing = sum(finding.outcome is CheckOutcome.MISSING for finding in findings)
         say(f"{len(findings) - problems - missing} ok, {missing} optional missing, {problems} problems")
     if problems:
         raise typer.Exit(ExitStatus.FAILED)

@@ -5,40 +5,42 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ors_server.cli.command_options import Command, Group, from_fields
-from ors_server.cli.episodes_options import ListOptions, ShowOptions, SourceOptions, TailOptions
+from ors_server.cli.command_options import Command, CommandGroup, from_fields
+from ors_server.cli.episodes_options import EpisodesListOptions, ShowOptions, SourceOptions, TailOptions
 
 if TYPE_CHECKING:
-    from ors_server.cli.episodes_source import Source
+    from ors_server.store.base import RecordReader
 
 episodes = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Read recorded episodes, from a store or from a running server."
+    cls=CommandGroup,
+    no_args_is_help=True,
+    help="Read recorded episodes, from a store or from a running server.",
 )
 
 
-def list_episodes(options: ListOptions) -> None:
+def list_episodes(options: EpisodesListOptions) -> None:
     """List episodes on record, live and ended, the newest first.
 
-    The last line sums up all that were meant, also those that the table leaves out. With --json, each
-    episode is an object on its own line, as in the control API's list.
+    The last line counts all episodes that match, also those beyond --limit. With --json, each episode is an
+    object on its own line, as in the control API's list.
     """
     from ors_server.cli.episodes_list import list_from
-    from ors_server.cli.filters import read_selection
+    from ors_server.cli.filters import read_filter
     from ors_server.clock import SystemClock
 
-    wanted = read_selection(options, options.environment, now=SystemClock().now())
-    _read(options, lambda source: list_from(source, wanted, options))
+    episode_filter = read_filter(options, options.environment, now=SystemClock().now())
+    _read(options, lambda record: list_from(record, episode_filter, options))
 
 
 def show_episode(options: ShowOptions) -> None:
-    """Show one episode step by step: where it came from, each call, what it was paid, and the figures.
+    """Show one episode step by step: its origin, each call and its reward, and the figures.
 
-    Long texts are cut, and a notice says so; images are named with their size. Characters that a terminal
-    would obey are spelled out. The status is 1 where there is no such episode or step.
+    Long texts are cut, with a notice; images are shown by their size. Control characters are escaped. The
+    status is 1 if there is no such episode or step.
     """
     from ors_server.cli.episodes_show import show_from
 
-    _read(options, lambda source: show_from(source, options))
+    _read(options, lambda record: show_from(record, options))
 
 
 def tail_episodes(options: TailOptions) -> None:
@@ -47,19 +49,20 @@ def tail_episodes(options: TailOptions) -> None:
     With --json, each event is an object on its own line: `event` is opened, step or closed.
     """
     from ors_server.cli.episodes_tail import tail_all, tail_one
-    from ors_server.cli.filters import read_selection
+    from ors_server.cli.filters import read_filter
     from ors_server.clock import SystemClock
+    from ors_server.store.base import ALL
 
     clock = SystemClock()
-    wanted = read_selection(options, options.environment, now=clock.now())
+    episode_filter = read_filter(options, options.environment, now=clock.now())
     if options.episode is None:
         if options.start:
             raise typer.BadParameter("--start goes with an ID.")
-        _read(options, lambda source: tail_all(source, wanted, options, clock))
+        _read(options, lambda record: tail_all(record, episode_filter, options, clock))
         return
-    if wanted.model_fields_set:
-        raise typer.BadParameter("give an ID, or say which episodes; not both.")
-    _read(options, lambda source: tail_one(source, options))
+    if episode_filter != ALL:
+        raise typer.BadParameter("give an ID or filters, not both.")
+    _read(options, lambda record: tail_one(record, options))
 
 
 COMMANDS: dict[str, Callable[[Any], None]] = {
@@ -72,17 +75,13 @@ for name, command in COMMANDS.items():
     episodes.command(name, cls=Command)(from_fields(command))
 
 
-def _read(options: SourceOptions, work: "Callable[[Source], Awaitable[None]]") -> None:
+def _read(options: SourceOptions, work: "Callable[[RecordReader], Awaitable[None]]") -> None:
     import anyio
 
     from ors_server.cli.episodes_source import open_source
-    from ors_server.cli.terminal import until_nobody_reads
-
-    opened = open_source(options)
 
     async def run() -> None:
-        async with opened as source:
-            await work(source)
+        async with open_source(options) as record:
+            await work(record)
 
-    with until_nobody_reads():
-        anyio.run(run)
+    anyio.run(run)

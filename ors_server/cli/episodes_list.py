@@ -7,32 +7,28 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from ors_server.cli.command_output import say
-from ors_server.cli.terminal import clean_line, make_console
+from ors_server.cli.episodes_source import list_entries
+from ors_server.cli.terminal import clean_line, make_console, make_table
 
 if TYPE_CHECKING:
-    from ors_server.cli.episodes_options import ListOptions
-    from ors_server.cli.episodes_source import Source
-    from ors_server.store.base import EpisodeTotals
-    from ors_server.transports.control_episodes import EpisodeEntry, EpisodeSelection
+    from ors_server.cli.episodes_options import EpisodesListOptions
+    from ors_server.store.base import EpisodeFilter, EpisodeTotals, RecordReader
+    from ors_server.transports.control_episodes import EpisodeEntry
 
 OWN_COLUMNS = ("agent", "run")
 """Labels that have a column of their own: `eval` sets them."""
 WIDE = 120
-"""Columns of a terminal from which on labels have columns of their own; else they stand below the task."""
+"""Columns of a terminal from which on labels have their own columns; else they are below the task."""
 SHOWN_DIGITS = 8
 """Digits of an id in a table."""
 
 
-async def list_from(source: "Source", wanted: "EpisodeSelection", options: "ListOptions") -> None:
-    """Print the episodes that are meant.
-
-    Args:
-        source: Where to look.
-        wanted: Which ones.
-        options: What the command was told.
-    """
-    given = source.entries(wanted, limit=options.limit, newest_first=not options.oldest_first)
-    async with aclosing(given) as entries:
+async def list_from(
+    record: "RecordReader", episode_filter: "EpisodeFilter", options: "EpisodesListOptions"
+) -> None:
+    """Print the episodes that match a filter."""
+    listed = list_entries(record, episode_filter, limit=options.limit, newest_first=not options.oldest_first)
+    async with aclosing(listed) as entries:
         if options.json:
             async for entry in entries:
                 say(json.dumps(entry.model_dump(mode="json", by_alias=True)))
@@ -40,16 +36,11 @@ async def list_from(source: "Source", wanted: "EpisodeSelection", options: "List
         found = [entry async for entry in entries]
     if found:
         _print_table(found)
-    say(sum_up(len(found), await source.totals(wanted)))
+    say(sum_up(len(found), await record.totals(episode_filter)))
 
 
 def sum_up(shown: int, totals: "EpisodeTotals") -> str:
-    """Say in one line what a table shows and what there is.
-
-    Args:
-        shown: Episodes that the table has.
-        totals: Figures over all that are meant.
-    """
+    """Return one line that counts the shown and the matching episodes."""
     if not totals.episodes:
         return "no episodes"
     counts = f"{shown} of {totals.episodes:,} episodes, {totals.steps:,} steps"
@@ -58,31 +49,19 @@ def sum_up(shown: int, totals: "EpisodeTotals") -> str:
 
 
 def show_number(value: float | None) -> str:
-    """Write a figure with at most six digits; nothing is a dash.
-
-    Args:
-        value: The figure.
-    """
+    """Write a figure with at most six digits, and `None` as a dash."""
     return "-" if value is None else f"{value:g}"
 
 
 def show_task(entry: "EpisodeEntry") -> str:
-    """Write which task an episode plays, on one line: its environment, and its place or its hash.
-
-    Args:
-        entry: The episode.
-    """
+    """Write which task an episode plays, on one line: its environment, and its place or its hash."""
     is_placed = entry.split is not None and entry.index is not None
     place = f"{entry.split}/{entry.index}" if is_placed else entry.task_hash[:SHOWN_DIGITS]
     return clean_line(f"{entry.environment} {place}")
 
 
-def show_standing(entry: "EpisodeEntry") -> str:
-    """Write why an episode is over, and whether its session is still there; its phase while it goes on.
-
-    Args:
-        entry: The episode.
-    """
+def show_state(entry: "EpisodeEntry") -> str:
+    """Write why an episode ended, and whether its session is still open; its phase while it goes on."""
     reason = entry.episode.stop_reason
     if reason is None:
         return entry.episode.phase
@@ -90,18 +69,12 @@ def show_standing(entry: "EpisodeEntry") -> str:
 
 
 def show_labels(entry: "EpisodeEntry", without: Collection[str] = ()) -> str:
-    """Write an episode's labels on one line.
-
-    Args:
-        entry: The episode.
-        without: Labels that are shown elsewhere.
-    """
+    """Write an episode's labels on one line."""
     labels = {key: value for key, value in entry.labels.items() if key not in without}
     return clean_line(" ".join(f"{key}={value}" for key, value in labels.items()))
 
 
 def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
-    from rich.table import Table
     from rich.text import Text
 
     console = make_console()
@@ -109,7 +82,7 @@ def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
     has_more = any(show_labels(entry, OWN_COLUMNS) for entry in entries)
     is_wide = console.width >= WIDE
     columns = [*own, *(["labels"] if has_more else [])] if is_wide else []
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = make_table()
     table.add_column("id", no_wrap=True)
     table.add_column("task", overflow="fold", min_width=12)
     table.add_column("standing", overflow="fold", min_width=9)
@@ -125,7 +98,7 @@ def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
         cells = (
             entry.episode_id[:SHOWN_DIGITS],
             "\n".join([show_task(entry), *below]),
-            show_standing(entry),
+            show_state(entry),
             str(entry.episode.steps),
             show_number(entry.episode.episode_return),
             f"{entry.created_at.astimezone(UTC):%m-%d %H:%M:%S}",

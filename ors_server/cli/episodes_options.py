@@ -1,26 +1,26 @@
-"""What the commands of `ors-server episodes` can be told."""
+"""Options of the commands of `ors-server episodes`."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, PlaceFilters, StoreOptions
+from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, PlaceFilters, StoreChoice
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions(StoreOptions):
-    """Where the record is: a store, or a server that has one."""
+class SourceOptions(StoreChoice):
+    """Where the episodes are: in a store, or at a server."""
 
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Ask a running server instead; its key is read from ORS_API_KEY."),
+        typer.Option(metavar="URL", help="Read from a running server; its key is read from ORS_API_KEY."),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListOptions(EpisodeFilters, EnvironmentFilter, SourceOptions):
-    """What `episodes list` can be told."""
+class EpisodesListOptions(EpisodeFilters, EnvironmentFilter, SourceOptions):
+    """Options of `episodes list`."""
 
     oldest_first: Annotated[
         bool, typer.Option("--oldest-first", help="Begin with the oldest one, not the newest.")
@@ -31,7 +31,7 @@ class ListOptions(EpisodeFilters, EnvironmentFilter, SourceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions(SourceOptions):
-    """What `episodes show` can be told."""
+    """Options of `episodes show`."""
 
     episode: Annotated[
         str,
@@ -48,7 +48,7 @@ class ShowOptions(SourceOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TailOptions(PlaceFilters, EnvironmentFilter, SourceOptions):
-    """What `episodes tail` can be told."""
+    """Options of `episodes tail`."""
 
     episode: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""`ors-server episodes show`: one episode for a person, from where it came to what it was paid."""
+"""`ors-server episodes show`: shows one episode: its origin, steps, rewards and figures."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,42 +12,42 @@ from ors_server.cli.terminal import clean_line, cut, make_console
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import ShowOptions
-    from ors_server.cli.episodes_source import Source
+    from ors_server.store.base import RecordReader
     from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
     from ors_server.wire import ImageBlock, TextBlock
 
 BATCH = 100
-"""Steps that are held at once."""
+"""Steps that are in memory at once."""
 
-Line: TypeAlias = tuple[str, str]
-"""Text, clean, and its style."""
+StyledLine: TypeAlias = tuple[str, str]
+"""An escaped text and its style."""
 
 PLAIN, HEADING, FAINT, ALARM = "", "bold", "dim", "red"
 
 
-async def show_from(source: "Source", options: "ShowOptions") -> None:
+async def show_from(reader: "RecordReader", options: "ShowOptions") -> None:
     """Print one episode.
 
-    Args:
-        source: Where to look.
-        options: What the command was told.
-
     Raises:
-        CommandError: If the episode has no step of the number that was asked for.
+        CommandError: If the episode has no step with this number.
     """
-    record = await source.find(options.episode)
+    from ors_server.store.lookup import find_episode
+
+    record = await find_episode(reader, options.episode)
     if options.step is not None:
-        await _show_step(source, record, options.step, options)
+        await _show_step(reader, record, options.step, options)
     elif options.json:
-        await _print_record(source, record)
+        await _print_record(reader, record)
     else:
-        await _show_all(source, record, whole=options.full)
+        await _show_all(reader, record, whole=options.full)
 
 
-async def _show_step(source: "Source", record: "EpisodeRecord", number: int, options: "ShowOptions") -> None:
+async def _show_step(
+    reader: "RecordReader", record: "EpisodeRecord", number: int, options: "ShowOptions"
+) -> None:
     from ors_server.recording import STEP
 
-    steps = await source.steps(record.origin.episode_id, number - 1, number)
+    steps = await reader.steps(record.origin.episode_id, number - 1, number)
     if not steps:
         raise CommandError(
             f"the episode {record.origin.episode_id} has {record.summary.steps} steps, and none has the "
@@ -59,22 +59,22 @@ async def _show_step(source: "Source", record: "EpisodeRecord", number: int, opt
         print_lines(step_lines(steps[0], whole=options.full))
 
 
-async def _print_record(source: "Source", record: "EpisodeRecord") -> None:
+async def _print_record(reader: "RecordReader", record: "EpisodeRecord") -> None:
     from ors_server.recording import RECORD, STEP
 
     steps: list[Any] = []
-    while batch := await source.steps(record.origin.episode_id, len(steps), len(steps) + BATCH):
+    while batch := await reader.steps(record.origin.episode_id, len(steps), len(steps) + BATCH):
         steps += map(STEP.as_json, batch)
     say(json.dumps({**RECORD.as_json(record), "steps": steps}))
 
 
-async def _show_all(source: "Source", record: "EpisodeRecord", *, whole: bool) -> None:
+async def _show_all(reader: "RecordReader", record: "EpisodeRecord", *, whole: bool) -> None:
     print_lines(header_lines(record))
     if record.prompt is not None:
         print_lines([("", PLAIN), ("prompt", HEADING)])
         print_lines(block_lines(record.prompt, whole=whole))
     shown = 0
-    while batch := await source.steps(record.origin.episode_id, shown, shown + BATCH):
+    while batch := await reader.steps(record.origin.episode_id, shown, shown + BATCH):
         for step in batch:
             print_lines([("", PLAIN)])
             print_lines(step_lines(step, whole=whole))
@@ -84,12 +84,8 @@ async def _show_all(source: "Source", record: "EpisodeRecord", *, whole: bool) -
     print_lines(summary_lines(record.summary, is_closed=record.is_closed))
 
 
-def print_lines(lines: "Iterator[Line] | Sequence[Line]") -> None:
-    """Print lines as they are, whatever the width of the terminal.
-
-    Args:
-        lines: Texts, clean, with their styles.
-    """
+def print_lines(lines: "Iterator[StyledLine] | Sequence[StyledLine]") -> None:
+    """Print lines as they are, whatever the width of the terminal."""
     from rich.text import Text
 
     console = make_console()
@@ -97,12 +93,8 @@ def print_lines(lines: "Iterator[Line] | Sequence[Line]") -> None:
         console.print(Text(text, style=style), soft_wrap=True)
 
 
-def header_lines(record: "EpisodeRecord") -> Iterator[Line]:
-    """Say where an episode came from.
-
-    Args:
-        record: The episode.
-    """
+def header_lines(record: "EpisodeRecord") -> Iterator[StyledLine]:
+    """Yield the lines about an episode's origin."""
     origin = record.origin
     yield f"episode {clean_line(origin.episode_id)}", HEADING
     task = "" if origin.split is None else f"{origin.split}/{origin.index}, "
@@ -128,12 +120,11 @@ def header_lines(record: "EpisodeRecord") -> Iterator[Line]:
             yield f"  {name:<12} {clean_line(value)}", PLAIN
 
 
-def step_lines(step: "Step", *, whole: bool) -> Iterator[Line]:
-    """Say what one step was, what came of it, and what was paid for it.
+def step_lines(step: "Step", *, whole: bool) -> Iterator[StyledLine]:
+    """Yield the lines about one step: its call, output and reward.
 
     Args:
-        step: The step.
-        whole: Whether nothing is cut; metadata, which agents never saw, is shown then too.
+        whole: Whether nothing is cut and metadata, which agents never see, is shown too.
     """
     parts = [f"{clean_line(name)} {show_number(value)}" for name, value in step.components.items()]
     paid = show_paid(step) + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
@@ -157,23 +148,14 @@ def step_lines(step: "Step", *, whole: bool) -> Iterator[Line]:
 
 
 def show_paid(step: "Step") -> str:
-    """Write what was paid with a step, or what it came to where that was held back.
-
-    Args:
-        step: The step.
-    """
+    """Write a step's reward, or the reward that was withheld."""
     if step.reward is not None:
         return f"reward {show_number(step.reward)}"
     return "no reward" if step.earned is None else f"{show_number(step.earned)} withheld"
 
 
-def block_lines(blocks: "Sequence[TextBlock | ImageBlock]", *, whole: bool) -> Iterator[Line]:
-    """Show blocks; an image is named with its size.
-
-    Args:
-        blocks: Texts and images.
-        whole: Whether nothing is cut.
-    """
+def block_lines(blocks: "Sequence[TextBlock | ImageBlock]", *, whole: bool) -> Iterator[StyledLine]:
+    """Yield the lines of blocks; an image is its type and size."""
     for block in blocks:
         if block.type == "image":
             size = len(block.data) * 3 // 4 - block.data[-2:].count("=")
@@ -182,12 +164,8 @@ def block_lines(blocks: "Sequence[TextBlock | ImageBlock]", *, whole: bool) -> I
             yield from _indented(*cut(block.text, whole=whole))
 
 
-def transition_lines(transitions: "Sequence[Transition]") -> Iterator[Line]:
-    """Say how the episode moved.
-
-    Args:
-        transitions: Its moves, in order.
-    """
+def transition_lines(transitions: "Sequence[Transition]") -> Iterator[StyledLine]:
+    """Yield a line for each transition."""
     if transitions:
         yield "", PLAIN
         yield "transitions", HEADING
@@ -196,11 +174,10 @@ def transition_lines(transitions: "Sequence[Transition]") -> Iterator[Line]:
         yield f"  {show_time(move.at)}  {move.event:<12} -> {move.phase}{reason}", PLAIN
 
 
-def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Line]:
-    """Say what an episode came to.
+def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[StyledLine]:
+    """Yield the lines about an episode's figures.
 
     Args:
-        summary: Its figures.
         is_closed: Whether they are final.
     """
     reason = "" if summary.stop_reason is None else f", {summary.stop_reason}"
@@ -222,11 +199,7 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Lin
 
 
 def show_time(moment: datetime) -> str:
-    """Write a time in UTC, to the millisecond.
-
-    Args:
-        moment: The time.
-    """
+    """Write a time in UTC, to the millisecond."""
     return moment.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -234,7 +207,7 @@ def _show_moment(moment: datetime | None) -> str:
     return "-" if moment is None else show_time(moment)
 
 
-def _argument_lines(name: str, value: object, *, whole: bool) -> Iterator[Line]:
+def _argument_lines(name: str, value: object, *, whole: bool) -> Iterator[StyledLine]:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     lines, notice = cut(text, whole=whole)
     if lines[1:] or notice is not None:
@@ -244,7 +217,7 @@ def _argument_lines(name: str, value: object, *, whole: bool) -> Iterator[Line]:
         yield f"  {clean_line(name)}: {lines[0]}", PLAIN
 
 
-def _indented(lines: Sequence[str], notice: str | None, style: str = PLAIN) -> Iterator[Line]:
+def _indented(lines: Sequence[str], notice: str | None, style: str = PLAIN) -> Iterator[StyledLine]:
     for line in lines:
         yield f"    {line}", style
     if notice is not None:
@@ -252,16 +225,16 @@ def _indented(lines: Sequence[str], notice: str | None, style: str = PLAIN) -> I
 
 
 def _show_settings(policy: Mapping[str, Any]) -> str:
-    """Show the rules that differ from those of an environment that sets none."""
+    """Return the rules that differ from the defaults."""
     from ors_server.policy import EpisodePolicy
 
     usual = EpisodePolicy().model_dump(mode="json")
-    told = {
+    set_ = {
         name: value
         for name, value in policy.items()
         if name != "overridable" and (name not in usual or value != usual[name])
     }
-    return ", ".join(f"{name} {json.dumps(value)}" for name, value in told.items()) or "as by default"
+    return ", ".join(f"{name} {json.dumps(value)}" for name, value in set_.items()) or "as by default"
 
 
 def _show_sandbox(sandbox: Mapping[str, Any]) -> str:

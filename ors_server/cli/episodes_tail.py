@@ -1,9 +1,9 @@
-"""`ors-server episodes tail`: one episode's steps as they come, or all that happens."""
+"""`ors-server episodes tail`: follows one episode, or all of them."""
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ors_server.cli.command_output import say
@@ -11,10 +11,11 @@ from ors_server.cli.episodes_list import (
     SHOWN_DIGITS,
     show_labels,
     show_number,
-    show_standing,
+    show_state,
     show_task,
 )
 from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
+from ors_server.cli.episodes_source import follow_steps, list_entries
 from ors_server.cli.terminal import clean_line
 from ors_server.errors import EpisodeNotFoundError
 
@@ -22,60 +23,56 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ors_server.cli.episodes_options import TailOptions
-    from ors_server.cli.episodes_source import Source
     from ors_server.clock import Clock
+    from ors_server.store.base import EpisodeFilter, RecordReader
     from ors_server.trajectory import EpisodeSummary, Step
-    from ors_server.transports.control_episodes import EpisodeEntry, EpisodeSelection
+    from ors_server.transports.control_episodes import EpisodeEntry
 
 PAUSE = 0.5
-"""Seconds between two looks at all that happens."""
+"""Seconds between two polls of all episodes."""
 BATCH = 100
-"""Steps that are held at once."""
+"""Steps that are in memory at once."""
 SHOWN_ARGUMENTS = 60
-"""Characters of a step's arguments on its one line."""
+"""Most characters of a step's arguments on its line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """An episode that began."""
+class EpisodeOpened:
+    """An episode began."""
 
     entry: "EpisodeEntry"
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
-    """A step of an episode."""
+class EpisodeStepped:
+    """An episode has a new step."""
 
     entry: "EpisodeEntry"
     step: "Step"
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """An episode whose session is gone."""
+class EpisodeClosed:
+    """An episode's session ended."""
 
     entry: "EpisodeEntry"
     summary: "EpisodeSummary"
     """The final figures."""
 
 
-Happening: TypeAlias = Opened | Stepped | Closed
+EpisodeEvent: TypeAlias = EpisodeOpened | EpisodeStepped | EpisodeClosed
 
 
-async def tail_one(source: "Source", options: "TailOptions") -> None:
-    """Print an episode's steps until its record is closed.
-
-    Args:
-        source: Where to look.
-        options: What the command was told; it names an episode.
-    """
+async def tail_one(reader: "RecordReader", options: "TailOptions") -> None:
+    """Print an episode's steps until its record is closed."""
     from ors_server.recording import STEP, SUMMARY
+    from ors_server.store.lookup import find_episode
     from ors_server.trajectory import Step
 
-    record = await source.find(options.episode or "")
+    record = await find_episode(reader, options.episode or "")
     episode_id = record.origin.episode_id
-    async with aclosing(source.follow(episode_id, options.start)) as told:
-        async for each in told:
+    async with aclosing(follow_steps(reader, episode_id, options.start)) as steps:
+        async for each in steps:
             if isinstance(each, Step):
                 if options.json:
                     _say_event("step", episode_id, step=STEP.as_json(each))
@@ -88,106 +85,94 @@ async def tail_one(source: "Source", options: "TailOptions") -> None:
 
 
 async def tail_all(
-    source: "Source", wanted: "EpisodeSelection", options: "TailOptions", clock: "Clock"
+    reader: "RecordReader", episode_filter: "EpisodeFilter", options: "TailOptions", clock: "Clock"
 ) -> None:
-    """Print all that happens from now on, until somebody stops it.
-
-    Args:
-        source: Where to look.
-        wanted: Episodes that count.
-        options: What the command was told.
-        clock: Measures the pauses.
-    """
-    watch = Watch(source, wanted)
+    """Print every new episode, step and end from now on, until the command is interrupted."""
+    watch = EpisodeWatch(reader, episode_filter)
     await watch.begin()
     while True:
-        async with aclosing(watch.look()) as happenings:
-            async for happening in happenings:
+        async with aclosing(watch.poll()) as events:
+            async for event in events:
                 if options.json:
-                    _say_happening(happening)
+                    _print_event(event)
                 else:
-                    print_lines([(line, "") for line in happening_lines(happening)])
+                    print_lines([(event_line(event), "")])
         await clock.sleep(PAUSE)
 
 
-class Watch:
-    """Finds out what has happened since somebody looked last.
+class EpisodeWatch:
+    """Finds new episodes, steps and ends by polling a record.
 
-    What is remembered is one number per live episode, and the ids of those that were made in the latest
-    instant.
+    It keeps one number per live episode, and the ids of the episodes that were created last.
     """
 
-    def __init__(self, source: "Source", wanted: "EpisodeSelection") -> None:
-        """Watch a record.
-
-        Args:
-            source: Where to look.
-            wanted: Episodes that count.
-        """
-        self._source = source
-        self._wanted = wanted
+    def __init__(self, reader: "RecordReader", episode_filter: "EpisodeFilter") -> None:
+        self._reader = reader
+        self._filter = episode_filter
         self._seen: dict[str, int] = {}
-        """Steps that were told, by live episode."""
+        """Number of steps that were reported, by live episode."""
         self._latest: datetime | None = None
         self._of_latest: frozenset[str] = frozenset()
 
     async def begin(self) -> None:
-        """Take all that is there for known."""
-        self._advance([newest async for newest in self._source.entries(self._wanted, limit=1)])
-        self._advance(await self._fresh())
-        live = await self._live()
+        """Mark everything that is on record as reported."""
+        self._advance([newest async for newest in list_entries(self._reader, self._filter, limit=1)])
+        self._advance(await self._new_entries())
+        live = await self._live_entries()
         self._seen = {entry.episode_id: entry.episode.steps for entry in live}
 
-    async def look(self) -> AsyncGenerator[Happening, None]:
-        """Give what has happened since the last look: episodes in the order in which they were made."""
-        fresh = [entry for entry in await self._fresh() if entry.episode_id not in self._of_latest]
-        live = await self._live()
+    async def poll(self) -> AsyncGenerator[EpisodeEvent, None]:
+        """Yield the events since the last poll, in the order in which the episodes were created."""
+        fresh = [entry for entry in await self._new_entries() if entry.episode_id not in self._of_latest]
+        live = await self._live_entries()
         now = {entry.episode_id: entry for entry in (*fresh, *live)}
         self._advance(fresh)
         for entry in sorted(now.values(), key=lambda entry: (entry.created_at, entry.episode_id)):
             if entry.episode_id not in self._seen:
                 self._seen[entry.episode_id] = 0
-                yield Opened(entry)
-            async for happening in self._steps_of(entry):
-                yield happening
+                yield EpisodeOpened(entry)
+            async for event in self._steps_of(entry):
+                yield event
         living = {entry.episode_id for entry in live}
         for episode_id in [each for each in self._seen if each not in living]:
-            async for happening in self._end_of(episode_id):
-                yield happening
+            async for event in self._end_of(episode_id):
+                yield event
 
-    async def _steps_of(self, entry: "EpisodeEntry") -> AsyncGenerator[Happening, None]:
+    async def _steps_of(self, entry: "EpisodeEntry") -> AsyncGenerator[EpisodeEvent, None]:
         seen = self._seen[entry.episode_id]
         while seen < entry.episode.steps:
-            steps = await self._source.steps(entry.episode_id, seen, seen + BATCH)
+            steps = await self._reader.steps(entry.episode_id, seen, seen + BATCH)
             if not steps:
                 break
             for step in steps:
-                yield Stepped(entry, step)
+                yield EpisodeStepped(entry, step)
             seen += len(steps)
             self._seen[entry.episode_id] = seen
 
-    async def _end_of(self, episode_id: str) -> AsyncGenerator[Happening, None]:
+    async def _end_of(self, episode_id: str) -> AsyncGenerator[EpisodeEvent, None]:
+        from ors_server.store.lookup import find_episode
         from ors_server.transports.control_episodes import EpisodeEntry
 
         try:
-            record = await self._source.find(episode_id)
+            record = await find_episode(self._reader, episode_id)
         except EpisodeNotFoundError:
-            del self._seen[episode_id]  # forgotten already, so that nothing can be told of it
+            del self._seen[episode_id]  # pruned
             return
-        if record.is_closed:  # otherwise it was made after the live ones were asked for
+        if record.is_closed:  # else it was created after the live ones were listed
             entry = EpisodeEntry.of(record)
-            async for happening in self._steps_of(entry):
-                yield happening
+            async for event in self._steps_of(entry):
+                yield event
             del self._seen[episode_id]
-            yield Closed(entry, record.summary)
+            yield EpisodeClosed(entry, record.summary)
 
-    async def _fresh(self) -> "Sequence[EpisodeEntry]":
-        wanted = self._wanted.model_copy(update={"since": self._latest})
-        return [entry async for entry in self._source.entries(wanted, newest_first=False)]
+    async def _new_entries(self) -> "Sequence[EpisodeEntry]":
+        return await self._list(replace(self._filter, since=self._latest))
 
-    async def _live(self) -> "Sequence[EpisodeEntry]":
-        wanted = self._wanted.model_copy(update={"closed": False})
-        return [entry async for entry in self._source.entries(wanted, newest_first=False)]
+    async def _live_entries(self) -> "Sequence[EpisodeEntry]":
+        return await self._list(replace(self._filter, closed=False))
+
+    async def _list(self, episode_filter: "EpisodeFilter") -> "Sequence[EpisodeEntry]":
+        return [entry async for entry in list_entries(self._reader, episode_filter, newest_first=False)]
 
     def _advance(self, entries: "Sequence[EpisodeEntry]") -> None:
         if not entries:
@@ -198,41 +183,37 @@ class Watch:
         self._latest = latest
 
 
-def happening_lines(happening: Happening) -> Iterator[str]:
-    """Say on one line what happened.
-
-    Args:
-        happening: What happened.
-    """
-    entry = happening.entry
+def event_line(event: EpisodeEvent) -> str:
+    """Describe an event on one line."""
+    entry = event.entry
     name = f"{entry.episode_id[:SHOWN_DIGITS]} {show_task(entry)}"
-    match happening:
-        case Opened():
+    match event:
+        case EpisodeOpened():
             labels = show_labels(entry)
-            yield f"{show_time(entry.created_at)}  {name}  opened{f'  {labels}' if labels else ''}"
-        case Stepped(step=step):
+            return f"{show_time(entry.created_at)}  {name}  opened{f'  {labels}' if labels else ''}"
+        case EpisodeStepped(step=step):
             arguments = clean_line(json.dumps(step.arguments, ensure_ascii=False))
             if len(arguments) > SHOWN_ARGUMENTS:
                 arguments = f"{arguments[:SHOWN_ARGUMENTS]}..."
-            yield (
+            return (
                 f"{show_time(step.started_at)}  {name}  step {step.number} {clean_line(step.tool)} "
                 f"{step.status.value}, {show_paid(step)}  {arguments}"
             )
-        case Closed(summary=figures):
+        case EpisodeClosed(summary=figures):
             paid = f"return {show_number(figures.episode_return)}"
-            yield (f"{'':24}  {name}  closed, {show_standing(entry)}, {figures.steps} steps, {paid}")
+            return f"{'':24}  {name}  closed, {show_state(entry)}, {figures.steps} steps, {paid}"
 
 
-def _say_happening(happening: Happening) -> None:
+def _print_event(event: EpisodeEvent) -> None:
     from ors_server.recording import STEP, SUMMARY
 
-    episode_id = happening.entry.episode_id
-    match happening:
-        case Opened(entry=entry):
+    episode_id = event.entry.episode_id
+    match event:
+        case EpisodeOpened(entry=entry):
             _say_event("opened", episode_id, episode=entry.model_dump(mode="json", by_alias=True))
-        case Stepped(step=step):
+        case EpisodeStepped(step=step):
             _say_event("step", episode_id, step=STEP.as_json(step))
-        case Closed(summary=summary):
+        case EpisodeClosed(summary=summary):
             _say_event("closed", episode_id, summary=SUMMARY.as_json(summary))
 
 

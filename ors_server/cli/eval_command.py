@@ -1,4 +1,4 @@
-"""`ors-server eval`: lets an agent play tasks, and says how well it does."""
+"""`ors-server eval`: lets an agent play tasks, and shows its results."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from ors_server.cli.command_output import CommandError, MisuseError, complain, say, say_json
-from ors_server.cli.eval_options import EvalOptions, check, run_budget, wish_of
+from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.terminal import make_console, progress_bar
 
 if TYPE_CHECKING:
     from ors_server.evaluation.agents.base import EvaluationAgent
@@ -21,23 +22,24 @@ if TYPE_CHECKING:
     from ors_server.evaluation.targets import Target
 
 RUNS = "runs"
-"""Folder of the folders of runs."""
+"""Folder that contains the folders of runs."""
 
 
 @dataclass(slots=True)
-class _Sitting:
-    """What one sitting came to."""
+class _EvalProgress:
+    """The run of this command, as far as it is known."""
 
     folder: Path | None = None
     run: "Run | None" = None
 
 
 def evaluate(options: EvalOptions) -> None:
-    """Let an agent play tasks of an environment, and say how well it does.
+    """Let an agent play tasks of an environment, and show its results.
 
     Every attempt that ends is written to the run's folder at once. After Ctrl-C, or when the run's budget is
-    spent, --resume goes on with what is left. The status is 0, 1 if some attempts errored, 2 if the command
-    makes no sense, 130 after Ctrl-C. A server's API key is read from the environment variable ORS_API_KEY.
+    exhausted, --resume continues the run. The status is 0, 1 if some attempts failed with an error, 2 if the
+    command line is wrong, 130 after Ctrl-C. A server's API key is read from the environment variable
+    ORS_API_KEY.
     """
     import anyio
 
@@ -46,22 +48,22 @@ def evaluate(options: EvalOptions) -> None:
     from ors_server.evaluation.runner import RunError
 
     check(options)
-    sitting = _Sitting()
+    progress = _EvalProgress()
     try:
-        anyio.run(_evaluate, options, sitting)
+        anyio.run(_evaluate, options, progress)
     except KeyboardInterrupt:
-        _say_how_to_go_on(sitting)
-        raise typer.Exit(ExitStatus.INTERRUPTED) from None
+        _explain_resume(progress)
+        raise
     except Exception as escaped:
         error = _first(escaped)
         if isinstance(error, AgentSettingsError | BudgetError | RunError):
             raise MisuseError(str(error)) from escaped
         raise error from None
-    _conclude(options, sitting)
+    _conclude(options, progress)
 
 
-async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
-    from ors_server.cli.eval_progress import progress
+async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
+    from ors_server.cli.eval_progress import headline
     from ors_server.clock import SystemClock
     from ors_server.evaluation.agents.agent_choice import choose_agent
     from ors_server.evaluation.folder import RunFolder
@@ -70,13 +72,15 @@ async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
     from ors_server.store.open import open_reader
 
     begun = None if options.resume is None else _begun(options.resume)
-    wish = wish_of(options) if begun is None else resume_options(begun, wish_of(options))
+    requested = (
+        read_run_options(options) if begun is None else resume_options(begun, read_run_options(options))
+    )
     async with AsyncExitStack() as stack:
-        agent = await choose_agent(wish.agent or "", wish.agent_options or {}, open_reader)
+        agent = await choose_agent(requested.agent or "", requested.agent_options or {}, open_reader)
         stack.push_async_callback(agent.aclose)
-        target = await stack.enter_async_context(_open_target(options, wish, agent))
+        target = await stack.enter_async_context(_open_target(options, requested, agent))
         if begun is None:
-            run = await plan_run(wish, target, agent.describe(), SystemClock().now())
+            run = await plan_run(requested, target, agent.describe(), SystemClock().now())
             await check_agent(agent, target)
             folder = RunFolder(options.output or Path(RUNS) / run.run_id)
             _begin(folder, run)
@@ -84,17 +88,17 @@ async def _evaluate(options: EvalOptions, sitting: _Sitting) -> None:
             run, folder = begun, RunFolder(options.resume or "")
             check_same(run, target, agent.describe())
             await check_agent(agent, target)
-        sitting.folder, sitting.run = folder.path, run
-        with progress(run) as on_attempt:
+        progress.folder, progress.run = folder.path, run
+        with progress_bar(run.planned) as show:
             conduct = RunControls(
                 concurrency=options.concurrency,
                 budget=run_budget(options),
                 most_errors=options.max_errors,
                 retry_errored=options.retry_errored,
-                on_attempt=on_attempt,
+                on_attempt=lambda _, tally: show(tally.ended, headline(tally)),
             )
             runner = Runner(target, agent, folder, conduct)
-            sitting.run = await runner.play(run, wish.budget, wish.policy)
+            progress.run = await runner.play(run, requested.budget, requested.policy)
 
 
 def _begun(folder: Path) -> "Run":
@@ -118,28 +122,29 @@ def _begin(folder: "RunFolder", run: "Run") -> None:
 
 @asynccontextmanager
 async def _open_target(
-    options: EvalOptions, wish: "RunOptions", agent: "EvaluationAgent"
+    options: EvalOptions, requested: "RunOptions", agent: "EvaluationAgent"
 ) -> "AsyncGenerator[Target]":
-    from ors_server.cli.keys import api_key
-    from ors_server.cli.server_requests import is_url
+    from ors_server.cli.server_requests import api_key, is_url
 
-    place = wish.target or ""
+    place = requested.target or ""
     if is_url(place):
         if options.store is not None:
             raise typer.BadParameter(
-                "--store is for environments of this process; a server has its own record"
+                "--store is for environments in this process; a server has its own record"
             )
         from ors_server.evaluation.targets import open_server_target
 
-        async with open_server_target(place, wish.environment, api_key=api_key()) as remote:
+        async with open_server_target(place, requested.environment, api_key=api_key()) as remote:
             yield remote
         return
-    async with _open_here(options, wish, serve=agent.plays_outside) as local:
+    async with _open_here(options, requested, serve=agent.plays_outside) as local:
         yield local
 
 
 @asynccontextmanager
-async def _open_here(options: EvalOptions, wish: "RunOptions", *, serve: bool) -> "AsyncGenerator[Target]":
+async def _open_here(
+    options: EvalOptions, requested: "RunOptions", *, serve: bool
+) -> "AsyncGenerator[Target]":
     from ors_server.app import sandbox_request, store_options
     from ors_server.cli.eval_serving import open_served_target
     from ors_server.evaluation.local_target import choose_definition, open_local_target
@@ -147,28 +152,28 @@ async def _open_here(options: EvalOptions, wish: "RunOptions", *, serve: bool) -
     from ors_server.store.open import open_store
 
     settings = load_settings()
-    definition = choose_definition(wish.target or "", wish.environment)
+    definition = choose_definition(requested.target or "", requested.environment)
     async with AsyncExitStack() as stack:
         store = await open_store(options.store or settings.record, store_options(settings))
         stack.push_async_callback(store.aclose)
         if serve:
-            opened = open_served_target(definition, wish.target or "", settings, store)
+            opened = open_served_target(definition, requested.target or "", settings, store)
         else:
             opened = open_local_target(
-                definition, name=wish.target, store=store, sandbox=sandbox_request(settings)
+                definition, name=requested.target, store=store, sandbox=sandbox_request(settings)
             )
         yield await stack.enter_async_context(opened)
 
 
-def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
+def _conclude(options: EvalOptions, progress: _EvalProgress) -> None:
     from ors_server.cli.reading_options import transcripts_of
     from ors_server.evaluation.failures import failure_lines
     from ors_server.evaluation.run_figures import summarise
     from ors_server.evaluation.run_results import read_results
 
-    folder, run = sitting.folder, sitting.run
+    folder, run = progress.folder, progress.run
     if folder is None or run is None:
-        raise CommandError("the run ended before it had begun")
+        raise CommandError("the run ended before its first attempt")
     outcome = read_results([folder])
     summary = summarise(outcome)
     if options.report is not None:
@@ -180,8 +185,9 @@ def _conclude(options: EvalOptions, sitting: _Sitting) -> None:
     counts = summary.overall.counts
     if run.stop_reason is not None:
         complain(
-            f"the run stopped at {counts.recorded} of {run.planned} attempts, for its "
-            f"{_words(run.stop_reason)} is spent; go on with: ors-server eval --resume {folder}"
+            f"the run stopped at {counts.recorded} of {run.planned} attempts, because its "
+            f"{run.stop_reason.replace('_', ' ')} is exhausted; continue with: "
+            f"ors-server eval --resume {folder}"
         )
     if counts.errored:
         for line in failure_lines(outcome.attempts, counts.recorded):
@@ -205,9 +211,7 @@ def _show(options: EvalOptions, folder: Path, run: "Run", summary: "RunSummary")
     if options.json:
         say_json({"run": run.run_id, "folder": str(folder), "summary": SUMMARY.as_json(summary)})
         return
-    from rich.console import Console
-
-    Console(highlight=False).print(summary_table(summary))
+    make_console().print(summary_table(summary))
     for remark in summary_remarks(summary):
         say(remark)
     say(f"run {run.run_id} in {folder}")
@@ -215,22 +219,18 @@ def _show(options: EvalOptions, folder: Path, run: "Run", summary: "RunSummary")
         say(f"report in {options.report}")
 
 
-def _say_how_to_go_on(sitting: _Sitting) -> None:
-    if sitting.folder is None:
-        complain("interrupted before anything was played")
+def _explain_resume(progress: _EvalProgress) -> None:
+    if progress.folder is None:
+        complain("interrupted before the first attempt")
         return
     from ors_server.evaluation.folder import read_attempts
 
-    ended = sum(1 for _ in read_attempts(sitting.folder))
-    planned = "?" if sitting.run is None else sitting.run.planned
+    ended = sum(1 for _ in read_attempts(progress.folder))
+    planned = "?" if progress.run is None else progress.run.planned
     complain(
-        f"interrupted after {ended} of {planned} attempts, which stand; go on with: "
-        f"ors-server eval --resume {sitting.folder}"
+        f"interrupted after {ended} of {planned} attempts, which are kept; continue with: "
+        f"ors-server eval --resume {progress.folder}"
     )
-
-
-def _words(reason: str) -> str:
-    return reason.replace("_", " ")
 
 
 def _first(error: Exception) -> Exception:

@@ -1,20 +1,19 @@
-"""What `ors-server eval` can be told, and how it reads it."""
+"""Options of `ors-server eval`, and how they are read."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.command_options import read_pairs
 from ors_server.cli.shell_completion import agents, installed_names
 
 if TYPE_CHECKING:
     from ors_server.evaluation.budgets import UsageBudget
     from ors_server.evaluation.planning import RunOptions
 
-AGENT = "Agent"
+AGENT = "EvaluationAgent"
 OUTPUT = "Output"
 TASKS = "Tasks"
 ATTEMPT = "Budget of each attempt"
@@ -23,22 +22,22 @@ RUN = "Budget of the run"
 
 @dataclass(frozen=True)
 class EvalOptions:
-    """What `eval` can be told."""
+    """Options of `eval`."""
 
     target: Annotated[
         str | None,
         typer.Argument(
             metavar="TARGET",
             autocompletion=installed_names,
-            help="What is evaluated: an environment (name, module:Class, or path), the URL of an ORS server, "
-            "or an MCP URL, which ends in /mcp.",
+            help="The environment (name, module:Class, or path), the URL of an ORS server, or an MCP URL, "
+            "which ends in /mcp.",
             show_default=False,
         ),
     ] = None
     agent: Annotated[
         str | None,
         typer.Option(
-            help="Who plays: oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', "
+            help="The agent: oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', "
             "module:function, or file.py:function.",
             autocompletion=agents,
             rich_help_panel=AGENT,
@@ -48,7 +47,7 @@ class EvalOptions:
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="What the agent is told; the value is JSON or text; repeatable.",
+            help="An option of the agent; the value is JSON or text; repeatable.",
             rich_help_panel=AGENT,
         ),
     ] = None
@@ -76,9 +75,7 @@ class EvalOptions:
     ] = None
     seed: Annotated[
         int | None,
-        typer.Option(
-            help="What every attempt's seed is derived from.", min=0, show_default="0", rich_help_panel=TASKS
-        ),
+        typer.Option(help="Base of every attempt's seed.", min=0, show_default="0", rich_help_panel=TASKS),
     ] = None
     success_at: Annotated[
         float | None,
@@ -118,12 +115,12 @@ class EvalOptions:
         float | None, typer.Option(help="Cost, by the agent's prices.", rich_help_panel=RUN)
     ] = None
     total_seconds: Annotated[
-        float | None, typer.Option(help="Seconds of this sitting.", rich_help_panel=RUN)
+        float | None, typer.Option(help="Seconds of this command.", rich_help_panel=RUN)
     ] = None
     max_errors: Annotated[
         int | None,
         typer.Option(
-            help="Attempts that may error one after another.",
+            help="Attempts in a row that may fail with an error.",
             min=1,
             show_default="no limit",
             rich_help_panel=RUN,
@@ -139,7 +136,7 @@ class EvalOptions:
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Go on with the run in this folder; what has ended is not played again.",
+            help="Continue the run in this folder; attempts that ended are not repeated.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -147,7 +144,7 @@ class EvalOptions:
         bool,
         typer.Option(
             "--retry-errored",
-            help="With --resume: play the attempts that errored again.",
+            help="With --resume: repeat the attempts that failed with an error.",
             rich_help_panel=OUTPUT,
         ),
     ] = False
@@ -160,11 +157,8 @@ class EvalOptions:
     ] = False
 
 
-def wish_of(options: EvalOptions) -> "RunOptions":
-    """Return what is to be played.
-
-    Args:
-        options: What `eval` was told.
+def read_run_options(options: EvalOptions) -> "RunOptions":
+    """Return the options of the run.
 
     Raises:
         typer.BadParameter: If a value cannot be read.
@@ -191,10 +185,7 @@ def wish_of(options: EvalOptions) -> "RunOptions":
 
 
 def run_budget(options: EvalOptions) -> "UsageBudget":
-    """Return what the whole run may use up.
-
-    Args:
-        options: What `eval` was told.
+    """Return the budget of the whole run.
 
     Raises:
         BudgetError: If a limit is not a positive number.
@@ -205,48 +196,14 @@ def run_budget(options: EvalOptions) -> "UsageBudget":
 
 
 def check(options: EvalOptions) -> None:
-    """Refuse what makes no sense before anything is opened.
-
-    Args:
-        options: What `eval` was told.
+    """Check the options before anything is opened.
 
     Raises:
-        typer.BadParameter: If something is missing, or two things exclude each other.
+        typer.BadParameter: If an option is missing, or two exclude each other.
     """
     if options.resume is None and (options.target is None or options.agent is None):
-        raise typer.BadParameter(
-            "name what is evaluated and who plays: TARGET --agent AGENT; or --resume DIR"
-        )
+        raise typer.BadParameter("give a target and an agent: TARGET --agent AGENT; or --resume DIR")
     if options.resume is not None and options.output is not None:
-        raise typer.BadParameter("--resume goes on in the run's own folder; leave --output out")
+        raise typer.BadParameter("--resume continues in the run's own folder; leave --output out")
     if options.retry_errored and options.resume is None:
         raise typer.BadParameter("--retry-errored needs --resume DIR")
-
-
-def read_pairs(
-    option: str, texts_given: Sequence[str] | None, *, texts: bool = False
-) -> dict[str, Any] | None:
-    """Read `key=value` pairs.
-
-    Args:
-        option: The option's name, for complaints.
-        texts_given: The pairs; `None` where there are none.
-        texts: Whether a value that is not JSON is text.
-
-    Raises:
-        typer.BadParameter: If one cannot be read.
-    """
-    if not texts_given:
-        return None
-    found: dict[str, Any] = {}
-    for text in texts_given:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"{option} takes KEY=VALUE, not {text}")
-        try:
-            found[key] = json.loads(value)
-        except ValueError as error:
-            if not texts:
-                raise typer.BadParameter(f"{option} takes KEY=VALUE with a JSON value, not {text}") from error
-            found[key] = value
-    return found

@@ -26,8 +26,8 @@ CLOSING_SECONDS = 1
 """For open requests to end when the run is over."""
 
 
-class _Server(BoundedServer):
-    """Leaves signals to whoever evaluates, and says when it can be reached."""
+class _EvaluationServer(BoundedServer):
+    """Leaves signals to the evaluation; `started_or_failed` is set when it can be reached, or cannot."""
 
     def __init__(self, app: App) -> None:
         super().__init__(
@@ -35,12 +35,12 @@ class _Server(BoundedServer):
             ConnectionLimits.of(app.settings),
             ServerOptions(lifespan="off", grace_seconds=CLOSING_SECONDS),
         )
-        self.settled = anyio.Event()
+        self.started_or_failed = anyio.Event()
 
     @override
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
-        self.settled.set()
+        self.started_or_failed.set()
 
     @override
     @contextmanager
@@ -52,16 +52,10 @@ class _Server(BoundedServer):
 async def open_served_target(
     definition: "EnvironmentDefinition", name: str, settings: "Settings", store: "EpisodeStore"
 ) -> AsyncGenerator["Target"]:
-    """Run an environment here and serve it on a free port of loopback; leaving the context ends both.
-
-    Args:
-        definition: The environment.
-        name: What whoever started the run called it.
-        settings: The server's settings; address and idle limit are chosen here.
-        store: Where episodes are recorded; closed in the end.
+    """Run an environment and serve it on a free loopback port; leaving the context ends both.
 
     Raises:
-        CommandError: If the address cannot be had, or the server does not start.
+        CommandError: If the server does not start.
     """
     own = settings.model_copy(
         update={"host": LOOPBACK, "port": 0, "public_url": None, "idle_seconds": IDLE_SECONDS}
@@ -70,10 +64,10 @@ async def open_served_target(
     listener = bind(LOOPBACK, 0)
     root = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
     with listener:
-        server = _Server(app)
+        server = _EvaluationServer(app)
         async with app.running(), anyio.create_task_group() as group:
             group.start_soon(_serve, server, [listener])
-            await server.settled.wait()
+            await server.started_or_failed.wait()
             if not server.started:
                 raise CommandError(f"the server at {root} did not start; the log says why")
             try:
@@ -83,8 +77,8 @@ async def open_served_target(
                 server.should_exit = True
 
 
-async def _serve(server: _Server, sockets: list[socket]) -> None:
+async def _serve(server: _EvaluationServer, sockets: list[socket]) -> None:
     try:
         await server.serve(sockets=sockets)
     finally:
-        server.settled.set()
+        server.started_or_failed.set()

@@ -4,24 +4,24 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """What a command came to."""
+    """The exit status of a command."""
 
     SUCCESS = 0
-    """The command did what it was asked to."""
+    """The command succeeded."""
     FAILED = 1
-    """It ran, and something failed: a check, a call, an attempt, a comparison, a connection."""
+    """A check, a call, an attempt, a comparison or a connection failed."""
     MISUSED = 2
-    """The command line, a setting or a settings file makes no sense; nothing was done."""
+    """The command line, a setting or a settings file is wrong; nothing was done."""
     INTERRUPTED = 130
     """Ctrl-C ended it."""
     CUT_OFF = 141
-    """Whoever read the output closed it."""
+    """The program that read the output closed it."""
 
 
 MEANINGS = {
     ExitStatus.SUCCESS: "success",
     ExitStatus.FAILED: "something that the command ran or looked at failed",
-    ExitStatus.MISUSED: "the command line or a setting makes no sense; nothing was done",
+    ExitStatus.MISUSED: "the command line or a setting is wrong; nothing was done",
     ExitStatus.INTERRUPTED: "ended by Ctrl-C",
     ExitStatus.CUT_OFF: "the reader of the output closed it",
 }

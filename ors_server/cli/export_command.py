@@ -1,4 +1,4 @@
-"""`ors-server export`: writes recorded episodes in the forms that trainers and other tools read."""
+"""`ors-server export`: writes recorded episodes in the formats of trainers and other tools."""
 
 import sys
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ors_server.cli.command_output import complain
-from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, StoreOptions
+from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, StoreChoice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -24,8 +24,8 @@ STDOUT = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreOptions):
-    """What `export` can be told."""
+class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreChoice):
+    """Options of `export`."""
 
     format: Annotated[
         str,
@@ -41,7 +41,7 @@ class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreOptions):
         bool,
         typer.Option(
             "--include-unfinished",
-            help="Take those too that were deleted, expired, failed or go on. plain, episodes and "
+            help="Write episodes too that were deleted, expired, failed or go on. plain, episodes and "
             "steps always do.",
         ),
     ] = False
@@ -59,14 +59,12 @@ class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreOptions):
     ] = "all"
     last_result: Annotated[
         bool,
-        typer.Option(
-            "--last-result", help="Write the result of the last call too, which nobody learns from."
-        ),
+        typer.Option("--last-result", help="Write the result of the last call too, which no trainer needs."),
     ] = False
     with_episode: Annotated[
         bool,
         typer.Option(
-            "--with-episode", help="openai: say ids, rewards and components too, in the key `episode`."
+            "--with-episode", help="openai: write ids, rewards and components too, in the key `episode`."
         ),
     ] = False
     preferences: Annotated[
@@ -89,50 +87,39 @@ class ExportOptions(EpisodeFilters, EnvironmentFilter, StoreOptions):
 
 
 def export(options: ExportOptions) -> None:
-    """Write recorded episodes in the form that a trainer or another tool reads.
+    """Write recorded episodes in the format of a trainer or another tool.
 
-    A file appears under its name when it is whole. A line on standard error says how many episodes were
-    written, and how many were left out and why. The status is 0 if that could be done, 1 if not.
+    A file appears under its name when it is complete. A line on standard error counts the episodes that were
+    written, and those that were left out, with the reasons. The status is 0 on success, else 1.
     """
     import anyio
 
-    from ors_server.cli.terminal import until_nobody_reads
     from ors_server.export.episodes import ExportCounts
 
     counts = ExportCounts()
-    with until_nobody_reads():
-        anyio.run(_export, options, counts)
-        sys.stdout.flush()
+    anyio.run(_export, options, counts)
+    sys.stdout.flush()
     complain(str(counts))
 
 
 async def _export(options: ExportOptions, counts: "ExportCounts") -> None:
-    from ors_server.cli.filters import read_selection
+    from ors_server.cli.filters import open_record, read_filter
     from ors_server.clock import SystemClock
     from ors_server.export.formats import FormatOptions, make_format
     from ors_server.export.verl import VerlOptions
-    from ors_server.settings import load_settings
-    from ors_server.store.location import MEMORY
-    from ors_server.store.open import open_reader
 
     chat = _chat(options)
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
     form = make_format(options.format, FormatOptions(chat, options.with_episode, verl))
     _check(options, form)
-    wanted = read_selection(options, options.environment, now=SystemClock().now()).as_filter()
-    where = options.store or load_settings().record
-    if where == MEMORY:
-        raise typer.BadParameter("a record in memory is gone with its server: name another with --store.")
-    reader = await open_reader(where)
-    try:
-        await _write(_rows(reader, wanted, form, options, counts), form, options.output)
-    finally:
-        await reader.aclose()
+    episode_filter = read_filter(options, options.environment, now=SystemClock().now())
+    async with open_record(options.store, "--store") as reader:
+        await _write(_rows(reader, episode_filter, form, options, counts), form, options.output)
 
 
 def _rows(
     reader: "RecordReader",
-    wanted: "EpisodeFilter",
+    episode_filter: "EpisodeFilter",
     form: "ExportFormat",
     options: ExportOptions,
     counts: "ExportCounts",
@@ -141,10 +128,10 @@ def _rows(
     from ors_server.export.preferences import Pairing, export_preferences
 
     if not options.preferences:
-        episodes = reader.stream(wanted)
+        episodes = reader.stream(episode_filter)
         return export_rows(episodes, form, counts, include_unfinished=options.include_unfinished)
     pairing = Pairing(options.group_label, options.pairs, options.margin)
-    return export_preferences(reader, wanted, pairing, _chat(options), counts)
+    return export_preferences(reader, episode_filter, pairing, _chat(options), counts)
 
 
 async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "ExportFormat", output: str) -> None:

@@ -1,6 +1,8 @@
-"""Which recorded episodes a command is about, by what they have in common, and where the record is."""
+"""Options that select recorded episodes, and the store that has them."""
 
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ors_server.transports.control_episodes import EpisodeSelection
+    from ors_server.store.base import EpisodeFilter, RecordReader
 
 FILTERS = "Which episodes"
 
@@ -17,8 +19,8 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreOptions:
-    """Where the record is."""
+class StoreChoice:
+    """The option `--store`."""
 
     store: Annotated[
         str | None,
@@ -32,7 +34,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentFilter:
-    """Which episodes, by what was played."""
+    """Selects episodes of one environment."""
 
     environment: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of this environment.", rich_help_panel=FILTERS)
@@ -41,7 +43,7 @@ class EnvironmentFilter:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceFilters:
-    """Which episodes, by what does not change while they are played."""
+    """Selects episodes by properties that never change."""
 
     split: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of this split.", rich_help_panel=FILTERS)
@@ -62,17 +64,17 @@ class PlaceFilters:
     ] = None
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="That bear this label; repeatable.", rich_help_panel=FILTERS),
+        typer.Option(metavar="KEY=VALUE", help="With this label; repeatable.", rich_help_panel=FILTERS),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeFilters(PlaceFilters):
-    """Which episodes, by that and by what became of them."""
+    """Selects episodes by these properties and by their state."""
 
     phase: Annotated[
         str | None,
-        typer.Option(metavar="PHASE", help="That stand there, e.g. finished.", rich_help_panel=FILTERS),
+        typer.Option(metavar="PHASE", help="In this phase, e.g. finished.", rich_help_panel=FILTERS),
     ] = None
     stop_reason: Annotated[
         str | None,
@@ -84,7 +86,7 @@ class EpisodeFilters(PlaceFilters):
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Created then or later: ISO 8601, UTC unless said, or 90m, 2h, 7d ago.",
+            help="Created then or later: ISO 8601, UTC by default, or 90m, 2h, 7d ago.",
             rich_help_panel=FILTERS,
         ),
     ] = None
@@ -106,16 +108,32 @@ class EpisodeFilters(PlaceFilters):
     ] = None
 
 
-def read_selection(options: PlaceFilters, environment: str | None, *, now: datetime) -> "EpisodeSelection":
-    """Return which episodes are meant, as the control API takes it.
-
-    Args:
-        options: What the command was told.
-        environment: Of which environment; `None` for all.
-        now: The time, in which `2h` ago is reckoned.
+@asynccontextmanager
+async def open_record(store: str | None, alternatives: str) -> AsyncGenerator["RecordReader"]:
+    """Open a store for reading; without one, that of the settings.
 
     Raises:
-        typer.BadParameter: If something makes no sense.
+        typer.BadParameter: If it is in memory; names the alternatives.
+    """
+    from ors_server.settings import load_settings
+    from ors_server.store.location import MEMORY
+    from ors_server.store.open import open_reader
+
+    where = store or load_settings().record
+    if where == MEMORY:
+        raise typer.BadParameter(f"a record in memory is read at its server only: give {alternatives}.")
+    reader = await open_reader(where)
+    try:
+        yield reader
+    finally:
+        await reader.aclose()
+
+
+def read_filter(options: PlaceFilters, environment: str | None, *, now: datetime) -> "EpisodeFilter":
+    """Return the filter that the options describe; `2h` is that long before `now`.
+
+    Raises:
+        typer.BadParameter: If a value is wrong.
     """
     from pydantic import ValidationError
 
@@ -129,20 +147,17 @@ def read_selection(options: PlaceFilters, environment: str | None, *, now: datet
     for name in ("since", "until"):
         values[name] = read_time(values[name], now)
     try:
-        return EpisodeSelection.model_validate({k: v for k, v in values.items() if v not in (None, [])})
+        given = {name: value for name, value in values.items() if value not in (None, [])}
+        return EpisodeSelection.model_validate(given).as_filter()
     except ValidationError as error:
-        raise typer.BadParameter(_say(error)) from error
+        raise typer.BadParameter(_describe(error)) from error
 
 
 def read_time(text: str | None, now: datetime) -> datetime | None:
-    """Read a time.
-
-    Args:
-        text: ISO 8601, in UTC unless it says otherwise; or a number and one of s, m, h, d, w: so long ago.
-        now: The time.
+    """Read a time: ISO 8601, in UTC by default; or a number and s, m, h, d or w, for that long before `now`.
 
     Raises:
-        typer.BadParameter: If it is neither.
+        typer.BadParameter: If the text is neither.
     """
     if text is None:
         return None
@@ -158,6 +173,8 @@ def read_time(text: str | None, now: datetime) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _say(error: Any) -> str:
-    told = error.errors(include_url=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'filter'}: {item['msg']}" for item in told) + "."
+def _describe(error: Any) -> str:
+    mistakes = error.errors(include_url=False, include_input=False)
+    return (
+        "; ".join(f"{'.'.join(map(str, item['loc'])) or 'filter'}: {item['msg']}" for item in mistakes) + "."
+    )

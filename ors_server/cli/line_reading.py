@@ -1,4 +1,4 @@
-"""Reads what a person types: with editing, history and completion at a terminal, line by line from a pipe."""
+"""Reads lines: with editing, history and completion at a terminal, as they are from a pipe."""
 
 import os
 import sys
@@ -10,20 +10,16 @@ from types import ModuleType
 from typing import TypeAlias
 
 Read: TypeAlias = Callable[[str], str | None]
-"""Reads a line, given a question; `None` at the end of the input."""
+"""Reads a line after a prompt; `None` at the end of the input."""
 MOST_LINES = 1000
-"""Lines of history that are kept."""
+"""Most lines of the history."""
 
 
-def read_line(question: str) -> str | None:
-    """Read a line, asking for it where a person sits; `None` at the end of the input.
-
-    Args:
-        question: What to ask.
-    """
+def read_line(prompt: str) -> str | None:
+    """Read a line, with a prompt at a terminal; `None` at the end of the input."""
     if sys.stdin.isatty():
         try:
-            return input(question)
+            return input(prompt)
         except EOFError:
             return None
     line = sys.stdin.readline()
@@ -32,11 +28,7 @@ def read_line(question: str) -> str | None:
 
 @contextmanager
 def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
-    """Edit lines at a terminal: arrow keys, a history that the next run knows too, and words by Tab.
-
-    Args:
-        words: What may be typed first on a line.
-    """
+    """Edit lines at a terminal: arrow keys, a lasting history, completion of the first word by Tab."""
     readline = _readline() if sys.stdin.isatty() else None
     if readline is None:
         yield
@@ -59,7 +51,7 @@ def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
 
 
 def history_file() -> Path:
-    """Return where the history is kept: in the user's state folder (XDG Base Directory)."""
+    """Return the file of the history, in the user's state folder (XDG Base Directory)."""
     state = os.environ.get("XDG_STATE_HOME", "")
     folder = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
     return folder / "ors-server" / "play_history"

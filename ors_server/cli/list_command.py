@@ -7,14 +7,15 @@ import typer
 
 from ors_server.cli.command_output import say, say_json
 from ors_server.cli.shell_completion import installed_names
+from ors_server.cli.terminal import make_console, make_table
 
 if TYPE_CHECKING:
     from ors_server.authoring.definition import EnvironmentDefinition
 
 
 @dataclass(frozen=True)
-class ListOptions:
-    """What `list` can be told."""
+class EnvironmentListOptions:
+    """Options of `list`."""
 
     references: Annotated[
         list[str] | None,
@@ -28,7 +29,7 @@ class ListOptions:
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
 
-def list_environments(options: ListOptions) -> None:
+def list_environments(options: EnvironmentListOptions) -> None:
     """Show environments with their splits, numbers of tasks, and tools."""
     import anyio
 
@@ -48,11 +49,7 @@ def list_environments(options: ListOptions) -> None:
 
 
 async def describe(definition: "EnvironmentDefinition") -> dict[str, Any]:
-    """Describe an environment with JSON types.
-
-    Args:
-        definition: The environment.
-    """
+    """Describe an environment with JSON types."""
     splits = [
         {"name": split.name, "type": split.type, "tasks": await definition.tasks.num_tasks(split.name)}
         for split in definition.splits
@@ -68,17 +65,12 @@ async def describe(definition: "EnvironmentDefinition") -> dict[str, Any]:
 
 
 def _print_table(described: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     if not described:
         say("No environment is installed; name one, or make one with `ors-server new`.")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("environment", "version", "tasks", "tools"):
-        table.add_column(heading, overflow="fold")
+    table = make_table("environment", "version", "tasks", "tools", left=4)
     for environment in described:
         tasks = ", ".join(f"{split['name']} {split['tasks']}" for split in environment["splits"])
         tools = ", ".join(tool["name"] for tool in environment["tools"])
         table.add_row(environment["name"], environment["version"], tasks, tools)
-    Console(highlight=False).print(table)
+    make_console().print(table)

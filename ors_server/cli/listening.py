@@ -16,27 +16,23 @@ if TYPE_CHECKING:
     from ors_server.app import App
 
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)
-"""When the garbage collector looks at young, middle-aged and old objects; Python's own are 700, 10 and 10.
+"""Thresholds of the garbage collector for its three generations; Python's are 700, 10 and 10.
 
-A server keeps what it is told, so nearly every look finds nothing, and looking so often takes a fifth of the
-time of a call.
+A server keeps most objects that it creates, so collecting as often as Python does takes a fifth of a call's
+time and frees almost nothing.
 """
 
 
 def listen(app: "App", *, as_json: bool) -> None:
-    """Serve until SIGINT, SIGTERM or an admin's wish; the sessions are torn down before this returns.
-
-    Args:
-        app: The application; its settings say where to listen.
-        as_json: Whether the announcement is one line of JSON.
+    """Serve until SIGINT, SIGTERM or an admin's request; sessions are torn down before this returns.
 
     Raises:
-        CommandError: If the address cannot be had, or the application does not start.
-        SettingsError: If it does not start because of a setting.
+        CommandError: If the address cannot be used, or the application does not start.
+        SettingsError: If a setting keeps it from starting.
     """
     listener = bind(app.settings.host, app.settings.port)
     with listener:
-        server = _Server(app, listener, as_json=as_json)
+        server = _AnnouncedServer(app, listener, as_json=as_json)
         try:
             server.run(sockets=[listener])
         except SystemExit:
@@ -50,7 +46,6 @@ def bind(host: str, port: int) -> socket.socket:
     """Open a listening socket.
 
     Args:
-        host: A name or address.
         port: TCP port; 0 takes a free one.
 
     Raises:
@@ -74,8 +69,8 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-class _Server(BoundedServer):
-    """Announces itself once it can be reached."""
+class _AnnouncedServer(BoundedServer):
+    """Prints the announcement once it can be reached."""
 
     def __init__(self, app: "App", listener: socket.socket, *, as_json: bool) -> None:
         super().__init__(app, ConnectionLimits.of(app.settings))
@@ -87,7 +82,7 @@ class _Server(BoundedServer):
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        gc.freeze()  # what stands now stays as long as the server does
+        gc.freeze()  # what exists now lives as long as the server
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._served, host, port), as_json=self._as_json)

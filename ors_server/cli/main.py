@@ -1,4 +1,4 @@
-"""The entry point: runs one command and turns what escapes it into one line and an exit status."""
+"""The entry point: runs one command; an exception becomes one line and an exit status."""
 
 import sys
 import traceback
@@ -11,7 +11,7 @@ from typing_extensions import override
 from ors_server._version import __version__
 from ors_server.cli.call_command import call
 from ors_server.cli.check_command import check
-from ors_server.cli.command_options import Command, Group, from_fields
+from ors_server.cli.command_options import Command, CommandGroup, from_fields
 from ors_server.cli.command_output import MisuseError, complain, say
 from ors_server.cli.compare_command import compare
 from ors_server.cli.doctor_command import doctor
@@ -37,8 +37,8 @@ DEBUG = "--debug"
 _UsageError = typer.BadParameter.__mro__[1]
 
 
-class Commands(Group):
-    """All commands; `serve` gets its flags when it is chosen."""
+class Commands(CommandGroup):
+    """All commands; the flags of `serve` are made only when it runs."""
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -101,10 +101,10 @@ def start(
     *,
     print_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     debug: Annotated[
-        bool, typer.Option(DEBUG, help="Show tracebacks and the log; stands anywhere on the line.")
+        bool, typer.Option(DEBUG, help="Show tracebacks and the log; may be anywhere on the line.")
     ] = False,
 ) -> None:
-    """Do what every command needs done first."""
+    """Print the version or the help."""
     del debug  # taken out of the line before it is parsed
     if print_version:
         say(__version__)
@@ -113,14 +113,7 @@ def start(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: Words after the program's name; the process's own by default.
-
-    Returns:
-        Exit status, one of `ExitStatus`.
-    """
+    """Run the command line; words are the process's own by default. Returns one of `ExitStatus`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in words
     if debug:
@@ -148,11 +141,7 @@ def _report(error: Exception, *, debug: bool) -> int:
 
 
 def explain(error: BaseException) -> str:
-    """Say in one line what went wrong, without the values that were given.
-
-    Args:
-        error: Whatever escaped a command.
-    """
+    """Describe an error on one line, without the values of options and settings."""
     from pydantic import ValidationError
 
     while isinstance(error, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""`ors-server new`: makes the folder of a new environment, with tests that pass."""
+"""`ors-server new`: creates a new environment, with tests that pass."""
 
 import shlex
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def test_a_wrong_answer_pays_nothing():
 
 @dataclass(frozen=True)
 class NewOptions:
-    """What `new` can be told."""
+    """Options of `new`."""
 
     name: Annotated[
         str, typer.Argument(help="Name of the environment: lower-case letters, digits, underscores.")

@@ -1,4 +1,4 @@
-"""`ors-server play`: lets a person play a task in the terminal, or a script through standard input."""
+"""`ors-server play`: plays a task by hand in the terminal, or by a script through standard input."""
 
 import difflib
 import json
@@ -16,7 +16,7 @@ from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import clean, clean_line
 
 if TYPE_CHECKING:
-    from ors_server.testing.local_episode import Episode
+    from ors_server.testing.local_episode import LocalEpisode
 
 COMMANDS = {
     ":tools": "show the tools",
@@ -34,7 +34,7 @@ DROPPED = "(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)"
 
 @dataclass(frozen=True)
 class PlayOptions:
-    """What `play` can be told."""
+    """Options of `play`."""
 
     reference: Annotated[
         str,
@@ -70,23 +70,17 @@ def play(options: PlayOptions) -> None:
 
 
 class Player:
-    """Plays an episode by the lines that somebody types."""
+    """Plays an episode by lines of input."""
 
-    def __init__(self, episode: "Episode", read: Read) -> None:
-        """Look at an episode.
-
-        Args:
-            episode: The episode.
-            read: Reads a line.
-        """
+    def __init__(self, episode: "LocalEpisode", read: Read) -> None:
         self._episode = episode
         self._read = read
         self._schemas: dict[str, dict[str, Any] | None] = {}
         self._about: dict[str, str] = {}
-        self._look()
+        self._read_tools()
 
     def words(self) -> list[str]:
-        """Return what a line may begin with."""
+        """Return the words that a line may begin with."""
         return [*self._schemas, *COMMANDS]
 
     def run(self) -> None:
@@ -101,14 +95,14 @@ class Player:
         while True:
             try:
                 line = self._read_again()
-                if line is None or not self._obey(line.strip()):
+                if line is None or not self._execute(line.strip()):
                     break
             except _LineDroppedError:
                 continue
         self._show_standing()
 
     def _read_again(self) -> str | None:
-        """Read a line; a first Ctrl-C at a terminal only drops what was typed of it."""
+        """Read a line; a first Ctrl-C at a terminal only drops the line."""
         if not sys.stdin.isatty():
             return self._read("> ")
         try:
@@ -122,7 +116,7 @@ class Player:
             self._show_standing()
             raise
 
-    def _look(self) -> None:
+    def _read_tools(self) -> None:
         """Read the tools, which may change while an episode is played."""
         listing = self._episode.tools
         self._schemas = {tool.name: tool.input_schema for tool in listing.tools}
@@ -133,13 +127,13 @@ class Player:
             part = {} if last.arg is None else {last.arg: {"type": "string"}}
             self._schemas[last.name] = {"type": "object", "properties": part, "required": list(part)}
 
-    def _obey(self, line: str) -> bool:
-        """Do what a line says; return whether the episode goes on."""
+    def _execute(self, line: str) -> bool:
+        """Execute a line and return whether the episode goes on."""
         match line:
             case ":quit":
                 return False
             case ":tools":
-                self._look()
+                self._read_tools()
                 self._show_tools()
             case ":prompt":
                 say_wrapped(self._episode.prompt)
@@ -176,7 +170,7 @@ class Player:
             CommandError: If the tool or the arguments would be refused; nothing was called.
         """
         if name not in self._schemas:
-            self._look()
+            self._read_tools()
         if name not in self._schemas:
             raise CommandError(self._unknown(name))
         schema = self._schemas[name] or {}
@@ -221,16 +215,15 @@ class Player:
 
 
 class _LineDroppedError(Exception):
-    """Somebody pressed Ctrl-C while they were asked for an argument."""
+    """Ctrl-C was pressed at the prompt of an argument."""
 
 
 def say_wrapped(text: str, *, indent: int = 0) -> None:
     """Print a text for a person: no line is longer than the terminal, and no word is broken.
 
-    Where no terminal reads, lines stay as they are.
+    In a pipe or file, lines stay as they are.
 
     Args:
-        text: Anybody's.
         indent: Columns before the second and further lines of a line that is wrapped.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
@@ -272,12 +265,7 @@ def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
 
 
 def read_value(text: str, schema: dict[str, Any]) -> Any:
-    """Read a typed answer as the schema wants it: text stays text, everything else is JSON.
-
-    Args:
-        text: What was typed.
-        schema: The parameter's schema.
-    """
+    """Read an argument by its schema: a string stays as it is, everything else is JSON if it can be."""
     if schema.get("type") == "string":
         return text
     try:

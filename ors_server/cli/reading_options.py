@@ -1,83 +1,47 @@
-"""How commands are told to read the attempts of runs."""
+"""Options of `report` and `compare`, and how they read runs."""
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ors_server.evaluation.attempt_transcripts import Transcript
     from ors_server.evaluation.run_results import RunResults
     from ors_server.evaluation.summary import FigureOptions
 
-_WIDE = 200
-"""Columns where nobody watches."""
 
-SuccessAt = Annotated[
-    float | None,
-    typer.Option(
-        help="Least return that counts as a success; each run's own by default.", show_default=False
-    ),
-]
-WithoutOverBudget = Annotated[
-    bool,
-    typer.Option("--without-over-budget", help="Leave attempts that used up their budget out of the means."),
-]
-Confidence = Annotated[float, typer.Option(help="Confidence of the intervals, between 0 and 1.")]
-Resamples = Annotated[int, typer.Option(help="Resamples of the bootstrap.", min=100)]
-Seed = Annotated[int, typer.Option(help="Seed of the resampling.")]
-Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a page for browsers, which needs nothing else.")
-]
+@dataclass(frozen=True, kw_only=True)
+class StatisticsOptions:
+    """Options of the statistics over runs."""
 
-
-class ReadingOptions(Protocol):
-    """The options that say how attempts are read."""
-
-    @property
-    def success_at(self) -> float | None:
-        """Least return that counts as a success."""
-        ...
-
-    @property
-    def without_over_budget(self) -> bool:
-        """Whether attempts that used up their budget are left out."""
-        ...
-
-    @property
-    def confidence(self) -> float:
-        """Of the intervals."""
-        ...
-
-    @property
-    def resamples(self) -> int:
-        """Of the bootstrap."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Of the resampling."""
-        ...
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page for browsers, which needs nothing else.")
+    ] = None
+    success_at: Annotated[
+        float | None,
+        typer.Option(
+            help="Least return that counts as a success; each run's own by default.", show_default=False
+        ),
+    ] = None
+    without_over_budget: Annotated[
+        bool,
+        typer.Option(
+            "--without-over-budget", help="Leave attempts that used up their budget out of the means."
+        ),
+    ] = False
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals, between 0 and 1.")] = 0.95
+    resamples: Annotated[int, typer.Option(help="Resamples of the bootstrap.", min=100)] = 10_000
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0
+    json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False
 
 
-def console_of_tables() -> "Console":
-    """Return where tables are printed: where nobody watches, lines are as wide as they need to be."""
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
-
-
-def reading_of(options: ReadingOptions) -> "FigureOptions":
-    """Return how attempts are to be read.
-
-    Args:
-        options: As given.
+def reading_of(options: StatisticsOptions) -> "FigureOptions":
+    """Return the settings of the statistics.
 
     Raises:
-        typer.BadParameter: If the confidence is none.
+        typer.BadParameter: If the confidence is not between 0 and 1.
     """
     from ors_server.evaluation.resampling import Resampling
     from ors_server.evaluation.summary import FigureOptions
@@ -93,14 +57,11 @@ def reading_of(options: ReadingOptions) -> "FigureOptions":
     )
 
 
-def gathered(folders: list[Path]) -> "RunResults":
+def read_runs(folders: list[Path]) -> "RunResults":
     """Read the folders of runs.
 
-    Args:
-        folders: At least one.
-
     Raises:
-        typer.BadParameter: If they are none, or cannot be read together.
+        typer.BadParameter: If one is not a run, or they cannot be combined.
     """
     from ors_server.errors import RecordError
     from ors_server.evaluation.run_results import read_results
@@ -112,12 +73,7 @@ def gathered(folders: list[Path]) -> "RunResults":
 
 
 def transcripts_of(outcome: "RunResults", store: str | None) -> "list[Transcript]":
-    """Read the transcripts of attempts; none where their episodes are in no record that can be read here.
-
-    Args:
-        outcome: The attempts.
-        store: The record, instead of the one of the settings.
-    """
+    """Read the transcripts of attempts; returns none, with a message, if no readable record has them."""
     import anyio
 
     from ors_server.cli.command_output import complain

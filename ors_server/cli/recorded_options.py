@@ -1,4 +1,4 @@
-"""Which recorded episodes a command is about: what it can be told, and where it reads them."""
+"""Options of `replay` and `regrade` that select recorded episodes."""
 
 import sys
 from collections.abc import AsyncGenerator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ors_server.cli.filters import FILTERS, EpisodeFilters, StoreOptions, read_selection
+from ors_server.cli.filters import FILTERS, EpisodeFilters, StoreChoice, open_record, read_filter
 
 if TYPE_CHECKING:
     from ors_server.replaying.choosing import Episodes
@@ -18,8 +18,8 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordedOptions(EpisodeFilters, StoreOptions):
-    """Which episodes, and where they are."""
+class RecordedOptions(EpisodeFilters, StoreChoice):
+    """Selects episodes of a store or a file."""
 
     episodes: Annotated[
         list[str] | None,
@@ -38,7 +38,7 @@ class RecordedOptions(EpisodeFilters, StoreOptions):
         ),
     ] = None
     everything: Annotated[
-        bool, typer.Option("--all", help="All episodes that are there.", rich_help_panel=FILTERS)
+        bool, typer.Option("--all", help="All episodes of the record.", rich_help_panel=FILTERS)
     ] = False
     environment_name: Annotated[
         str | None,
@@ -50,62 +50,48 @@ class RecordedOptions(EpisodeFilters, StoreOptions):
 
 @asynccontextmanager
 async def open_recorded(options: RecordedOptions) -> AsyncGenerator["Episodes"]:
-    """Open what a command was told to read.
-
-    Args:
-        options: What it was told.
+    """Open the selected episodes.
 
     Raises:
-        typer.BadParameter: If that is no episode at all, or two records, or makes no sense.
+        typer.BadParameter: If nothing is selected, two records are given, or a value is wrong.
     """
     from ors_server.replaying.choosing import StoredEpisodes
 
-    wanted = read_filter(options)
+    episode_filter = selected_filter(options)
     names = tuple(options.episodes or ())
     if options.source is not None:
-        yield _of_file(options, wanted, names)
+        yield _open_file(options, episode_filter, names)
         return
-    from ors_server.settings import load_settings
-    from ors_server.store.location import MEMORY
-    from ors_server.store.open import open_reader
-
-    where = options.store or load_settings().record
-    if where == MEMORY:
-        raise typer.BadParameter("a record in memory cannot be read from here: give --store or --from.")
-    reader = await open_reader(where)
-    try:
-        yield StoredEpisodes(reader, wanted, names)
-    finally:
-        await reader.aclose()
+    async with open_record(options.store, "--store or --from") as reader:
+        yield StoredEpisodes(reader, episode_filter, names)
 
 
-def read_filter(options: RecordedOptions) -> "EpisodeFilter":
-    """Return which episodes are meant.
-
-    Args:
-        options: What the command was told.
+def selected_filter(options: RecordedOptions) -> "EpisodeFilter":
+    """Return the filter of the selected episodes.
 
     Raises:
-        typer.BadParameter: If that is none at all, or a label or a time makes no sense.
+        typer.BadParameter: If nothing is selected, or a label or a time is wrong.
     """
     from ors_server.clock import SystemClock
     from ors_server.store.base import ALL
 
-    wanted = read_selection(options, options.environment_name, now=SystemClock().now()).as_filter()
-    if wanted == ALL and not (options.episodes or options.everything):
+    episode_filter = read_filter(options, options.environment_name, now=SystemClock().now())
+    if episode_filter == ALL and not (options.episodes or options.everything):
         raise typer.BadParameter("say which episodes: by their ids, by a filter, or --all.")
-    return wanted
+    return episode_filter
 
 
-def _of_file(options: RecordedOptions, wanted: "EpisodeFilter", names: tuple[str, ...]) -> "Episodes":
+def _open_file(
+    options: RecordedOptions, episode_filter: "EpisodeFilter", names: tuple[str, ...]
+) -> "Episodes":
     from ors_server.export.episode_file import EpisodeFile
     from ors_server.replaying.choosing import FiledEpisodes, StreamedEpisodes
 
     if options.store is not None:
         raise typer.BadParameter("give one record: --store or --from.")
     if options.source == STDIN:
-        return StreamedEpisodes(sys.stdin.buffer, wanted, names)
+        return StreamedEpisodes(sys.stdin.buffer, episode_filter, names)
     file = EpisodeFile(options.source or "")
     if not file.path.is_file():
         raise typer.BadParameter(f"--from names a file of episodes, and there is none at {options.source}.")
-    return FiledEpisodes(file, wanted, names)
+    return FiledEpisodes(file, episode_filter, names)

@@ -1,4 +1,4 @@
-"""`ors-server regrade`: judges recorded episodes with another reward and shows the difference."""
+"""`ors-server regrade`: judges recorded episodes with another reward and shows the differences."""
 
 import json
 from collections.abc import Callable
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.regrade_summary import RegradeSummary
-from ors_server.cli.terminal import clean_line, make_console, until_nobody_reads
+from ors_server.cli.terminal import clean_line, make_console
 
 if TYPE_CHECKING:
     from ors_server.replaying.regrading import Regraded, RegradeRequest
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RegradeOptions(RecordedOptions):
-    """What `regrade` can be told."""
+    """Options of `regrade`."""
 
     reward: Annotated[
         str,
@@ -62,11 +63,11 @@ class RegradeOptions(RecordedOptions):
 
 
 def regrade(options: RegradeOptions) -> None:
-    """Judge recorded episodes with another reward, and show how that differs from what was paid.
+    """Judge recorded episodes with another reward, and show how it differs from the paid rewards.
 
-    A reward gets what the environment's own got: the task's fields by name, the trajectory, the final
-    response. What was paid are the rewards of tools, without penalties. The record is not changed. The status
-    is 0 if every episode was judged, 1 if some could not be, 2 if the command makes no sense.
+    The reward receives the same fields as the environment's own: the task's fields by name, the trajectory,
+    the final response. The paid rewards are those of the tools, without penalties. The record is not changed.
+    The status is 0 if every episode was judged, 1 if some could not be, 2 if the command line is wrong.
     """
     import anyio
 
@@ -74,18 +75,17 @@ def regrade(options: RegradeOptions) -> None:
 
     summary = RegradeSummary()
 
-    def tell(regraded: "Regraded") -> None:
+    def report(regraded: "Regraded") -> None:
         summary.add(regraded)
         if options.json:
             say(json.dumps(regraded.as_json(), allow_nan=False))
 
-    with until_nobody_reads():
-        try:
-            anyio.run(_regrade, options, read_wish(options), tell)
-        except BatchError as error:
-            raise typer.BadParameter(str(error)) from error
-        if not options.json:
-            _show(summary)
+    try:
+        anyio.run(_regrade, options, read_request(options), report)
+    except BatchError as error:
+        raise typer.BadParameter(str(error)) from error
+    if not options.json:
+        _show(summary)
     if summary.unjudged:
         complain(f"{summary.unjudged} of {summary.episodes} episodes could not be judged")
         for reason in summary.reasons:
@@ -93,21 +93,17 @@ def regrade(options: RegradeOptions) -> None:
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def read_wish(options: RegradeOptions) -> "RegradeRequest":
-    """Return how the episodes are to be judged.
-
-    Args:
-        options: What the command was told.
+def read_request(options: RegradeOptions) -> "RegradeRequest":
+    """Return the request.
 
     Raises:
-        typer.BadParameter: If an option is no KEY=VALUE with JSON.
+        typer.BadParameter: If an option is not KEY=VALUE with JSON.
     """
-    from ors_server.cli.score_command import read_option
     from ors_server.replaying.regrading import RegradeRequest
 
     return RegradeRequest(
         options.reward,
-        dict(map(read_option, options.option or ())),
+        read_pairs("--option", options.option) or {},
         options.final_response_from,
         options.by_task,
         options.jobs,
@@ -117,12 +113,12 @@ def read_wish(options: RegradeOptions) -> "RegradeRequest":
 
 
 async def _regrade(
-    options: RegradeOptions, wish: "RegradeRequest", tell: "Callable[[Regraded], None]"
+    options: RegradeOptions, request: "RegradeRequest", report: "Callable[[Regraded], None]"
 ) -> None:
     from ors_server.replaying.regrading import regrade as judge_again
 
     async with open_recorded(options) as episodes:
-        replaced = await judge_again(episodes, wish, tell)
+        replaced = await judge_again(episodes, request, report)
     if replaced:
         complain(f"{replaced} workers were replaced: they died, or an episode took them too long")
 

@@ -1,4 +1,4 @@
-"""What judging episodes again came to, in figures that take no more room for more episodes."""
+"""The figures of regraded episodes; their size does not grow with the number of episodes."""
 
 import heapq
 import math
@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ors_server.cli.score_summary import Figures
+from ors_server.cli.score_summary import RunningFigures
+from ors_server.cli.terminal import make_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 MAX_SHOWN = 10
 """Largest changes that are shown."""
 MAX_REASONS = 5
-"""Reasons why nothing was judged that are shown."""
+"""Reasons of episodes without a judgement that are shown."""
 SAME = 1e-9
-"""Differences up to this are none: the last digits of a sum."""
+"""Differences up to this are rounding, and count as none."""
 _WIDE = 200
 """Characters of a reason that are shown."""
 _DIGITS = 12
@@ -37,12 +38,7 @@ class Correlation:
     product: float = 0.0
 
     def add(self, x: float, y: float) -> None:
-        """Add a pair.
-
-        Args:
-            x: One number.
-            y: The other.
-        """
+        """Add a pair."""
         self.count += 1
         off_x, off_y = x - self.mean_x, y - self.mean_y
         self.mean_x += off_x / self.count
@@ -60,31 +56,27 @@ class Correlation:
 
 @dataclass
 class RegradeSummary:
-    """Figures of what was paid and of what another reward says."""
+    """RunningFigures of the paid rewards and of another reward."""
 
     episodes: int = 0
-    before: Figures = field(default_factory=Figures)
-    """Of the episodes that both judged."""
-    after: Figures = field(default_factory=Figures)
-    """Of the same ones."""
+    before: RunningFigures = field(default_factory=RunningFigures)
+    """Paid rewards of the episodes that both judged."""
+    after: RunningFigures = field(default_factory=RunningFigures)
+    """New rewards of the same episodes."""
     more: int = 0
     less: int = 0
     unjudged: int = 0
     """Episodes that the new reward could not judge."""
     only_now: int = 0
-    """Episodes that nobody had judged before."""
-    only_now_figures: Figures = field(default_factory=Figures)
+    """Episodes that had no reward before."""
+    only_now_figures: RunningFigures = field(default_factory=RunningFigures)
     correlation: Correlation = field(default_factory=Correlation)
     statuses: Counter[str] = field(default_factory=Counter[str])
     reasons: list[str] = field(default_factory=list[str])
     _largest: "list[tuple[float, int, Regraded]]" = field(default_factory=list["tuple[float, int, Regraded]"])
 
     def add(self, regraded: "Regraded") -> None:
-        """Add an episode.
-
-        Args:
-            regraded: It.
-        """
+        """Add an episode."""
         self.episodes += 1
         self.statuses[regraded.result.status.value] += 1
         new, difference = regraded.result.reward, regraded.difference
@@ -98,7 +90,7 @@ class RegradeSummary:
 
     @property
     def same(self) -> int:
-        """Episodes of which both say the same."""
+        """Episodes with the same reward."""
         return self.before.count - self.more - self.less
 
     @property
@@ -108,11 +100,7 @@ class RegradeSummary:
 
     def as_table(self) -> "Table":
         """Render the figures."""
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in ("", "episodes", "mean", "min", "max"):
-            table.add_column(heading, overflow="fold", justify="left" if not heading else "right")
+        table = make_table("", "episodes", "mean", "min", "max")
         table.add_row("paid before", str(self.before.count), *self.before.as_cells())
         table.add_row("this reward", str(self.after.count), *self.after.as_cells())
         table.add_row("  more", str(self.more))
@@ -128,11 +116,7 @@ class RegradeSummary:
 
     def as_changes(self) -> "Table":
         """Render the largest changes."""
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in ("largest changes", "task", "paid", "now", "difference"):
-            table.add_column(heading, overflow="fold", justify="left" if not table.columns[1:] else "right")
+        table = make_table("largest changes", "task", "paid", "now", "difference", left=2)
         for regraded in self.largest:
             origin, now = regraded.origin, regraded.result.reward
             task = origin.task_hash[:_DIGITS] if origin.split is None else f"{origin.split} {origin.index}"

@@ -1,4 +1,4 @@
-"""`ors-server replay`: plays recorded episodes again and compares."""
+"""`ors-server replay`: plays recorded episodes again and compares the results."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import typer
 from ors_server.cli.command_output import say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
-from ors_server.cli.terminal import clean, until_nobody_reads
+from ors_server.cli.terminal import clean
 
 if TYPE_CHECKING:
     from ors_server.replaying.replay import ReplayRequest
@@ -24,7 +24,7 @@ _FROM_ENVIRONMENT = "env:"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(RecordedOptions):
-    """What `replay` can be told."""
+    """Options of `replay`."""
 
     against: Annotated[
         str | None,
@@ -45,7 +45,7 @@ class ReplayOptions(RecordedOptions):
         list[str] | None,
         typer.Option(
             metavar="NAME=env:VARIABLE",
-            help="A secret that the environment needs, out of an environment variable; no record has any. "
+            help="A secret that the environment needs, from an environment variable; a record has none. "
             "Repeatable.",
         ),
     ] = None
@@ -53,7 +53,7 @@ class ReplayOptions(RecordedOptions):
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="A regular expression of what may differ in texts, besides what the environment declares; "
+            help="A regular expression of text that may differ, besides those that the environment declares; "
             "repeatable.",
         ),
     ] = None
@@ -61,33 +61,29 @@ class ReplayOptions(RecordedOptions):
 
 
 def replay(options: ReplayOptions) -> None:
-    """Play recorded episodes again, call by call, and compare what came with what is on record.
+    """Play recorded episodes again, call by call, and compare the results with the record.
 
-    Each is played in a fresh session of its task, with its seed, rules, toolset and visibility; prompts,
-    texts, pictures, rewards and ends are compared, times are not. The status is 0 if all are identical, 1 if
-    something differs or could not be replayed, 2 if the command makes no sense.
+    Each episode is played in a new session of its task, with its seed, rules, toolset and visibility.
+    Prompts, texts, pictures, rewards and ends are compared; times are not. The status is 0 if all are
+    identical, 1 if something differs or could not be replayed, 2 if the command line is wrong.
     """
     import anyio
 
     verdicts: Counter[str] = Counter()
-    with until_nobody_reads():
-        anyio.run(_replay, options, read_wish(options), verdicts)
+    anyio.run(_replay, options, read_request(options), verdicts)
     if not options.json:
-        told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
         total = verdicts.total()
-        say(f"{total} episode{'' if total == 1 else 's'}: {told}" if total else "no episodes")
+        say(f"{total} episode{'' if total == 1 else 's'}: {counts}" if total else "no episodes")
     if set(verdicts) - {"identical"}:
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def read_wish(options: ReplayOptions) -> "ReplayRequest":
-    """Return how the replays are to be made.
-
-    Args:
-        options: What the command was told.
+def read_request(options: ReplayOptions) -> "ReplayRequest":
+    """Return the request.
 
     Raises:
-        typer.BadParameter: If a secret or a pattern makes no sense.
+        typer.BadParameter: If a secret or a pattern is wrong.
     """
     from ors_server.authoring.volatile import check_patterns
     from ors_server.replaying.replay import ReplayRequest
@@ -100,40 +96,36 @@ def read_wish(options: ReplayOptions) -> "ReplayRequest":
 
 
 def read_secret(text: str) -> tuple[str, str]:
-    """Read `NAME=env:VARIABLE`, and the variable; a secret that stands on the line is not repeated.
-
-    Args:
-        text: What was said.
+    """Read `NAME=env:VARIABLE` and the variable; a message never repeats a secret from the command line.
 
     Raises:
-        typer.BadParameter: If it is something else, or there is no such variable.
+        typer.BadParameter: If the text has another form, or there is no such variable.
     """
     name, _, place = text.partition("=")
     variable = place.removeprefix(_FROM_ENVIRONMENT)
     if not name or not variable or variable == place:
         raise typer.BadParameter(
-            "--secret is NAME=env:VARIABLE: a secret is named by the environment variable that holds it, and "
-            "never stands on the line, where others see it."
+            "--secret is NAME=env:VARIABLE: name the environment variable that holds the secret. Other users "
+            "can see a secret on the command line."
         )
     if variable not in os.environ:
         raise typer.BadParameter(f"--secret {name}: there is no environment variable {variable!r}.")
     return name, os.environ[variable]
 
 
-async def _replay(options: ReplayOptions, wish: "ReplayRequest", verdicts: Counter[str]) -> None:
+async def _replay(options: ReplayOptions, request: "ReplayRequest", verdicts: Counter[str]) -> None:
     from ors_server.replaying.replay import replay_episode
 
     async with open_recorded(options) as episodes, _open_stage(options) as stage:
         async for episode in episodes.each():
-            found = await replay_episode(episode, stage, wish)
+            found = await replay_episode(episode, stage, request)
             verdicts[found.verdict.value] += 1
             _show(found, as_json=options.json)
 
 
 def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
     if options.against is not None:
-        from ors_server.cli.keys import api_key
-        from ors_server.cli.server_requests import is_url
+        from ors_server.cli.server_requests import api_key, is_url
         from ors_server.replaying.stage import open_server_stage
 
         if not is_url(options.against):

@@ -1,4 +1,4 @@
-"""`ors-server report`: the figures of runs that were played, again."""
+"""`ors-server report`: statistics over finished or unfinished runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,32 +7,21 @@ from typing import Annotated
 import typer
 
 from ors_server.cli.command_output import say, say_json
-from ors_server.cli.reading_options import (
-    Confidence,
-    Html,
-    Resamples,
-    Seed,
-    SuccessAt,
-    WithoutOverBudget,
-    console_of_tables,
-    gathered,
-    reading_of,
-    transcripts_of,
-)
+from ors_server.cli.reading_options import StatisticsOptions, read_runs, reading_of, transcripts_of
+from ors_server.cli.terminal import PIPED_WIDTH, make_console
 
 
-@dataclass(frozen=True)
-class ReportOptions:
-    """What `report` can be told."""
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(StatisticsOptions):
+    """Options of `report`."""
 
     folder: Annotated[
         list[Path],
         typer.Argument(
             metavar="DIR...",
-            help="Folders of runs; several of one agent in one environment are summed up together.",
+            help="Folders of runs; several of one agent in one environment are combined.",
         ),
     ]
-    html: Html = None
     store: Annotated[
         str | None,
         typer.Option(
@@ -42,19 +31,13 @@ class ReportOptions:
         ),
     ] = None
     tasks: Annotated[bool, typer.Option("--tasks", help="Print the figures of each task too.")] = False
-    success_at: SuccessAt = None
-    without_over_budget: WithoutOverBudget = False
-    confidence: Confidence = 0.95
-    resamples: Resamples = 10_000
-    seed: Seed = 0
-    json: Annotated[bool, typer.Option("--json", help="Print every figure as JSON.")] = False
 
 
 def report(options: ReportOptions) -> None:
-    """Sum up runs that `ors-server eval` left in folders, finished or not.
+    """Show statistics over the runs in folders that `ors-server eval` wrote, finished or not.
 
-    Means are over tasks, of each task's mean over its attempts; attempts that errored are in no mean. The
-    status is 0, or 2 if a folder holds no run.
+    Means are over tasks, of each task's mean over its attempts; attempts that failed with an
+    error are in no mean. The status is 0, or 2 if a folder holds no run.
     """
     from ors_server.evaluation.failures import failure_lines
     from ors_server.evaluation.report.page import run_report
@@ -62,7 +45,7 @@ def report(options: ReportOptions) -> None:
     from ors_server.evaluation.summary import SUMMARY
     from ors_server.evaluation.table import summary_remarks, summary_table, tasks_table
 
-    outcome = gathered(options.folder)
+    outcome = read_runs(options.folder)
     summary = summarise(outcome, reading_of(options))
     if options.html is not None:
         transcripts = transcripts_of(outcome, options.store)
@@ -70,7 +53,7 @@ def report(options: ReportOptions) -> None:
     if options.json:
         say_json(SUMMARY.as_json(summary))
         return
-    console = console_of_tables()
+    console = make_console(piped_width=PIPED_WIDTH)
     if options.tasks:
         console.print(tasks_table(summary))
         say()

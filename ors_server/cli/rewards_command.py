@@ -1,24 +1,24 @@
 """`ors-server rewards`: lists the library's rewards, or shows one."""
 
 import inspect
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ors_server.cli.command_output import say, say_json
+from ors_server.cli.terminal import make_console, make_table
 
 if TYPE_CHECKING:
     from ors_server.rewards.catalogue import CatalogueEntry
 
-_WIDE = 1000
-"""Columns where nobody watches, so that one reward stays one line."""
+_PIPED_WIDTH = 1000
+"""Columns in a pipe or file, so that each reward is one line."""
 
 
 @dataclass(frozen=True)
 class RewardsOptions:
-    """What `rewards` can be told."""
+    """Options of `rewards`."""
 
     name: Annotated[
         str | None,
@@ -44,11 +44,7 @@ def rewards(options: RewardsOptions) -> None:
 
 
 def describe(entry: "CatalogueEntry") -> dict[str, Any]:
-    """Describe a reward with JSON types.
-
-    Args:
-        entry: Of the catalogue.
-    """
+    """Describe a reward of the catalogue with JSON types."""
     return {
         "name": entry.name,
         "summary": entry.summary,
@@ -95,14 +91,10 @@ def _range(allowed: tuple[float, float] | None) -> str:
 
 
 def _print_table(entries: "list[CatalogueEntry]") -> None:
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("reward", "range", "takes", "what it does"):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    table = make_table("reward", "range", "takes", "what it does", left=4, no_wrap=True, overflow="ellipsis")
     for entry in entries:
         cells = (entry.name, _range(entry.range), ", ".join(entry.fields), entry.summary)
         table.add_row(*(Text(cell) for cell in cells))
-    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
+    make_console(piped_width=_PIPED_WIDTH).print(table)

@@ -1,4 +1,4 @@
-"""`ors-server check --sandbox`: plays the promises of an isolation on this machine."""
+"""`ors-server check --sandbox`: checks a sandbox backend on this machine."""
 
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -11,13 +11,12 @@ if TYPE_CHECKING:
     from ors_server.sandboxes.base import Backend
 
 
-async def check_sandbox(name: str, only: Collection[str], tell: Callable[[dict[str, Any]], None]) -> None:
-    """Play every promise, and tell of all or of those that were named.
+async def check_sandbox(name: str, only: Collection[str], report: Callable[[dict[str, Any]], None]) -> None:
+    """Check a backend and report the verdicts.
 
     Args:
         name: A backend's name, or `module:function` that makes one.
-        only: Promises, words joined by hyphens; empty for all.
-        tell: Told of each verdict.
+        only: Ids of the verdicts to report: their names with hyphens; empty for all.
     """
     from ors_server.testing.sandbox_suite import check_backend
 
@@ -26,7 +25,7 @@ async def check_sandbox(name: str, only: Collection[str], tell: Callable[[dict[s
             identity = verdict.name.replace(" ", "-").replace(",", "")
             if only and identity not in only:
                 continue
-            tell(
+            report(
                 {
                     "id": identity,
                     "level": "MUST",
@@ -40,7 +39,7 @@ async def check_sandbox(name: str, only: Collection[str], tell: Callable[[dict[s
 @asynccontextmanager
 async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
     if ":" in name:
-        backend = _strangers_backend(name)
+        backend = _foreign_backend(name)
         try:
             yield backend
         finally:
@@ -55,20 +54,20 @@ async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
         names = ", ".join(BackendChoice)
         raise MisuseError(f"--sandbox takes {names}, or module:function; not {name!r}") from None
     settings = load_settings()
-    wanted = BackendRequest(
+    request = BackendRequest(
         choice,
         allow_unsandboxed=choice is BackendChoice.NONE,
         docker_image=settings.docker_image,
         docker_host=settings.docker_host,
     )
-    chosen = await choose(wanted)
+    chosen = await choose(request)
     try:
         yield chosen.backend
     finally:
         await chosen.aclose()
 
 
-def _strangers_backend(place: str) -> "Backend":
+def _foreign_backend(place: str) -> "Backend":
     from ors_server.sandboxes.base import Backend
 
     module, _, name = place.partition(":")

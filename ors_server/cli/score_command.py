@@ -4,16 +4,18 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.score_summary import ScoreSummary
+from ors_server.cli.terminal import make_console, progress_bar
 
 if TYPE_CHECKING:
     from ors_server.rewards.result import RewardResult
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """What `score` can be told."""
+    """Options of `score`."""
 
     file: Annotated[
         str,
@@ -69,13 +71,13 @@ def score(options: ScoreOptions) -> None:
     """Judge every row of a file with one reward.
 
     Prints a summary or, with --json, one object per row: reward (a number or null), status, extras, and the
-    reason where there is one. A reward that could not judge is never a number. The status is 0 if every row
-    was judged, 1 if some could not be, 2 if the command makes no sense.
+    reason if there is one. A row that could not be judged has no number. The status is 0 if every row was
+    judged, 1 if some could not be, 2 if the command line is wrong.
     """
     from ors_server.rewards.batch.batch_scorer import BatchScorer
     from ors_server.rewards.reward_errors import BatchError
 
-    keywords = dict(read_option(text) for text in options.option or ())
+    keywords = read_pairs("--option", options.option) or {}
     summary = ScoreSummary()
     try:
         with (
@@ -94,31 +96,7 @@ def score(options: ScoreOptions) -> None:
                 complain(f"{scorer.replaced} workers were replaced: they died, or a row took them too long")
     except BatchError as error:
         raise typer.BadParameter(str(error)) from error
-    except KeyboardInterrupt:
-        raise typer.Exit(ExitStatus.INTERRUPTED) from None
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
-        raise typer.Exit(ExitStatus.CUT_OFF) from None
     _conclude(summary, as_json=options.json)
-
-
-def read_option(text: str) -> tuple[str, Any]:
-    """Read `key=value`.
-
-    Args:
-        text: The value is JSON.
-
-    Raises:
-        typer.BadParameter: If it is not.
-    """
-    key, _, value = text.partition("=")
-    try:
-        return key, json.loads(value)
-    except ValueError as error:
-        example = """--option match='"exact"'"""
-        raise typer.BadParameter(
-            f"--option takes KEY=VALUE with a JSON value, such as {example}, not {text}"
-        ) from error
 
 
 @contextmanager
@@ -142,43 +120,16 @@ def _opened(file: str) -> Generator[int, None, None]:
 def _judge(
     results: Iterable["RewardResult"], descriptor: int, summary: ScoreSummary, *, as_json: bool
 ) -> None:
-    with _progress(descriptor) as progress:
+    with progress_bar(count_lines(descriptor) if sys.stderr.isatty() else None) as show:
         for result in results:
             summary.add(result)
             if as_json:
                 say(json.dumps(result.as_json(), allow_nan=False))
-            progress(summary)
-
-
-@contextmanager
-def _progress(descriptor: int) -> Generator[Callable[[ScoreSummary], None], None, None]:
-    if not sys.stderr.isatty():
-        yield _show_nothing
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns: Sequence[Any] = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    shown = TextColumn("{task.description}")
-    with Progress(*columns, shown, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=count_lines(descriptor))
-
-        def show(summary: ScoreSummary) -> None:
-            bar.update(task, completed=summary.rows, description=summary.headline)
-
-        yield show
-
-
-def _show_nothing(summary: ScoreSummary) -> None:
-    del summary
+            show(summary.rows, summary.headline)
 
 
 def count_lines(descriptor: int) -> int | None:
-    """Count a file's lines; `None` for what is no file.
-
-    Args:
-        descriptor: Open for reading; where it stands does not change.
-    """
+    """Count the lines of an open file without moving its position; `None` for a pipe or a device."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         return None
     count, at, last = 0, os.lseek(descriptor, 0, os.SEEK_CUR), b"\n"
@@ -191,9 +142,7 @@ def count_lines(descriptor: int) -> int | None:
 
 def _conclude(summary: ScoreSummary, *, as_json: bool) -> None:
     if not as_json:
-        from rich.console import Console
-
-        Console(highlight=False).print(summary.as_table())
+        make_console().print(summary.as_table())
     if summary.unjudged:
         complain(f"{summary.unjudged} of {summary.rows} rows could not be judged")
         for reason in summary.reasons:

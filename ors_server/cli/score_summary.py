@@ -1,9 +1,11 @@
-"""What the rewards of a file came to, in figures that take no more room for more rows."""
+"""The figures of a file's rewards; their size does not grow with the number of rows."""
 
 import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ors_server.cli.terminal import make_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -11,15 +13,15 @@ if TYPE_CHECKING:
     from ors_server.rewards.result import RewardResult
 
 MAX_EXTRAS = 100
-"""Extras that are summed up; further names are not looked at."""
+"""Most extras that are summed up; further names are ignored."""
 MAX_REASONS = 5
-"""Different reasons that are shown."""
+"""Most reasons that are shown."""
 _WIDE = 200
 """Characters of a reason that are shown."""
 
 
 @dataclass
-class Figures:
+class RunningFigures:
     """Count, mean, least and greatest of some numbers."""
 
     count: int = 0
@@ -28,11 +30,7 @@ class Figures:
     greatest: float = -math.inf
 
     def add(self, value: float) -> None:
-        """Add a number.
-
-        Args:
-            value: It.
-        """
+        """Add a number."""
         self.count += 1
         self.total += value
         self.least = min(self.least, value)
@@ -52,24 +50,20 @@ class Figures:
 
 @dataclass
 class ScoreSummary:
-    """Figures of rewards, of statuses, and of extras."""
+    """RunningFigures of rewards, of statuses, and of extras."""
 
     rows: int = 0
     unjudged: int = 0
     """Rows without a reward."""
-    rewards: Figures = field(default_factory=Figures)
+    rewards: RunningFigures = field(default_factory=RunningFigures)
     statuses: Counter[str] = field(default_factory=Counter[str])
-    extras: dict[str, Figures] = field(default_factory=dict[str, Figures])
+    extras: dict[str, RunningFigures] = field(default_factory=dict[str, RunningFigures])
     """By name; only numbers are summed up."""
     reasons: list[str] = field(default_factory=list[str])
     """The first reasons why there was no reward, each with its row."""
 
     def add(self, result: "RewardResult") -> None:
-        """Add a result.
-
-        Args:
-            result: It.
-        """
+        """Add a result."""
         self.rows += 1
         self.statuses[result.status.value] += 1
         if result.reward is not None:
@@ -79,7 +73,7 @@ class ScoreSummary:
         for name, value in result.extras.items():
             known = name in self.extras or len(self.extras) < MAX_EXTRAS
             if known and isinstance(value, int | float):
-                self.extras.setdefault(name, Figures()).add(float(value))
+                self.extras.setdefault(name, RunningFigures()).add(float(value))
 
     def _add_reason(self, reason: str) -> None:
         self.unjudged += 1
@@ -94,11 +88,7 @@ class ScoreSummary:
 
     def as_table(self) -> "Table":
         """Render everything."""
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in ("", "rows", "mean", "min", "max"):
-            table.add_column(heading, overflow="fold", justify="left" if not heading else "right")
+        table = make_table("", "rows", "mean", "min", "max")
         table.add_row("reward", str(self.rows), *self.rewards.as_cells())
         for status, count in sorted(self.statuses.items()):
             table.add_row(f"  {status}", str(count))

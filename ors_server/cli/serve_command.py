@@ -1,4 +1,4 @@
-"""`ors-server serve`: serves environments over both doors, or one client over standard input and output."""
+"""`ors-server serve`: serves environments over HTTP, or one MCP client over standard input and output."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -52,8 +52,8 @@ class ServeOptions:
 def serve(options: ServeOptions) -> None:
     """Serve environments to agents, evaluation harnesses and training pipelines.
 
-    Every setting can also stand in a TOML file (--config) or an environment variable (ORS_PORT for --port).
-    API keys never stand on the command line: use --api-keys-file or ORS_API_KEYS.
+    Every setting can also be in a TOML file (--config) or an environment variable (ORS_PORT for --port). API
+    keys are not options, because other users can read command lines: use --api-keys-file or ORS_API_KEYS.
     """
     from ors_server import logs
     from ors_server.app import create_app
@@ -83,7 +83,7 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
 
 
 def choose(references: list[str] | None) -> list[str]:
-    """Return the environments that were named, or else all installed ones that can be loaded."""
+    """Return the references, or else all installed environments that can be loaded."""
     if references:
         return references
     from ors_server.authoring.loading import usable_environments

@@ -1,27 +1,34 @@
-"""A running server, as far as commands ask its control API; asked by the client."""
+"""Requests to the control API of a running server, made with the client."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 from ors_server.cli.command_output import CommandError
-from ors_server.cli.keys import VARIABLE, api_key
 from ors_server.errors import CapacityError, OrsServerError
 
 if TYPE_CHECKING:
     from ors_server.client.async_client import AsyncClient
 
+VARIABLE = "ORS_API_KEY"
+"""The environment variable that holds the API key, because other users can read command lines."""
 TIME_LIMIT = 660.0
 """Seconds to wait for an answer: a little more than a tool call may take by default."""
 
 
+def api_key() -> str | None:
+    """Return the key of the environment variable `ORS_API_KEY`, or `None`."""
+    return os.environ.get(VARIABLE) or None
+
+
 @asynccontextmanager
 async def open_server(url: str) -> AsyncGenerator["AsyncClient"]:
-    """Open a client of a server, which repeats nothing; the key is read from the environment.
+    """Open a client of a server that repeats no request; the key is read from the environment.
 
     Raises:
-        InvalidRequestError: If this is no URL such as http://127.0.0.1:8080.
+        InvalidRequestError: If the URL is not like http://127.0.0.1:8080.
     """
     from ors_server.client.async_client import AsyncClient
     from ors_server.client.client_options import ClientOptions
@@ -33,27 +40,21 @@ async def open_server(url: str) -> AsyncGenerator["AsyncClient"]:
 
 
 async def ask(client: "AsyncClient", method: str, path: str, body: Any = None) -> Any:
-    """Make a request of a server's control API and return the answer's JSON.
-
-    Args:
-        client: The server's.
-        method: HTTP method.
-        path: Below `/_ors`.
-        body: A JSON value.
+    """Make a request to a path below `/_ors` and return the JSON of the response.
 
     Raises:
         CommandError: If the server cannot be reached or refuses.
     """
     from ors_server.client.client_errors import UnreachableError
-    from ors_server.client.connection import Request
+    from ors_server.client.connection import HttpRequest
 
-    request = Request(method, f"/_ors{path}", body, is_repeatable=False, time_limit=TIME_LIMIT)
+    request = HttpRequest(method, f"/_ors{path}", body, is_repeatable=False, time_limit=TIME_LIMIT)
     try:
         answer = await client.server.connection.answer(request)
     except UnreachableError as error:
         why = str(error.__cause__ or error) or type(error.__cause__).__name__
         raise CommandError(f"cannot reach {client.url}/_ors: {why}") from error
-    except OrsServerError as error:  # what a patient client would repeat
+    except OrsServerError as error:  # 429 or 503, which other clients repeat
         is_full = isinstance(error, CapacityError)
         status = HTTPStatus.TOO_MANY_REQUESTS if is_full else HTTPStatus.SERVICE_UNAVAILABLE
         raise CommandError(f"the server refused with {status}: {error}") from error
@@ -65,11 +66,11 @@ async def ask(client: "AsyncClient", method: str, path: str, body: Any = None) -
 
 
 def is_url(text: str) -> bool:
-    """Say whether a text is an HTTP URL rather than a reference to an environment."""
+    """Return whether a text is an HTTP URL rather than a reference to an environment."""
     return text.startswith(("http://", "https://"))
 
 
 def _detail(status: int, content: Any) -> str:
     hint = f" (set {VARIABLE})" if status in {401, 403} else ""
-    told = cast("dict[str, Any]", content).get("detail") if isinstance(content, dict) else None
-    return f"{told or HTTPStatus(status).phrase}{hint}"
+    detail = cast("dict[str, Any]", content).get("detail") if isinstance(content, dict) else None
+    return f"{detail or HTTPStatus(status).phrase}{hint}"

@@ -1,4 +1,4 @@
-"""Serves one client over standard input and output, which then carry the protocol and nothing else."""
+"""Serves one client over standard input and output, which carry only the protocol."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def keep_stdout_clean() -> Generator[None]:
-    """Send what environments print at load to standard error: standard output is the protocol's."""
+    """Send what environments print while they load to standard error: stdout is the protocol's."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -28,14 +28,10 @@ def keep_stdout_clean() -> Generator[None]:
 
 
 def serve_over_stdio(app: "App", episode: str | None) -> None:
-    """Serve until the client closes standard input.
-
-    Args:
-        app: The application.
-        episode: The one task to play, as environment/split/index; the lobby where there is none.
+    """Serve an `environment/split/index`, or the lobby without one, until the client closes standard input.
 
     Raises:
-        MisuseError: If the episode is no such place.
+        MisuseError: If the episode has another form.
     """
     import anyio
 

@@ -18,12 +18,7 @@ from ors_server.settings import Flag, Settings, names_of
 
 
 def with_flags(command: Callable[[Any], None], options: type) -> Any:
-    """Return a command of typer that takes these options and a flag for each setting.
-
-    Args:
-        command: Takes an instance of a dataclass that derives from `options`.
-        options: A frozen dataclass, as `from_fields` takes one.
-    """
+    """Return a command of typer that takes a frozen dataclass of options and a flag for each setting."""
     every = options_with_flags(options)
 
     def run(options: Any) -> None:

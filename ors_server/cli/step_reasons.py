@@ -1,4 +1,4 @@
-"""Why a step earned what it did, as far as its metadata states that; agents see none of it."""
+"""The reasons of a step's reward, from its metadata, which agents never see."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -8,11 +8,7 @@ MOST = 10
 
 
 def reasons_of(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """Return one line per reason: the reward's status and reason, failed cases, faults.
-
-    Args:
-        metadata: A step's.
-    """
+    """Return one line per reason: the reward's status and reason, failed cases, faults."""
     for name in ("status", "reason"):
         if f"reward_{name}" in metadata:
             yield f"{name}: {metadata[f'reward_{name}']}"

@@ -6,37 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.command_options import Command, Group, from_fields
+from ors_server.cli.command_options import Command, CommandGroup, from_fields
 from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.filters import StoreChoice
 
 if TYPE_CHECKING:
     from ors_server.store.location import StoreLocation
 
 store = typer.Typer(
-    cls=Group,
+    cls=CommandGroup,
     no_args_is_help=True,
     help="Manage the episode store: statistics, disk space, retention, schema, integrity.",
 )
 
 
-@dataclass(frozen=True)
-class StoreOptions:
+@dataclass(frozen=True, kw_only=True)
+class StoreCommandOptions(StoreChoice):
     """Options of every command of the group."""
 
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            help="The episode store; by default the setting's (ORS_STORE).",
-            show_default=False,
-        ),
-    ] = None
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False
 
 
-@dataclass(frozen=True)
-class PruneOptions(StoreOptions):
+@dataclass(frozen=True, kw_only=True)
+class PruneOptions(StoreCommandOptions):
     """Options of `prune`."""
 
     retain_episodes: Annotated[
@@ -53,7 +46,7 @@ class PruneOptions(StoreOptions):
     ] = None
 
 
-def show_stats(options: StoreOptions) -> None:
+def show_stats(options: StoreCommandOptions) -> None:
     """Count episodes, steps, blobs and bytes."""
     from ors_server.store.sql.maintenance import count_store
 
@@ -66,7 +59,7 @@ def show_stats(options: StoreOptions) -> None:
         say(f"{name.replace('_', ' '):<15} {shown}")
 
 
-def run_vacuum(options: StoreOptions) -> None:
+def run_vacuum(options: StoreCommandOptions) -> None:
     """Return freed space to the file system (VACUUM).
 
     SQLite needs exclusive use of the file, and as much free disk space again, while it runs.
@@ -104,7 +97,7 @@ def run_prune(options: PruneOptions) -> None:
         say(f"{pruned.episodes:,} episodes and {pruned.blobs:,} blobs removed")
 
 
-def run_migrate(options: StoreOptions) -> None:
+def run_migrate(options: StoreCommandOptions) -> None:
     """Migrate a store that an older server wrote to this server's schema.
 
     A server that opens it does the same. Older servers cannot use it afterwards: make a copy first.
@@ -120,7 +113,7 @@ def run_migrate(options: StoreOptions) -> None:
         say(f"migrated from schema {before or 'none'} to {after}")
 
 
-def run_verify(options: StoreOptions) -> None:
+def run_verify(options: StoreCommandOptions) -> None:
     """Check the episode store for contradictions; the exit status is 1 if there are any.
 
     Step numbers are consecutive, the steps' rewards add up to the summaries, every part can be read, every
@@ -157,7 +150,7 @@ for name, command in COMMANDS.items():
     store.command(name, cls=Command)(from_fields(command))
 
 
-def _location(options: StoreOptions) -> "StoreLocation":
+def _location(options: StoreCommandOptions) -> "StoreLocation":
     from ors_server.settings import load_settings
     from ors_server.store.location import StoreKind, parse_location
 

@@ -1,15 +1,15 @@
-"""What agents and environments wrote, shown so that it is only read.
+"""Prints texts of agents and environments safely, and tables.
 
-A terminal obeys escape sequences, and a text may pretend to be another one by turning its direction. Whatever
-was recorded is therefore shown with every such character spelled out.
+A terminal executes escape sequences, and a text may change the direction of the text around it. Such
+characters of recorded texts are therefore escaped.
 """
 
 import os
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,17 +17,18 @@ from ors_server.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 MAX_LINES = 20
-"""Lines of one text that are shown unless all are wanted."""
+"""Lines of one text that are shown without `--full`."""
 MAX_CHARACTERS = 2000
-"""Characters of one text that are shown unless all are wanted."""
+"""Characters of one text that are shown without `--full`."""
 
 PIPED_WIDTH = 200
-"""Columns of a table that no terminal shows."""
+"""Columns of a table in a pipe or file."""
 
-_OBEYED = re.compile(
+_CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed, the second set included
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
     r"\u2028\u2029\ud800-\udfff]"  # other ends of lines; halves of characters, which no terminal is sent
@@ -35,45 +36,29 @@ _OBEYED = re.compile(
 
 
 def clean(text: str) -> str:
-    """Spell out every character that a terminal would obey instead of showing it; tab and line feed stay.
-
-    Args:
-        text: Anybody's.
-    """
-    return _OBEYED.sub(_spell, text.replace("\r\n", "\n"))
+    """Escape every character that controls a terminal, but tabs and line feeds."""
+    return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
 
 
 def clean_line(text: str) -> str:
-    """Do the same for what is to stay on one line.
-
-    Args:
-        text: Anybody's.
-    """
+    """Escape a text that has to stay on one line."""
     return clean(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def cut(text: str, *, whole: bool) -> tuple[list[str], str | None]:
-    """Return a text's first lines, clean, and a notice of what is missing.
-
-    Args:
-        text: Anybody's.
-        whole: Whether all of it is wanted.
-
-    Returns:
-        Lines, at least one, and the notice; `None` where nothing is missing.
-    """
+    """Return a text's first lines, at least one, escaped, and a notice of what is missing, or `None`."""
     lines = clean(text).split("\n")
     if lines[1:] and not lines[-1]:
         lines.pop()
     if whole:
         return lines, None
     kept: list[str] = []
-    room = MAX_CHARACTERS
+    left = MAX_CHARACTERS
     for line in lines[:MAX_LINES]:
-        if room <= 0:
+        if left <= 0:
             break
-        kept.append(line[:room])
-        room -= len(line)
+        kept.append(line[:left])
+        left -= len(line)
     characters = sum(map(len, lines)) - sum(map(len, kept))
     if not characters and len(kept) == len(lines):
         return kept, None
@@ -82,25 +67,58 @@ def cut(text: str, *, whole: bool) -> tuple[list[str], str | None]:
     return kept, f"... {more}{characters} more characters; --full shows them"
 
 
-def make_console() -> "Console":
-    """Return what prints to standard output; where nobody reads any more, `BrokenPipeError` comes out."""
+def make_console(*, piped_width: int | None = None) -> "Console":
+    """Return a console of standard output, which raises `BrokenPipeError` when its reader closes it.
+
+    Args:
+        piped_width: Columns in a pipe or file; by default `COLUMNS`, or 200.
+    """
     from rich.console import Console
 
-    class Terminal(Console):
+    class PipeConsole(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # for terminals that do not have every character
-    is_piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    width = PIPED_WIDTH if is_piped else None
-    return Terminal(highlight=False, markup=False, emoji=False, width=width)
+    if sys.stdout.isatty():
+        piped_width = None
+    elif piped_width is None and "COLUMNS" not in os.environ:
+        piped_width = PIPED_WIDTH
+    return PipeConsole(highlight=False, markup=False, emoji=False, width=piped_width)
+
+
+def make_table(*headings: str, left: int = 1, **column: Any) -> "Table":
+    """Return a table without lines; columns after the first `left` ones are aligned to the right."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for position, heading in enumerate(headings):
+        columns: dict[str, Any] = {"justify": "left" if position < left else "right", "overflow": "fold"}
+        table.add_column(heading, **(columns | column))
+    return table
 
 
 @contextmanager
-def until_nobody_reads() -> Generator[None, None, None]:
-    """End the command quietly when standard output is closed by whoever read it."""
+def progress_bar(total: int | None) -> Generator[Callable[[int, str], None]]:
+    """Show a bar on standard error, if that is a terminal; yields a function of its position and text."""
+    if not sys.stderr.isatty():
+        yield lambda _position, _text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns: Any = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    text = TextColumn("{task.description}")
+    with Progress(*columns, text, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda position, text: bar.update(task, completed=position, description=text)
+
+
+@contextmanager
+def exit_when_output_closes() -> Generator[None, None, None]:
+    """End the command without a message when the reader of standard output closes it."""
     try:
         yield
     except BrokenPipeError:
@@ -108,6 +126,6 @@ def until_nobody_reads() -> Generator[None, None, None]:
         raise typer.Exit(ExitStatus.CUT_OFF) from None
 
 
-def _spell(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004  (two hexadecimal digits)

@@ -1,4 +1,4 @@
-"""`ors-server version`: says which versions are at work."""
+"""`ors-server version`: prints versions."""
 
 import platform
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from ors_server.cli.command_output import say, say_json
 
 @dataclass(frozen=True)
 class VersionOptions:
-    """What `version` can be told."""
+    """Options of `version`."""
 
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
 
 def version(options: VersionOptions) -> None:
-    """Say which versions of the server, Python and the MCP package are at work."""
+    """Print the versions of the server, Python and the MCP package."""
     versions = {"ors-server": __version__, "python": platform.python_version(), "mcp": version_of("mcp")}
     if options.json:
         say_json(versions)

@@ -1,9 +1,7 @@
 """A client of ORS and MCP servers that checks its own sums.
 
-`AsyncClient` and its blocking twin `Client` play episodes over the Open Reward Standard, or over MCP. They
-keep a ledger of every reward that they received, and `check()` compares it with the server's summary.
-
-Importing this package loads neither the server nor MCP.
+`AsyncClient` and `Client` play episodes over the Open Reward Standard or MCP, and add up the rewards;
+`check()` compares the sum with the server's. Importing this package loads neither the server nor MCP.
 """
 
 from importlib import import_module

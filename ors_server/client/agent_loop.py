@@ -14,69 +14,64 @@ from ors_server.wire import Message, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What an agent knows when it is asked for its next move."""
+    """What an agent knows before its next move."""
 
     messages: Sequence[Message]
     """The prompt."""
     tools: Sequence[ToolSpec]
     results: Sequence[CallResult]
-    """What its moves came to so far, in order."""
+    """The results of its moves so far, in order."""
 
     @property
     def last(self) -> CallResult | None:
-        """What its latest move came to; `None` before the first one."""
+        """The result of its latest move; `None` before the first one."""
         return self.results[-1] if self.results else None
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The tool call that an agent wants to make."""
+    """The next tool call of an agent."""
 
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 Agent: TypeAlias = Callable[[Turn], "Move | Awaitable[Move | None] | None"]
-"""Asked for one move after the other; `None` gives the episode up."""
+"""Returns the next move, or `None` to give up the episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How a play went."""
+    """The result of a played episode."""
 
     results: Sequence[CallResult]
     episode_return: float
     """The sum of the rewards that this client received."""
     finished: bool
-    """Whether the episode came to its end; an agent may also have given up."""
+    """Whether the episode ended; else the agent gave up, or made the most calls."""
     summary: Summary | None
-    """The server's figures, which agree with the sum; `None` where there are none to read."""
+    """The server's figures, which agree with the sum; `None` if they cannot be read."""
 
 
 async def play(episode: AsyncEpisode, agent: Agent, *, max_calls: int | None = None) -> Played:
-    """Let an agent play until the episode is over, it gives up, or it has made enough calls.
-
-    Args:
-        episode: An open episode.
-        agent: The agent.
-        max_calls: Most calls; `None` leaves the limit to the environment.
+    """Let an agent play until the episode is over, it gives up, or it has made `max_calls` calls.
 
     Raises:
-        SumMismatchError: If the server's figures are not what was received.
-        InvalidRequestError: If the agent is no function, or returns something else than a move.
-        OrsServerError: If a call failed through no fault of the agent's.
+        SumMismatchError: If the server's figures differ from the received rewards.
+        InvalidRequestError: If the agent is not a function, or returns something other than a move.
+        OrsServerError: If a call failed, and the agent is not to blame.
     """
     if not callable(agent):
-        raise InvalidRequestError(f"an agent is a function that is given a Turn, not {agent!r:.80}")
+        raise InvalidRequestError(f"expected an agent that is a function of a Turn, got {agent!r:.80}")
     messages, tools = await episode.messages(), (await episode.tools()).tools
     results: list[CallResult] = []
     while not episode.finished and (max_calls is None or len(results) < max_calls):
-        wanted = agent(Turn(messages, tools, tuple(results)))
-        move = await wanted if inspect.isawaitable(wanted) else wanted
+        answer = agent(Turn(messages, tools, tuple(results)))
+        move = await answer if inspect.isawaitable(answer) else answer
         if move is None:
             break
         if not isinstance(cast("object", move), Move):
-            raise InvalidRequestError(f"an agent returns a Move, or None to give up, not {move!r:.80}")
+            raise InvalidRequestError(f"expected a Move from the agent, or None to give up, got {move!r:.80}")
         results.append(await episode.call(move.tool, move.arguments))
     try:
         summary = await episode.check()

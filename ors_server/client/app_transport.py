@@ -1,7 +1,7 @@
-"""Carries requests to an ASGI application of this process: as over a socket, without one.
+"""Carries requests to an ASGI application in this process, without a socket.
 
-A tool call runs in its caller's own task. Every other request, and one whose answer is read while it is
-written, runs in a task of its own: as at a server, it ends when the application ends it.
+A tool call runs in its caller's task. Every other request runs in its own task and ends, as at a server, when
+the application ends it.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ Application: TypeAlias = Callable[
 ]
 
 CLOSING_SECONDS = 5.0
-"""Seconds that requests whose reader has left are given to end before they are cancelled."""
+"""Seconds after which requests without a reader are cancelled."""
 MAX_WAITING = 64
-"""Pieces of an answer that wait for their reader before the application is held up."""
+"""Pieces of an answer that are buffered for its reader; then the application waits."""
 _CALLER = ("127.0.0.1", 0)
 
 
 @dataclass(slots=True)
 class WholeResponse:
-    """A response that has arrived as a whole, with what `httpx2.Response` has under the same names."""
+    """A complete response, with the names of `httpx2.Response`."""
 
     status_code: int
     raw_headers: Sequence[tuple[bytes, bytes]]
@@ -49,11 +49,7 @@ class WholeResponse:
         return self.content.decode("utf-8", errors="replace")
 
     def json(self) -> Any:
-        """Return the body's JSON value.
-
-        Raises:
-            ValueError: If it is not JSON.
-        """
+        """Return the body's JSON value."""
         return json.loads(self.content)
 
     async def aread(self) -> bytes:
@@ -61,7 +57,7 @@ class WholeResponse:
         return self.content
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes]:
-        """Give the body in one piece."""
+        """Yield the body in one piece."""
         yield self.content
 
 
@@ -73,7 +69,6 @@ class AppTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, app: Application) -> None:
-        """Send nothing yet."""
         self._app = app
         self._exchanges: dict[asyncio.Task[None], _Exchange] = {}
         self._handlers: set[asyncio.Task[WholeResponse]] = set()
@@ -81,7 +76,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
     @classmethod
     @asynccontextmanager
     async def running(cls, app: Application) -> AsyncGenerator[Self]:
-        """Run an application's lifespan, and give a transport to it.
+        """Run an application's lifespan, and yield a transport to it.
 
         Raises:
             UnreachableError: If the application does not start, or fails to stop.
@@ -97,18 +92,10 @@ class AppTransport(httpx2.AsyncBaseTransport):
     async def answer(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], body: bytes | None
     ) -> WholeResponse:
-        """Make a request in this task and return its answer once the application has written all of it.
+        """Make a request in this task and return its complete answer.
 
-        Cancelling the caller cancels the application's handler, and no tool call that has begun.
-
-        Args:
-            method: The HTTP method.
-            target: Path and query, quoted.
-            headers: By lower-case name; the host is one of them.
-            body: The body; `None` for none.
-
-        Raises:
-            UnreachableError: If the application raised, or ended without an answer.
+        Cancelling the caller cancels the application's handler, but no tool call that has begun. `target` is
+        the quoted path and query; `headers` have lower-case names and include the host.
         """
         unread = [_request(body)]
         start: Message = {}
@@ -144,7 +131,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
     def _forget(self, task: asyncio.Task[WholeResponse]) -> None:
         self._handlers.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever asked may have left
+            task.exception()  # the caller may have been cancelled
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -164,7 +151,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
 
     @override
     async def aclose(self) -> None:
-        """Leave all answers that are still being read, and wait for the application to end its handlers."""
+        """Stop reading all answers, and wait for the application to end its handlers."""
         running: set[asyncio.Task[Any]] = {*self._exchanges, *self._handlers}
         for exchange in tuple(self._exchanges.values()):
             await exchange.aclose()
@@ -176,7 +163,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
 
 
 class _Exchange(httpx2.AsyncByteStream):
-    """A request whose answer is read while the application writes it, and the body of that answer."""
+    """A request whose answer is read while it is written, and the body of that answer."""
 
     def __init__(self, body: bytes) -> None:
         self.start: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -186,7 +173,7 @@ class _Exchange(httpx2.AsyncByteStream):
         self._failure: Exception | None = RuntimeError("it ended before its answer did")
 
     async def run(self, app: Application, scope: Message) -> None:
-        """Run the application; a failure is raised where the answer is read."""
+        """Run the application; its failure is raised in the reader of the answer."""
         try:
             await app(scope, self._receive, self._send)
         except Exception as error:  # noqa: BLE001  (anybody's application)

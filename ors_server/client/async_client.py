@@ -21,21 +21,19 @@ if TYPE_CHECKING:
 
 
 class AsyncClient:
-    """A client of one server.
+    """A client of one server: an async context manager, or closed by `aclose`.
 
-    Used as an async context manager, or closed by `aclose`.
+    An `environment` of `None` is the server's default one.
     """
 
     def __init__(self, url: str, api_key: str | None = None, *, options: ClientOptions | None = None) -> None:
-        """Open nothing yet.
+        """Open nothing yet; a `url` is for instance `http://127.0.0.1:8080`.
 
         Args:
-            url: Where the server is, for instance `http://127.0.0.1:8080`.
-            api_key: Sent as `X-API-Key`; a trainer's for everything, an agent's token for its own session.
-            options: Further settings.
+            api_key: A trainer's for everything, or an agent's token for its own session.
 
         Raises:
-            InvalidRequestError: If that is no such URL.
+            InvalidRequestError: If the URL or the key has another form.
         """
         self.options = given_options(options)
         self.url = given_url(url)
@@ -53,37 +51,22 @@ class AsyncClient:
         await self.reach.connection.http.aclose()
 
     async def environments(self) -> list[str]:
-        """Return the names of what is served, the default one first."""
+        """Return the names of the environments, the default one first."""
         return await self.server.environments()
 
     async def splits(self, environment: str | None = None) -> list[Split]:
-        """Return an environment's splits, in its order.
-
-        Args:
-            environment: Its name; the default one without.
-        """
+        """Return an environment's splits, in its order."""
         return [read_known(Split, split) for split in await self.server.about(environment, "splits")]
 
     async def num_tasks(self, split: str, environment: str | None = None) -> int:
-        """Return how many tasks a split has.
-
-        Args:
-            split: Its name.
-            environment: The environment's name; the default one without.
-        """
-        told = await self.server.about(environment, "num_tasks", {"split": split})
-        return int(told["num_tasks"])
+        """Return the number of tasks of a split."""
+        answer = await self.server.about(environment, "num_tasks", {"split": split})
+        return int(answer["num_tasks"])
 
     async def task(self, split: str, index: int, environment: str | None = None) -> JSONObject:
-        """Return one task.
-
-        Args:
-            split: The split's name.
-            index: Its position, from 0.
-            environment: The environment's name; the default one without.
-        """
-        told = await self.server.about(environment, "task", {"split": split, "index": index})
-        task: JSONObject = told["task"]
+        """Return the task at a position of a split, from 0."""
+        answer = await self.server.about(environment, "task", {"split": split, "index": index})
+        task: JSONObject = answer["task"]
         return task
 
     async def tasks(
@@ -94,61 +77,39 @@ class AsyncClient:
         *,
         environment: str | None = None,
     ) -> list[JSONObject]:
-        """Return tasks of a split, in order.
-
-        Args:
-            split: The split's name.
-            start: The first one's position; from the beginning without.
-            stop: The position after the last one; to the end without.
-            environment: The environment's name; the default one without.
-        """
+        """Return tasks of a split, in order, from position `start` up to, not including, `stop`."""
         body = {"split": split, "start": start, "stop": stop}
-        told = await self.server.about(environment, "task_range", body)
-        return list(told["tasks"])
+        answer = await self.server.about(environment, "task_range", body)
+        return list(answer["tasks"])
 
     async def tools(self, environment: str | None = None) -> ToolListing:
-        """Return the tools that every session of an environment has.
-
-        Args:
-            environment: Its name; the default one without.
-        """
+        """Return the tools that every session of an environment has."""
         return read_known(ToolListing, await self.server.about(environment, "tools"))
 
     def episode(
-        self, environment: str | None = None, **wanted: Unpack[EpisodeRequest]
+        self, environment: str | None = None, **requested: Unpack[EpisodeRequest]
     ) -> AbstractAsyncContextManager[AsyncOrsEpisode]:
         """Play a new episode over the Open Reward Standard; its session is deleted at the end.
 
         Args:
-            environment: Name of the environment; the default one without.
-            **wanted: `split` and `index`, or `task_spec`; `seed`, `policy`, `labels`, `secrets`, `toolset`,
-                `visibility`, `session_id`.
-
-        Returns:
-            An async context manager that gives the episode.
+            **requested: The fields of [`EpisodeRequest`][ors_server.client.EpisodeRequest].
         """
-        return self._episode(environment, wanted)
+        return self._episode(environment, requested)
 
     @asynccontextmanager
     async def _episode(
-        self, environment: str | None, wanted: EpisodeRequest
+        self, environment: str | None, requested: EpisodeRequest
     ) -> AsyncGenerator[AsyncOrsEpisode]:
-        place = await self.server.create(environment, wanted)
+        place = await self.server.create(environment, requested)
         episode = AsyncOrsEpisode(self.server, place, is_ours=await self.server.is_ours())
         async with kept_open(episode, self.server.connection, [episode.aclose]):
             yield episode
 
     @asynccontextmanager
     async def attach(self, session_id: str) -> AsyncGenerator[AsyncOrsEpisode]:
-        """Join a session that somebody else made on a server of ours; it is left alive at the end.
+        """Join an existing session of an ors-server, which is not deleted at the end.
 
-        The ledger goes on from the figures as they stand, where the credential may read them.
-
-        Args:
-            session_id: The session.
-
-        Raises:
-            OrsServerError: If there is none.
+        The ledger starts from the session's figures, if the credential may read them.
         """
         place, ledger = await self._find(session_id)
         episode = AsyncOrsEpisode(self.server, place, is_ours=await self.server.is_ours(), ledger=ledger)
@@ -165,15 +126,13 @@ class AsyncClient:
 
     @asynccontextmanager
     async def mcp_episode(
-        self, environment: str | None = None, *, era: str = "auto", **wanted: Unpack[EpisodeRequest]
+        self, environment: str | None = None, *, era: str = "auto", **requested: Unpack[EpisodeRequest]
     ) -> "AsyncGenerator[AsyncMcpEpisode]":
-        """Play a new episode over MCP, at the URL that an agent is given; its figures are read beside it.
+        """Play a new episode over MCP, at an agent's URL; its figures are read over the control API.
 
         Args:
-            environment: Name of the environment; the default one without.
-            era: `auto` for the newest protocol that the server knows, `legacy` for the handshake, or a
-                version.
-            **wanted: As for `episode`.
+            era: `auto` for the newest protocol of the server, `legacy` for the handshake, or a version.
+            **requested: As for `episode`.
 
         Raises:
             NotSupportedError: If the server is not an ors-server.
@@ -181,29 +140,15 @@ class AsyncClient:
         from ors_server.client.mcp_episode import play_agent_url  # noqa: PLC0415  (heavy, and for MCP only)
 
         async with (
-            self.episode(environment, **wanted) as beside,
-            play_agent_url(beside, self.reach, era) as played,
+            self.episode(environment, **requested) as owned,
+            play_agent_url(owned, self.reach, era) as played,
         ):
             yield played
 
     async def summary(self, session_id: str) -> Summary:
-        """Return the figures of a session of a server of ours, ended ones included.
-
-        Args:
-            session_id: The session.
-
-        Raises:
-            OrsServerError: As the server answers.
-        """
+        """Return the figures of a session of an ors-server, also after its end."""
         return Summary.of(await self.server.status(session_id))
 
     async def steps(self, session_id: str) -> list[JSONObject]:
-        """Return every recorded step of a session of a server of ours, in order.
-
-        Args:
-            session_id: The session.
-
-        Raises:
-            OrsServerError: As the server answers.
-        """
+        """Return every recorded step of a session of an ors-server, in order."""
         return await self.server.all_steps(session_id)

@@ -1,4 +1,4 @@
-"""An open episode, as its player sees it: over either door, with an account of every reward received."""
+"""An open episode, over the Open Reward Standard or MCP, with a ledger of every received reward."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from ors_server.client.call_arguments import check_arguments, check_call_id
 from ors_server.client.call_result import OVER, CallResult, read_blocks, read_known, text_of
-from ors_server.client.call_streams import Caller
+from ors_server.client.call_streams import ToolCaller
 from ors_server.client.client_errors import ClosedError, SumMismatchError
 from ors_server.client.connection import Connection
 from ors_server.client.ledger import Ledger, Receipt
@@ -35,20 +35,10 @@ CLOSING_SECONDS = 30.0
 
 
 class AsyncEpisode(ABC):
-    """An episode that this client plays.
-
-    Attributes:
-        place: The session, and the ways that lead to it.
-        ledger: What was received, call by call.
-    """
+    """An episode that this client plays; its `ledger` has the received rewards, call by call."""
 
     def __init__(self, place: SessionPlace, ledger: Ledger | None = None) -> None:
-        """Begin to play.
-
-        Args:
-            place: The session.
-            ledger: The account to go on with.
-        """
+        """Play a session; the ledger continues one, if there is one."""
         self.place = place
         self.ledger = ledger or Ledger()
         self._final: Summary | None = None
@@ -70,11 +60,11 @@ class AsyncEpisode(ABC):
 
     @property
     def finished(self) -> bool:
-        """Whether an answer has said that the episode is over."""
+        """Whether an answer has reported the end of the episode."""
         return self.ledger.finished
 
     async def prompt(self) -> str:
-        """Return the prompt's text, after setup; pictures are left out."""
+        """Return the prompt's text, after setup; images are left out."""
         return text_of(await self.blocks())
 
     @abstractmethod
@@ -83,27 +73,19 @@ class AsyncEpisode(ABC):
 
     @abstractmethod
     async def messages(self) -> list[Message]:
-        """Return the prompt as a conversation, after setup.
-
-        A server that has no conversations gives one message, from the user.
-        """
+        """Return the prompt as a conversation, after setup; one user message if the server has none."""
 
     @abstractmethod
     async def tools(self) -> ToolListing:
-        """Return everything that the session offers."""
+        """Return the tools of the session."""
 
     @abstractmethod
     async def summary(self) -> Summary:
-        """Return the server's figures, also after the end.
-
-        Raises:
-            NotSupportedError: If the server keeps none.
-            ForbiddenError: If the credential may not read them.
-        """
+        """Return the server's figures, also after the end; `NotSupportedError` if it has none."""
 
     @abstractmethod
     async def _send(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
-        """Make one call so that it runs once at most."""
+        """Make one call, which runs at most once."""
 
     @abstractmethod
     async def _ping(self) -> None:
@@ -112,24 +94,19 @@ class AsyncEpisode(ABC):
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
     ) -> CallResult:
-        """Call a tool, wait for what it comes to, and enter its reward into the ledger.
+        """Call a tool, and add its reward to the ledger.
 
-        Whatever breaks on the way, the call runs once at most and is paid once.
+        The call runs at most once and is paid once, also if a connection breaks. A refused call is a result.
 
         Args:
-            tool: The tool's name.
-            arguments: As the agent gives them.
-            call_id: Your own id for the call; a random one otherwise. With a server of ours, the same id
-                gives the same answer and runs nothing.
-
-        Returns:
-            The output; or, for a call that was not run, why.
+            call_id: Your own id for the call; random by default. An ors-server answers the same id from its
+                record.
 
         Raises:
-            InvalidRequestError: If the arguments are no mapping from names to JSON values.
+            InvalidRequestError: If the arguments are not a mapping from names to JSON values.
             CallTimeoutError: If the client's own time limit is over; the call may still run.
-            CallLostError: If the answer is lost and asking again could run the call twice.
-            OrsServerError: If the call failed through no fault of the agent's.
+            CallLostError: If the answer is lost, and a repetition could run the call twice.
+            OrsServerError: If the call failed, and the agent is not to blame.
         """
         own_id = check_call_id(call_id) or str(uuid4())
         given = check_arguments(tool, arguments)
@@ -152,42 +129,33 @@ class AsyncEpisode(ABC):
         return result
 
     async def check(self) -> Summary:
-        """Compare what was received with the server's figures, and return those.
+        """Compare the received rewards with the server's figures, and return the figures.
 
         Raises:
             SumMismatchError: If the sums are not the same float, or steps or end differ.
-            NotSupportedError: If the server keeps no figures.
+            NotSupportedError: If the server has no figures.
         """
         summary = await self.summary()
         try:
             self.ledger.check(summary)
         except SumMismatchError:
-            self.ledger.check(summary, await self._strangers())
+            self.ledger.check(summary, await self._steps_of_others())
             raise
         return summary
 
-    async def _strangers(self) -> Sequence[str] | None:
-        """Name the steps that others made; `None` where the record cannot be read."""
+    async def _steps_of_others(self) -> Sequence[str] | None:
+        """Name the steps of other clients; `None` if the record cannot be read."""
         try:
             return self.ledger.name_strangers(await self.steps())
         except OrsServerError:
             return None
 
     async def steps(self) -> Sequence[JSONObject]:
-        """Return the server's record of every step, whoever played it, in order; also after the end.
-
-        Raises:
-            NotSupportedError: If it cannot be read from here.
-            ForbiddenError: If the credential may not read it.
-        """
-        raise NotSupportedError("steps are read from the control API of an ors-server, by a trainer's key")
+        """Return the server's record of every step, of any client, in order; also after the end."""
+        raise NotSupportedError("steps can only be read from an ors-server, with a trainer's key")
 
     async def keep_alive(self, connection: Connection) -> None:
-        """Send signs of life until the session is gone.
-
-        Args:
-            connection: Says how often.
-        """
+        """Ping the session until it has ended."""
         while True:
             await connection.clock.sleep(connection.patience.ping_seconds)
             try:
@@ -204,18 +172,13 @@ class AsyncOrsEpisode(AsyncEpisode):
     def __init__(
         self, server: Server, place: SessionPlace, *, is_ours: bool, ledger: Ledger | None = None
     ) -> None:
-        """Begin to play.
-
-        Args:
-            server: Where the session is.
-            place: The session.
-            is_ours: Whether the server is an ors-server.
-            ledger: The account to go on with.
-        """
+        """Play a session; `is_ours` says that the server is an ors-server."""
         super().__init__(place, ledger)
         self._server = server
         self._is_ours = is_ours
-        self._caller = Caller(server.connection, place.environment, place.session_id, knows_call_ids=is_ours)
+        self._caller = ToolCaller(
+            server.connection, place.environment, place.session_id, knows_call_ids=is_ours
+        )
 
     @override
     async def blocks(self) -> list[Block]:
@@ -224,12 +187,12 @@ class AsyncOrsEpisode(AsyncEpisode):
     @override
     async def messages(self) -> list[Message]:
         try:
-            told = await self._about("messages")
+            answer = await self._about("messages")
         except ClientError:
             if self._is_ours:
                 raise
             return [Message(role="user", blocks=[*await self.blocks()])]
-        return [read_known(Message, message) for message in told]
+        return [read_known(Message, message) for message in answer]
 
     @override
     async def tools(self) -> ToolListing:
@@ -241,8 +204,8 @@ class AsyncOrsEpisode(AsyncEpisode):
             return self._final
         if not self._is_ours:
             raise NotSupportedError(
-                "this server speaks the Open Reward Standard only, which has no summary of an episode; "
-                "the ledger has what this client received"
+                "this server has only the Open Reward Standard, which has no summary of an episode; "
+                "the ledger has the rewards that this client received"
             )
         return Summary.of(await self._server.status(self.session_id))
 
@@ -261,22 +224,14 @@ class AsyncOrsEpisode(AsyncEpisode):
         await self._server.ping(self.session_id)
 
     async def score_group(self, candidates: Sequence[GroupCandidate]) -> list[GroupScore]:
-        """Score rollouts of the session's task against each other; no step of the episode.
-
-        Args:
-            candidates: The rollouts.
-
-        Raises:
-            NotSupportedError: If the environment scores no groups.
-            EnvironmentFailedError: If its scoring failed.
-        """
+        """Score rollouts of the session's task against each other; this is not a step of the episode."""
         return await self._caller.score_group(candidates)
 
     async def aclose(self) -> None:
-        """Delete the session and wait for its teardown; the summary stays readable."""
-        told = await self._server.delete(self.session_id)
-        if told is not None:
-            self._final = Summary.of(told)
+        """Delete the session after its teardown; the summary stays readable."""
+        answer = await self._server.delete(self.session_id)
+        if answer is not None:
+            self._final = Summary.of(answer)
 
     async def _about(self, what: str) -> Any:
         return await self._server.about(self.environment, what, session_id=self.session_id)
@@ -286,20 +241,14 @@ class AsyncOrsEpisode(AsyncEpisode):
 async def kept_open(
     episode: AsyncEpisode, connection: Connection, close: Sequence[Any]
 ) -> AsyncGenerator[None]:
-    """Keep an episode's session alive, and close it however the body ends, also if it is cancelled.
-
-    Args:
-        episode: The episode.
-        connection: Says how often to send signs of life.
-        close: Async functions that end it, called in order.
-    """
+    """Ping an episode's session, and call the `close` functions when the body ends or is cancelled."""
     failure: Exception | None = None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(episode.keep_alive, connection)
             try:
                 yield
-            except Exception as error:  # noqa: BLE001  (raised below, as it is and not in a group)
+            except Exception as error:  # noqa: BLE001  (raised below, outside the group)
                 failure = error
             tasks.cancel_scope.cancel()
     finally:

@@ -1,4 +1,4 @@
-"""Checks what a caller gives for a tool call before anything is sent.
+"""Checks a tool call before anything is sent.
 
 Every function raises `InvalidRequestError` for a value of another form.
 """
@@ -18,8 +18,8 @@ def check_arguments(tool: object, arguments: object) -> JSONObject:
         return {}
     if not isinstance(arguments, Mapping):
         raise InvalidRequestError(
-            f"the arguments of {tool!r} are a mapping from parameters to values, such as "
-            f'{{"answer": "7"}}, not {_kind(arguments)}'
+            f"expected the arguments of {tool!r} as a mapping such as "
+            f'{{"answer": "7"}}, got {_kind(arguments)}'
         )
     given: dict[Any, Any] = dict(cast("Any", arguments))
     for name in given:
@@ -42,7 +42,7 @@ def check_name(what: str, name: object) -> str:
     """Return the name of `what`, which goes into a path."""
     if isinstance(name, str):
         return name
-    raise InvalidRequestError(f"{what} is named by a string, not by {_kind(name)}")
+    raise InvalidRequestError(f"expected the name of {what} as a string, got {_kind(name)}")
 
 
 def _kind(value: object) -> str:

@@ -1,9 +1,4 @@
-"""What a client raises: the server's own errors under their own names, and what only a client can see.
-
-An answer of an ors-server names its failure by a code; the client raises the class of that code, so that a
-program handles a server far away as it handles an engine in its own process. Other servers are read by their
-HTTP status.
-"""
+"""The exceptions of the client: the server's errors, by code or status, and errors that only a client has."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -14,7 +9,7 @@ from ors_server import errors
 from ors_server.errors import Blame, ClientError, MachineryError, OrsServerError
 
 MAX_SHOWN = 500
-"""Characters of an answer that is no JSON which an error repeats."""
+"""Characters that an error repeats of an answer that is not JSON."""
 
 
 class UnreachableError(MachineryError):
@@ -24,13 +19,13 @@ class UnreachableError(MachineryError):
 
 
 class BrokenAnswerError(MachineryError):
-    """What answered does not speak the protocol: a proxy's page, or another server."""
+    """The answer does not have the protocol's form: a proxy's page, or another server."""
 
     code = "broken_answer"
 
 
 class CallLostError(MachineryError):
-    """A call's answer was lost, and asking again could run the call a second time."""
+    """A call's answer was lost, and a repetition could run the call twice."""
 
     code = "call_lost"
 
@@ -42,21 +37,21 @@ class CallTimeoutError(MachineryError):
 
 
 class ClosedError(ClientError):
-    """The client was closed before this was asked of it."""
+    """The client is closed."""
 
     code = "client_closed"
 
 
-CLOSED = "the client is closed: ask before `close` and inside its `with` statement, or make another client"
+CLOSED = "the client is closed: use it before `close` and inside its `with` statement, or make another client"
 
 
 class SumMismatchError(OrsServerError):
-    """What the client received and what the server states differ.
+    """The received rewards differ from the server's figures.
 
     Attributes:
         received: The client's figure.
         stated: The server's figure.
-        strangers: Steps that other calls than this client's made, in words; empty where none are known.
+        strangers: Steps of other clients, in words; empty if none are known.
     """
 
     code = "sum_mismatch"
@@ -64,14 +59,6 @@ class SumMismatchError(OrsServerError):
     def __init__(
         self, message: str, *, received: object = None, stated: object = None, strangers: Sequence[str] = ()
     ) -> None:
-        """Keep both figures.
-
-        Args:
-            message: What differs.
-            received: The client's figure.
-            stated: The server's figure.
-            strangers: Steps that other calls made.
-        """
         super().__init__(message)
         self.strangers = tuple(strangers)
         self.received = received
@@ -111,17 +98,12 @@ BY_STATUS: Mapping[int, type[OrsServerError]] = MappingProxyType(
         504: MachineryError,
     }
 )
-"""Classes by HTTP status, for servers that name no code; 500 is what an environment's exception looks like
-there (behaviour of `openreward` 0.1.167)."""
+"""Classes by HTTP status, for servers that send no code; 500 is an environment's exception there (behaviour
+of `openreward` 0.1.167)."""
 
 
 def error_from(problem: Any, status: int) -> OrsServerError:
-    """Turn an answer that is no success into an exception.
-
-    Args:
-        problem: The answer's JSON, or its text where it is none.
-        status: Its HTTP status.
-    """
+    """Return the exception for an unsuccessful answer: its JSON, or its text."""
     if not isinstance(problem, dict):
         text = str(problem).strip()[:MAX_SHOWN] or f"HTTP status {status}"
         return BY_STATUS.get(status, _unknown(status))(text)
@@ -132,19 +114,13 @@ def error_from(problem: Any, status: int) -> OrsServerError:
 
 
 def named_error(code: Any, blame: Any, text: str) -> OrsServerError | None:
-    """Return the error that a server of ours names, or `None` if it names none.
-
-    Args:
-        code: Its code, on whatever wire it came.
-        blame: Whom it blames; decides about codes that this version does not know.
-        text: Its words.
-    """
+    """Return the error of a code, or of the blame if the code is unknown; `None` without either."""
     cls = BY_CODE.get(str(code)) or _loaded(str(code)) or BY_BLAME.get(str(blame))
     return None if cls is None else cls(text)
 
 
 def _loaded(code: str) -> type[OrsServerError] | None:
-    """Return the class of a code that other modules of this process define, as where the server is here."""
+    """Return the class of a code that another loaded module defines, as for a server in this process."""
     found = [OrsServerError]
     for cls in found:
         if cls.__init__ is OrsServerError.__init__ and vars(cls).get("code") == code:

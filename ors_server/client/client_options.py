@@ -1,4 +1,4 @@
-"""How a client reaches its server."""
+"""Options of a client, and its connections."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,38 +12,32 @@ from ors_server.clock import Clock, SystemClock
 from ors_server.errors import InvalidRequestError
 
 KEPT_ALIVE = 100
-"""Most connections that are kept open between two requests."""
+"""Most idle connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """How a client reaches its server, beside the address."""
+    """Options of a client."""
 
     patience: Patience = field(default_factory=Patience)
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request, for instance for a proxy."""
+    """Sent with every request, for example for a proxy."""
     transport: httpx2.AsyncBaseTransport | None = None
-    """Carries requests; `AppTransport(app)` calls an ASGI application of this process, without a socket."""
+    """Carries requests; `AppTransport(app)` calls an ASGI application in this process."""
     connections: int = 1_000
-    """Most connections at a time; a call holds one while it runs."""
+    """Most connections at a time; each running call uses one."""
     clock: Clock = field(default_factory=SystemClock)
 
 
 class Reach:
-    """One server's address, what is sent with every request, and the connections to it.
+    """The connections to one server.
 
     Attributes:
-        options: The settings.
-        headers: Sent with every request, the credential among them.
-        connection: Sends requests.
+        headers: Sent with every request, with the credential.
     """
 
     def __init__(self, url: str, api_key: str | None, options: ClientOptions) -> None:
-        """Keep an address that `given_url` checked; connections open with the first request.
-
-        Raises:
-            InvalidRequestError: If the key cannot be sent in a header.
-        """
+        """Open nothing yet; the URL is one that `given_url` returned."""
         _check_key(api_key)
         self.options = options
         self.headers = {**options.headers, **({} if api_key is None else {"X-API-Key": api_key})}
@@ -75,22 +69,14 @@ def _check_key(api_key: object) -> None:
 
 
 def given_url(url: object) -> str:
-    """Return a server's address without a slash at its end.
-
-    Raises:
-        InvalidRequestError: If it is not an http or https URL.
-    """
+    """Return an http or https URL without a slash at its end."""
     if isinstance(url, str) and _is_address(url):
         return url.rstrip("/")
     raise InvalidRequestError(f"expected a URL such as http://127.0.0.1:8080, not {url!r:.80}")
 
 
 def given_options(options: object) -> ClientOptions:
-    """Return a client's options; the defaults for `None`.
-
-    Raises:
-        InvalidRequestError: If they are not `ClientOptions`.
-    """
+    """Return a client's options; the defaults for `None`."""
     if options is None:
         return ClientOptions()
     if isinstance(options, ClientOptions):

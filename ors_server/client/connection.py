@@ -1,8 +1,7 @@
-"""HTTP with patience: one request, asked again when that is safe, until it is answered or patience ends.
+"""HTTP requests, repeated when that is safe, until they are answered or the limits of `Patience` are reached.
 
-Knows no endpoint. What may be asked again is decided here and nowhere else: a request that the server says it
-did not take (429, 503), one that never left (the connection was refused), and one that its caller declares
-repeatable, whatever broke.
+A request is repeated if the server did not accept it (429, 503), if it was not sent (the connection was
+refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
 import json
@@ -27,37 +26,36 @@ from ors_server.client.client_errors import (
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import InvalidRequestError, OrsServerError
 
-NOT_TAKEN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-"""Statuses with which a server says that it did nothing, and that a later request may succeed."""
-PERHAPS_TAKEN = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
-"""Statuses with which something between says that it does not know."""
+NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+"""Statuses of requests that had no effect and may succeed later."""
+PERHAPS_ACCEPTED = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
+"""Statuses of a proxy that does not know whether the server accepted the request."""
 EVENT_STREAM = "text/event-stream"
 
-_chance = SystemRandom()
+_random = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a client insists."""
+    """Limits of a client's retries and waits."""
 
     seconds: float = 600.0
-    """Seconds for which one request is repeated; the time in which a call runs does not count."""
+    """Seconds for which one request is repeated, without the time in which a call runs."""
     attempts: int = 6
-    """Times that a broken connection is tried in a row, at least 1."""
+    """Connections that may break in a row, at least 1."""
     longest_pause: float = 10.0
-    """Seconds between two attempts at most, unless the server asks for more by `Retry-After`."""
+    """Most seconds between two attempts, unless `Retry-After` is longer."""
     silence: float = 60.0
-    """Seconds without a byte of an answer after which a connection counts as broken; servers send a sign of
-    life every 10."""
+    """Seconds without a byte after which a connection counts as broken; servers send a ping every 10."""
     call_seconds: float | None = None
-    """Seconds that one tool call may take, seen from here; `None` leaves it to the server."""
+    """Seconds that one tool call may take for the client; `None` leaves it to the server."""
     ping_seconds: float = 10.0
-    """Seconds between two signs of life of an open episode; both reference clients send one every 10."""
+    """Seconds between two pings of an open episode; both reference clients use 10."""
 
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts at one request, and the pauses between them."""
+    """Counts the attempts at one request, and pauses between them."""
 
     patience: Patience
     clock: Clock
@@ -67,28 +65,24 @@ class Attempts:
     count: int = 0
 
     def __post_init__(self) -> None:
-        """Begin to count time."""
+        """Start the time."""
         self.began = self.clock.monotonic()
 
     def renew(self) -> None:
-        """Forget what went wrong: the server has shown that it works on the request."""
+        """Start again, because the server has shown that it works on the request."""
         self.began = self.clock.monotonic()
         self.broken = self.count = 0
 
     async def pause(self, error: OrsServerError, retry_after: float | None = None) -> None:
-        """Wait before the next attempt.
-
-        Args:
-            error: What went wrong.
-            retry_after: Seconds that the server asks for.
+        """Wait before the next attempt, at least `retry_after` seconds.
 
         Raises:
-            OrsServerError: `error`, if patience has ended.
+            OrsServerError: `error`, if a limit is reached.
         """
         self.count += 1
         self.broken += isinstance(error, UnreachableError)
         wait = min(self.patience.longest_pause, 0.1 * 2 ** min(self.count, 10))
-        wait *= _chance.uniform(0.5, 1.0)  # so that a crowd does not come back in step
+        wait *= _random.uniform(0.5, 1.0)  # so that many clients do not return at the same time
         if retry_after is not None:
             wait = retry_after + wait / 10
         elapsed = self.clock.monotonic() - self.began
@@ -98,8 +92,8 @@ class Attempts:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to ask."""
+class HttpRequest:
+    """A request of the client."""
 
     method: str
     path: str
@@ -107,17 +101,16 @@ class Request:
     """A JSON value; `None` for no body."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     is_repeatable: bool = True
-    """Whether asking twice does no more than asking once."""
+    """Whether sending it twice has no further effect."""
     is_tool_call: bool = False
-    """Whether what it began goes on when the request is cancelled."""
+    """Whether the server goes on with it when the request is cancelled."""
     time_limit: float | None = None
-    """Seconds without a byte of the answer after which the connection counts as broken; `Patience.silence`
-    otherwise."""
+    """Overrides `Patience.silence`, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer's status and its JSON, or its text where it is none."""
+class HttpAnswer:
+    """An answer's status and JSON, or its text if it is not JSON."""
 
     status: int
     content: Any
@@ -126,7 +119,7 @@ class Answer:
 
 
 class Response(Protocol):
-    """What is read of a response, whatever carried it; the names are those of `httpx2.Response`."""
+    """The part of `httpx2.Response` that is used, for any transport."""
 
     @property
     def status_code(self) -> int:
@@ -135,7 +128,7 @@ class Response(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers, by lower-case name."""
+        """By lower-case name."""
         ...
 
     @property
@@ -151,12 +144,12 @@ class Response(Protocol):
         ...
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Give the body in pieces, as they arrive."""
+        """Yield the body in pieces, as they arrive."""
         ...
 
 
 class Connection:
-    """A server, reached over pooled connections; or an application of this process, called directly."""
+    """Pooled connections to a server, or direct calls of an application in this process."""
 
     def __init__(
         self,
@@ -166,15 +159,7 @@ class Connection:
         app: AppTransport | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Open nothing yet.
-
-        Args:
-            http: Sends requests; its base URL is the server's.
-            patience: How long to insist.
-            clock: The source of time.
-            app: Answers requests in place of `http`, at less processor time.
-            headers: Sent with every request to `app`.
-        """
+        """Open nothing yet; an `app` answers in place of `http`, faster, and receives the `headers`."""
         self.http = http
         self.patience = patience
         self.clock = clock or SystemClock()
@@ -183,33 +168,23 @@ class Connection:
         own = {"Host": http.base_url.netloc.decode("ascii"), "Content-Type": "application/json"}
         self._headers = _encode_headers({**(headers or {}), **own})
 
-    async def ask(self, request: Request) -> Any:
-        """Send a request and return the answer's JSON.
-
-        Args:
-            request: What to ask.
-
-        Raises:
-            OrsServerError: What the server answered, if that is no success; or that it cannot be reached.
-        """
+    async def ask(self, request: HttpRequest) -> Any:
+        """Send a request and return the answer's JSON; raise the error that it reports."""
         answer = await self.answer(request)
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise error_from(answer.content, answer.status)
         if isinstance(answer.content, str):
             raise BrokenAnswerError(
-                f"{request.method} {request.path} was answered by something that is not JSON: "
+                f"expected JSON in answer to {request.method} {request.path}, got "
                 f"{answer.content[:200]!r}; is the URL that of an ORS server?"
             )
         return answer.content
 
-    async def answer(self, request: Request) -> Answer:
-        """Send a request, again where that is safe and worth while, and return the answer whatever it is.
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Send a request, repeat it where that is safe, and return the answer, also an error.
 
         Args:
             request: What to ask.
-
-        Raises:
-            UnreachableError: If no answer came.
         """
         attempts = Attempts(self.patience, self.clock)
         was_lost = False
@@ -218,26 +193,23 @@ class Connection:
                 async with self.opened(request) as response:
                     await response.aread()
             except UnreachableError as error:
-                if not (request.is_repeatable or never_left(error)):
+                if not (request.is_repeatable or was_not_sent(error)):
                     raise
-                was_lost = was_lost or not never_left(error)
+                was_lost = was_lost or not was_not_sent(error)
                 await attempts.pause(error)
                 continue
             if not self._may_repeat(request, response.status_code):
-                return Answer(response.status_code, content_of(response), was_lost)
-            was_lost = was_lost or response.status_code in PERHAPS_TAKEN
+                return HttpAnswer(response.status_code, content_of(response), was_lost)
+            was_lost = was_lost or response.status_code in PERHAPS_ACCEPTED
             failure = error_from(content_of(response), response.status_code)
             await attempts.pause(failure, retry_after(response))
 
     @asynccontextmanager
-    async def opened(self, request: Request) -> AsyncGenerator[Response]:
-        """Send a request once and give its answer as soon as the headers are there.
-
-        Args:
-            request: What to ask.
+    async def opened(self, request: HttpRequest) -> AsyncGenerator[Response]:
+        """Send a request once and yield its answer when the headers have arrived.
 
         Raises:
-            UnreachableError: If the connection cannot be made or breaks, also while the answer is read.
+            UnreachableError: Also while the answer is read.
         """
         self.check_open()
         data = None if request.body is None else _encode(request)
@@ -266,55 +238,39 @@ class Connection:
             ) from error
 
     def check_open(self) -> None:
-        """Check that the client was not closed.
-
-        Raises:
-            ClosedError: If it was.
-        """
+        """Raise `ClosedError` if the client was closed."""
         if self.http.is_closed:
             raise ClosedError(CLOSED)
 
-    def _may_repeat(self, request: Request, status: int) -> bool:
-        return status in NOT_TAKEN or (request.is_repeatable and status in PERHAPS_TAKEN)
+    def _may_repeat(self, request: HttpRequest, status: int) -> bool:
+        return status in NOT_ACCEPTED or (request.is_repeatable and status in PERHAPS_ACCEPTED)
 
 
 def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-def _encode(request: Request) -> bytes:
+def _encode(request: HttpRequest) -> bytes:
     try:
         return json.dumps(request.body, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        what = f"what {request.method} {request.path} is sent cannot be written as JSON: {error}"
+        what = f"the body of {request.method} {request.path} cannot be written as JSON: {error}"
         raise InvalidRequestError(what) from error
 
 
-def never_left(error: UnreachableError) -> bool:
-    """Say whether a request cannot have reached the server.
-
-    Args:
-        error: What went wrong.
-    """
+def was_not_sent(error: UnreachableError) -> bool:
+    """Return whether a request cannot have reached the server."""
     return isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds that an answer asks its client to wait; `None` if it does not say.
-
-    Args:
-        response: The answer.
-    """
+    """Return the seconds of `Retry-After`; `None` without one."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None
 
 
 def content_of(response: Response) -> Any:
-    """Return an answer's JSON, or its text where it is none.
-
-    Args:
-        response: An answer that was read.
-    """
+    """Return an answer's JSON, or its text if it is not JSON."""
     try:
         return response.json()
     except ValueError:

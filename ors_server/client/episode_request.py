@@ -35,28 +35,28 @@ class EpisodeRequest(TypedDict, total=False):
 _ORS_SERVER_ONLY = ("seed", "policy", "labels", "visibility")
 
 
-def check_request(wanted: EpisodeRequest) -> None:
+def check_request(requested: EpisodeRequest) -> None:
     """Check that a request names its task, and only once.
 
     Raises:
         InvalidRequestError: If not.
     """
-    by_value = wanted.get("task_spec") is not None
-    places = [wanted.get("split") is not None, wanted.get("index") is not None]
+    by_value = requested.get("task_spec") is not None
+    places = [requested.get("split") is not None, requested.get("index") is not None]
     if by_value == any(places) or (any(places) and not all(places)):
         raise InvalidRequestError("a request names one task: give either task_spec, or both split and index")
 
 
-def control_body(environment: str | None, wanted: EpisodeRequest, session_id: str) -> JSONObject:
+def control_body(environment: str | None, requested: EpisodeRequest, session_id: str) -> JSONObject:
     """Return the body of `POST /_ors/sessions`.
 
     `environment` may be `None` for the default one.
     """
-    body = {**wanted, "environment": environment, "session_id": session_id}
+    body = {**requested, "environment": environment, "session_id": session_id}
     return {name: value for name, value in body.items() if value is not None}
 
 
-def standard_body(environment: str, wanted: EpisodeRequest, *, with_secrets: bool) -> JSONObject:
+def standard_body(environment: str, requested: EpisodeRequest, *, with_secrets: bool) -> JSONObject:
     """Return the body of the standard's `POST /create`.
 
     Args:
@@ -65,7 +65,7 @@ def standard_body(environment: str, wanted: EpisodeRequest, *, with_secrets: boo
     Raises:
         NotSupportedError: If the request has a field that the standard lacks.
     """
-    excess = [name for name in _ORS_SERVER_ONLY if wanted.get(name) is not None]
+    excess = [name for name in _ORS_SERVER_ONLY if requested.get(name) is not None]
     if excess:
         raise NotSupportedError(
             f"this server speaks the Open Reward Standard only, which has no {', '.join(excess)}; "
@@ -73,11 +73,11 @@ def standard_body(environment: str, wanted: EpisodeRequest, *, with_secrets: boo
         )
     body = {
         "env_name": environment,
-        "task_spec": wanted.get("task_spec"),
-        "split": wanted.get("split"),
-        "index": wanted.get("index"),
-        "toolset_name": wanted.get("toolset"),
-        "secrets": wanted.get("secrets") if with_secrets else None,
+        "task_spec": requested.get("task_spec"),
+        "split": requested.get("split"),
+        "index": requested.get("index"),
+        "toolset_name": requested.get("toolset"),
+        "secrets": requested.get("secrets") if with_secrets else None,
     }
     return {name: value for name, value in body.items() if value is not None}
 

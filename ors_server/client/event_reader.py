@@ -1,15 +1,14 @@
 """Reads server-sent events from bytes as they arrive.
 
-Follows the HTML standard's section 9.2.6 in what the Open Reward Standard needs: one leading space of a value
-is removed and no more, comments are skipped, and an event counts only once its blank line has come. A result
-that was cut in two loses nothing that way.
+Follows section 9.2.6 of the HTML standard as far as the Open Reward Standard needs it: one leading space of a
+value is removed, comments are skipped, and a blank line ends an event.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one line beyond which a stream is given up."""
+"""Most bytes of one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,6 @@ class EventReader:
     __slots__ = ("_data", "_length", "_name", "_pieces")
 
     def __init__(self) -> None:
-        """Start before the first byte."""
         self._pieces: list[bytes] = []  # of the line that has not ended, joined once it has
         self._length = 0
         self._name = ""

@@ -1,7 +1,7 @@
-"""A client's own account of an episode: what it received, each call once, and whether the server agrees.
+"""A client's account of an episode: the reward of each call, and the comparison with the server's figures.
 
-Pure: no I/O and no clock. The sum is made as the server makes it, from 0.0, one reward after the other in the
-order of the steps, so that the two are the same float and may be compared for equality.
+Pure: no I/O and no clock. The rewards are added as the server adds them, from 0.0 in the order of the steps,
+so that both sums are the same float.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,28 +12,28 @@ from ors_server.client.client_errors import SumMismatchError
 from ors_server.client.session_summary import Summary
 
 SHOWN = 5
-"""Steps of others that an error names."""
+"""Most steps of other clients that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a client was told of one call."""
+    """A client's result of one call."""
 
     call_id: str
     reward: float | None = None
     finished: bool = False
-    """Whether the answer said that the episode is over."""
+    """Whether the answer reported the end of the episode."""
     step: int | None = None
-    """The step's number; `None` where the server did not say."""
+    """The step's number; `None` if the server did not send it."""
     is_step: bool = True
-    """Whether the server counts it; a call after the end is none."""
+    """Whether the server counts it; it does not count a call after the end."""
     is_failure: bool = False
-    """Whether it came to nothing through no fault of the agent's; the server may have counted it."""
+    """Whether it failed without a mistake of the agent; the server may have counted it."""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Every reward that was received in an episode, counted once per call id."""
+    """Every received reward of an episode, counted once per call id."""
 
     opening: float = 0.0
     """The return when this client joined the episode."""
@@ -43,23 +43,12 @@ class Ledger:
     _open: dict[str, None] = field(default_factory=dict[str, None])
 
     def expect(self, call_id: str) -> None:
-        """Note that a call was sent.
-
-        Args:
-            call_id: Its id.
-        """
+        """Record that a call was sent."""
         if call_id not in self._receipts:
             self._open[call_id] = None
 
     def note(self, receipt: Receipt) -> None:
-        """Note what a call came to; the same answer may come any number of times.
-
-        Args:
-            receipt: What the client was told.
-
-        Raises:
-            SumMismatchError: If the call was answered with another reward before.
-        """
+        """Record the result of a call; `SumMismatchError` if an earlier one had another reward."""
         self._open.pop(receipt.call_id, None)
         known = self._receipts.get(receipt.call_id)
         if known is None or known.is_failure:
@@ -74,7 +63,7 @@ class Ledger:
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """What was received: in the order of steps where the server numbers them, else as it arrived."""
+        """The receipts: in the order of steps if the server numbers them, else of arrival."""
         found = tuple(self._receipts.values())
         if any(receipt.step is None and receipt.reward is not None for receipt in found):
             return found
@@ -87,7 +76,7 @@ class Ledger:
 
     @property
     def total(self) -> float:
-        """The sum of the rewards: what this client takes for the episode's return."""
+        """The sum of the rewards: the episode's return, for this client."""
         total = self.opening
         for reward in self.rewards:
             total += reward
@@ -95,19 +84,19 @@ class Ledger:
 
     @property
     def last_reward(self) -> float | None:
-        """The last reward that was a number: what a consumer that does not sum takes for the return."""
+        """The last reward that was a number."""
         rewards = self.rewards
         return rewards[-1] if rewards else None
 
     @property
     def steps(self) -> int:
-        """Steps that this client knows of; failed calls, which the server may have counted, left out."""
+        """Steps that this client knows, without failed calls, which the server may have counted."""
         known = (receipt for receipt in self._receipts.values() if receipt.is_step and not receipt.is_failure)
         return self.opening_steps + sum(1 for _ in known)
 
     @property
     def finished(self) -> bool:
-        """Whether an answer said that the episode is over."""
+        """Whether an answer reported the end of the episode."""
         return any(receipt.finished for receipt in self._receipts.values())
 
     @property
@@ -116,11 +105,7 @@ class Ledger:
         return tuple(self._open)
 
     def name_strangers(self, steps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-        """Return the steps since this client joined that none of its calls made, in words.
-
-        Args:
-            steps: The server's record, as the control API shows it.
-        """
+        """Describe the recorded steps since this client joined that none of its calls made."""
         return tuple(
             f"step {step['number']} ({step['tool']}, call {step['call_id']!r})"
             for step in steps
@@ -130,15 +115,10 @@ class Ledger:
         )
 
     def check(self, summary: Summary, strangers: Sequence[str] | None = None) -> None:
-        """Compare this account with the server's.
-
-        Args:
-            summary: The server's figures.
-            strangers: Steps that other calls made, if that is known; for the error's words.
+        """Compare this account with the server's; `strangers` are the steps of other clients, if known.
 
         Raises:
-            SumMismatchError: If the sums are not the same float, the steps cannot be, or the episode is over
-                for one of the two only.
+            SumMismatchError: If the sums, the numbers of steps or the ends contradict each other.
         """
         if self.total != summary.episode_return:
             raise self._mismatch("sum of rewards", self.total, summary.episode_return, strangers)
@@ -163,13 +143,13 @@ class Ledger:
 
 def _suspects(strangers: Sequence[str] | None) -> str:
     if strangers is not None and not strangers:
-        return "Every recorded step is one of this client's calls, so nobody else has played"
+        return "Every recorded step is one of this client's calls, so no other client has played"
     others = (
-        "an agent at its agent_url or with its token, another client that attached to it or was given the "
+        "an agent at its agent_url or with its token, another client that attached to it or has the "
         "same session_id, or an earlier run with the same session_id"
     )
     if strangers is None:
-        return f"Who else may have played the session: {others}"
+        return f"Possible other players of the session: {others}"
     more = f" and {len(strangers) - SHOWN} more" if len(strangers) > SHOWN else ""
     shown = ", ".join(strangers[:SHOWN])
-    return f"Other calls than this client's made {shown}{more}. Who may have played: {others}"
+    return f"Calls of other clients made {shown}{more}. Possible players: {others}"

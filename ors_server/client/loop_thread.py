@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, which ends with its owner and never keeps Python from exiting."""
+"""An event loop in its own thread, which ends with its owner and never keeps Python from exiting."""
 
 import asyncio
 import weakref
@@ -18,12 +18,12 @@ from ors_server.errors import InvalidRequestError
 _Value = TypeVar("_Value")
 
 EXIT_SECONDS = 5.0
-"""Seconds that Python's exit waits for the sessions that were left open to be deleted."""
+"""Seconds that Python's exit waits until open sessions are deleted."""
 CLOSE_SECONDS = 40.0
-"""Seconds that closing a client waits for them; the end of one takes 30 at most."""
+"""Seconds that closing a client waits for that; one session takes at most 30."""
 
 _ENDED = (RuntimeError, asyncio.CancelledError, futures.CancelledError)
-"""What a portal raises when its loop ends, or has ended."""
+"""Exceptions of a portal whose loop ends, or has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,17 +33,17 @@ class _Held:
     leave: anyio.Event = field(default_factory=anyio.Event)
     left: anyio.Event = field(default_factory=anyio.Event)
     failure: Exception | None = None
-    """What went wrong inside it."""
+    """The exception of its body."""
 
-    def pass_on(self) -> None:
-        """Raise what went wrong."""
+    def raise_failure(self) -> None:
+        """Raise the exception of its body."""
         if self.failure is not None:
             raise self.failure
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """What the thread tells of itself."""
+    """The loop of a running thread."""
 
     portal: BlockingPortal
     loop: asyncio.AbstractEventLoop
@@ -52,17 +52,13 @@ class _Running:
 
 
 class LoopThread:
-    """Runs coroutines for other threads until `close`, or until nobody holds it, or until Python exits.
+    """Runs coroutines for other threads until `close`, or until it is unreferenced, or until Python exits.
 
-    What is open then is closed: sessions are deleted and no longer pinged.
+    Open contexts are closed then.
     """
 
     def __init__(self, aclose: Callable[[], Awaitable[None]]) -> None:
-        """Start the thread.
-
-        Args:
-            aclose: Called on the loop as the last thing; must hold no reference to whoever holds this.
-        """
+        """Start the thread; `aclose` is called last, and must not refer to the owner of this object."""
         started: futures.Future[_Running] = futures.Future()
         self._thread = Thread(target=_serve, args=(started, aclose), name="ors-client", daemon=True)
         self._thread.start()
@@ -70,16 +66,7 @@ class LoopThread:
         self._finalizer = weakref.finalize(self, _end, self._thread, self._running, EXIT_SECONDS)
 
     def run(self, function: Callable[..., Coroutine[Any, Any, _Value]], *arguments: Any) -> _Value:
-        """Run a coroutine function on the loop and wait for it.
-
-        Args:
-            function: The function.
-            *arguments: Its arguments.
-
-        Raises:
-            ClosedError: If the client is closed, or is closed meanwhile.
-            InvalidRequestError: If this is the loop's own thread, which would wait for itself.
-        """
+        """Run a coroutine function on the loop and wait for it."""
         self._check()
         with self._closing_named():
             value: _Value = self._running.portal.call(function, *arguments)
@@ -87,14 +74,7 @@ class LoopThread:
 
     @contextmanager
     def hold(self, context: AbstractAsyncContextManager[_Value]) -> Generator[_Value]:
-        """Hold an async context open on the loop; closing the client closes it.
-
-        Args:
-            context: The context.
-
-        Raises:
-            ClosedError: If the client is closed.
-        """
+        """Hold an async context open on the loop; closing the client closes it."""
         self._check()
         held, entered = _Held(), futures.Future[_Value]()
         with self._closing_named():
@@ -126,7 +106,7 @@ class LoopThread:
             raise ClosedError(CLOSED)
         if self._thread is current_thread():
             raise InvalidRequestError(
-                "this runs on the client's own loop, as an agent in `play` does, and would wait for itself: "
+                "this code runs on the client's loop, as an agent in `play` does, and would wait for itself: "
                 "make the agent an async function and await the methods of `on_loop`"
             )
 
@@ -140,7 +120,7 @@ class LoopThread:
             raise
 
     def _leave(self, held: _Held, done: "futures.Future[bool]") -> bool:
-        """Leave a context, and say whether it dealt with what went wrong inside."""
+        """Leave a context, and return whether it handled the exception of its body."""
         if self._is_over:
             return False  # it was left with the client
         with self._closing_named():
@@ -163,7 +143,7 @@ def _serve(started: "futures.Future[_Running]", aclose: Callable[[], Awaitable[N
 
     try:
         anyio.run(main)
-    except BaseException as error:  # noqa: BLE001  (whoever waits for a coroutine has been told by now)
+    except BaseException as error:  # noqa: BLE001  (waiting callers have their exceptions already)
         if not started.done():
             started.set_exception(error)
 
@@ -180,7 +160,7 @@ async def _hold(
         async with context as value:
             entered.set_result(value)
             await held.leave.wait()
-            held.pass_on()
+            held.raise_failure()
             went_well = True
         return not went_well
     except BaseException as error:

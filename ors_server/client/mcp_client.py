@@ -1,4 +1,4 @@
-"""A client of one server that speaks nothing but MCP."""
+"""A client of one server over MCP alone."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -36,13 +36,7 @@ class AsyncMcpClient:
         """Open nothing yet.
 
         Args:
-            url: The server, for instance `http://127.0.0.1:8080`; or an endpoint that ends in `/mcp`.
-            api_key: Sent as `X-API-Key`.
-            era: Which protocol.
-            options: Further settings.
-
-        Raises:
-            InvalidRequestError: If that is no such URL.
+            url: The server, for instance `http://127.0.0.1:8080`, or an endpoint that ends in `/mcp`.
         """
         address = given_url(url)
         path = urlsplit(address).path.rstrip("/")
@@ -63,75 +57,56 @@ class AsyncMcpClient:
 
     @asynccontextmanager
     async def episode(
-        self, environment: str | None = None, **wanted: Unpack[EpisodeRequest]
+        self, environment: str | None = None, **requested: Unpack[EpisodeRequest]
     ) -> AsyncGenerator[AsyncMcpEpisode]:
-        """Play a new episode at its own endpoint, and delete its session at the end.
-
-        Needs a trainer's credential.
+        """Play a new episode at its own endpoint, with a trainer's key; its session is deleted at the end.
 
         Args:
-            environment: Name of the environment; the default one without.
-            **wanted: `split` and `index`, or `task_spec`, and what else is wanted.
-
-        Raises:
-            ForbiddenError: If the credential is an agent's.
-            NotSupportedError: If the server does not offer the extension.
+            **requested: The fields of [`EpisodeRequest`][ors_server.client.EpisodeRequest].
         """
-        check_request(wanted)
-        place = await self._create(environment, wanted)
+        check_request(requested)
+        place = await self._create(environment, requested)
         async with connect(f"{self._root}/sessions/{place.session_id}/mcp", self._reach, self._era) as mcp:
             episode = AsyncMcpEpisode(mcp, place)
             async with kept_open(episode, mcp.connection, [episode.aclose]):
                 yield episode
 
-    async def _create(self, environment: str | None, wanted: EpisodeRequest) -> SessionPlace:
-        session_id = wanted.get("session_id") or str(uuid4())
-        told: JSONObject = {}
+    async def _create(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
+        session_id = requested.get("session_id") or str(uuid4())
+        answer: JSONObject = {}
         async with connect(self.endpoint, self._reach, self._era) as lobby:
             try:
-                told = await lobby.method("create", control_body(environment, wanted, session_id))
+                answer = await lobby.method("create", control_body(environment, requested, session_id))
             except SessionExistsError:
-                if wanted.get("session_id") is not None:
-                    raise  # somebody else's; an id of our own exists only if an answer was lost
+                if requested.get("session_id") is not None:
+                    raise  # a random id exists only if an answer was lost
             status = await lobby.method("episode", {"session_id": session_id})
-        return SessionPlace(session_id, status["environment"], self._access(told))
+        return SessionPlace(session_id, status["environment"], self._access(answer))
 
-    def _access(self, told: JSONObject) -> dict[str, str]:
-        if "agent_path" not in told:
+    def _access(self, answer: JSONObject) -> dict[str, str]:
+        if "agent_path" not in answer:
             return {}
         return {
-            "agent_token": str(told["agent_token"]),
-            "agent_url": f"{self._root}{told['agent_path']}",
-            "mcp_url": f"{self._root}{told['path']}",
+            "agent_token": str(answer["agent_token"]),
+            "agent_url": f"{self._root}{answer['agent_path']}",
+            "mcp_url": f"{self._root}{answer['path']}",
         }
 
     @asynccontextmanager
     async def lobby_episode(
         self, environment: str, split: str, index: int
     ) -> AsyncGenerator[AsyncLobbyEpisode]:
-        """Play an episode by the lobby's tools, as an agent does that found the server's door.
-
-        The session is left to the server, which ends it when it is idle.
-
-        Args:
-            environment: Name of the environment.
-            split: Name of the split.
-            index: Position of the task, from 0.
-
-        Raises:
-            InvalidRequestError: If the lobby refuses.
-        """
-        wanted: dict[str, Any] = {"environment": environment, "split": split, "index": index}
+        """Play an episode with the lobby's tools, as an agent does; its session ends when it is idle."""
+        requested: dict[str, Any] = {"environment": environment, "split": split, "index": index}
         async with connect(self.endpoint, self._reach, self._era) as lobby:
-            told = await lobby.ask(lambda: lobby.client.call_tool(START_EPISODE, wanted))
-            yield AsyncLobbyEpisode(lobby, SessionPlace(start_of(told), environment), told)
+            answer = await lobby.ask(lambda: lobby.client.call_tool(START_EPISODE, requested))
+            yield AsyncLobbyEpisode(lobby, SessionPlace(start_of(answer), environment), answer)
 
     @asynccontextmanager
     async def agent_episode(self) -> AsyncGenerator[AsyncMcpEpisode]:
-        """Play the one session whose endpoint the client was given: an `agent_url`, or an `mcp_url`.
+        """Play the session of the client's endpoint, an `agent_url` or `mcp_url`, without deleting it.
 
-        The session is left alive. Its figures are the trainer's, so that `summary` and `check` need an
-        `mcp_url` and a trainer's credential.
+        `summary` and `check` need an `mcp_url` and a trainer's key.
         """
         async with connect(self.endpoint, self._reach, self._era) as mcp:
             episode = AsyncMcpEpisode(mcp, SessionPlace(_session_of(self.endpoint), ""))

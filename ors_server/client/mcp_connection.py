@@ -1,4 +1,4 @@
-"""The SDK's own MCP client on one endpoint, made patient, and its failures turned into ours."""
+"""The SDK's MCP client on one endpoint, with retries and the errors of this package."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,10 +18,10 @@ from ors_server.errors import Blame, ClientError, InvalidRequestError, NotSuppor
 from ors_server.wire import JSONObject
 
 EXTENSION = "org.openrewardstandard/environments"
-"""Prefix of the methods with which a trainer makes and reads sessions."""
+"""Prefix of the methods that create and read sessions."""
 
 FIGURES_HEADER = {"X-ORS-Rewards": "meta"}
-"""Asks the server for the figures of each call in the result's `_meta`."""
+"""Requests the figures of each call in the result's `_meta`."""
 
 Era: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
 """`auto` for the newest protocol that both sides know, `legacy` for the handshake of 2025-11-25 and older."""
@@ -31,42 +31,28 @@ _Result = TypeVar("_Result")
 _LOST = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.INTERNAL_ERROR})
 
 
-class _Params(types.RequestParams):
-    """Parameters of an extension's method, spelled as they are."""
+class _ExtensionParams(types.RequestParams):
+    """Parameters of the extension's methods; the names are not converted."""
 
     model_config = ConfigDict(extra="allow", alias_generator=None)
 
 
-class _Answer(types.Result):
-    """Whatever a method of the extension answers."""
+class _ExtensionResult(types.Result):
+    """A result of the extension's methods."""
 
     model_config = ConfigDict(extra="allow", alias_generator=None)
 
 
 class McpConnection:
-    """The SDK's client on one endpoint, made patient."""
+    """The SDK's client on one endpoint, with retries."""
 
     def __init__(self, client: Client, carrier: PatientTransport, connection: Connection) -> None:
-        """Keep both.
-
-        Args:
-            client: The SDK's client, connected.
-            carrier: What carries its requests.
-            connection: How long to insist.
-        """
         self.client = client
         self._carrier = carrier
         self.connection = connection
 
     async def ask(self, request: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Make a request that may be repeated, again where its answer was lost.
-
-        Args:
-            request: Makes it.
-
-        Raises:
-            OrsServerError: What the server answered, or that it cannot be reached.
-        """
+        """Make a repeatable request, again if its answer was lost."""
         attempts = Attempts(self.connection.patience, self.connection.clock)
         while True:
             try:
@@ -78,33 +64,18 @@ class McpConnection:
                 await attempts.pause(error)
 
     async def method(self, name: str, fields: JSONObject) -> JSONObject:
-        """Use a method of the extension.
-
-        Args:
-            name: Its name, without the prefix.
-            fields: Its parameters.
-
-        Raises:
-            NotSupportedError: If the server has no such method.
-            OrsServerError: What the server answered.
-        """
-        request = types.Request[Any, str](method=f"{EXTENSION}/{name}", params=_Params(**fields))
-        answer = await self.ask(lambda: self.client.session.send_request(request, _Answer))
+        """Call a method of the extension, by its name without the prefix."""
+        request = types.Request[Any, str](method=f"{EXTENSION}/{name}", params=_ExtensionParams(**fields))
+        answer = await self.ask(lambda: self.client.session.send_request(request, _ExtensionResult))
         return answer.model_dump(by_alias=True, exclude={"meta", "result_type"})
 
 
 @asynccontextmanager
 async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnection]:
-    """Connect to an MCP endpoint.
-
-    Args:
-        url: The endpoint.
-        reach: The settings and the credential.
-        era: Which protocol.
-    """
+    """Connect to an MCP endpoint."""
     reach.connection.check_open()
     if era not in ERAS:
-        raise InvalidRequestError(f"an era is one of {', '.join(ERAS)}, not {era!r}")
+        raise InvalidRequestError(f"expected an era of {', '.join(ERAS)}, got {era!r}")
     options, patience = reach.options, reach.options.patience
     carrier = PatientTransport(options.transport, patience, options.clock)
     timeout = httpx2.Timeout(patience.silence, connect=min(30.0, patience.silence))
@@ -116,7 +87,7 @@ async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnect
             async with Client(transport, mode=era, cache=None) as client:
                 try:
                     yield McpConnection(client, carrier, reach.connection)
-                except Exception as error:  # noqa: BLE001  (raised below, as it is and not in a group)
+                except Exception as error:  # noqa: BLE001  (raised below, outside the group)
                     failure = error
     except* (MCPError, OrsServerError) as group:
         if failure is None:
@@ -135,23 +106,18 @@ def _why(group: BaseExceptionGroup[Any], carrier: PatientTransport) -> Exception
 
 
 def translate(failure: MCPError, carrier: PatientTransport) -> OrsServerError:
-    """Turn an error of the protocol into ours.
-
-    Args:
-        failure: The error.
-        carrier: What carried the request; knows why it gave up, if it did.
-    """
+    """Return the error of this package for an error of the protocol."""
     if carrier.last_error is not None:
         return carrier.last_error
-    told = failure.error
-    given: Any = told.data
+    problem = failure.error
+    given: Any = problem.data
     data = cast("JSONObject", given) if isinstance(given, dict) else {}
-    text = str(data.get("detail") or told.message)
+    text = str(data.get("detail") or problem.message)
     named = named_error(data.get("code"), data.get("blame"), text)
     if named is not None:
         return named
-    if told.code == types.METHOD_NOT_FOUND:
-        return NotSupportedError(f"the server has no such method: {told.message}")
-    if told.code in _LOST:
-        return UnreachableError(f"the answer over MCP was lost: {told.message}")
-    return ClientError(told.message)
+    if problem.code == types.METHOD_NOT_FOUND:
+        return NotSupportedError(f"the server has no such method: {problem.message}")
+    if problem.code in _LOST:
+        return UnreachableError(f"the answer over MCP was lost: {problem.message}")
+    return ClientError(problem.message)

@@ -1,4 +1,4 @@
-"""From MCP's content to the standard's blocks, and from a result's `_meta` to what was paid."""
+"""Converts MCP's content to the standard's blocks, and a result's `_meta` to a reward."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -22,19 +22,15 @@ from ors_server.wire import (
 RESULT_KEY = "org.openrewardstandard/result"
 """Key of a result's `_meta` that holds the step's figures."""
 SESSION_KEY = "org.openrewardstandard/session"
-"""Key of `_meta` under which the lobby names the session that it started."""
-OVER = "The episode is over. Stop here: further calls are refused."
-"""The words that tell an agent of the end, at the end of the last text."""
+"""Key of `_meta` that holds the id of the session that the lobby started."""
+EPISODE_OVER = "The episode is over. Stop here: further calls are refused."
+"""The sentence about the end of the episode, at the end of the last text."""
 NO_FAULT = "The tool failed through no fault of yours"
-"""How the text of a call begins that the environment's own code failed."""
+"""Beginning of the text of a call whose tool failed."""
 
 
 def blocks_of(content: Sequence[Any]) -> list[Block]:
-    """Turn content into blocks; kinds that the standard has no block for become text.
-
-    Args:
-        content: Content objects, in order.
-    """
+    """Return content as blocks; kinds without a block in the standard become text."""
     return [_block(part) for part in content]
 
 
@@ -49,20 +45,12 @@ def _block(part: Any) -> Block:
 
 
 def message_of(message: types.PromptMessage) -> Message:
-    """Turn a prompt's message into the standard's.
-
-    Args:
-        message: The message.
-    """
+    """Return a prompt's message in the standard's form."""
     return Message(role=message.role, blocks=[_block(message.content)])
 
 
 def listing_of(tools: Sequence[types.Tool]) -> ToolListing:
-    """Turn announcements into the standard's.
-
-    Args:
-        tools: As MCP announces them.
-    """
+    """Return the tools in the standard's form."""
     return ToolListing(
         tools=[
             ToolSpec(name=tool.name, description=tool.description or "", input_schema=tool.input_schema)
@@ -72,80 +60,63 @@ def listing_of(tools: Sequence[types.Tool]) -> ToolListing:
 
 
 def _without_closing_words(blocks: list[Block]) -> tuple[list[Block], bool]:
-    """Take away what the server adds to the last text of an episode; says whether it was there."""
+    """Remove the sentence about the end of the episode, and return whether it was there."""
     for position in reversed(range(len(blocks))):
         block = blocks[position]
         if not isinstance(block, TextBlock):
             continue
-        if block.text == OVER:
+        if block.text == EPISODE_OVER:
             return [*blocks[:position], *blocks[position + 1 :]], True
-        if block.text.endswith(f"\n\n{OVER}"):
-            rest = TextBlock(text=block.text.removesuffix(f"\n\n{OVER}"))
+        if block.text.endswith(f"\n\n{EPISODE_OVER}"):
+            rest = TextBlock(text=block.text.removesuffix(f"\n\n{EPISODE_OVER}"))
             return [*blocks[:position], rest, *blocks[position + 1 :]], True
         return blocks, False
     return blocks, False
 
 
-def _failure(told: Any, text: str) -> OrsServerError:
-    """Return the environment's failure, with its reason where the server told it."""
-    if not isinstance(told, dict):
+def _failure(result: Any, text: str) -> OrsServerError:
+    """Return the environment's failure, with its reason if the server sent it."""
+    if not isinstance(result, dict):
         return ToolFailedError(text)
-    failed = cast("JSONObject", told)
+    failed = cast("JSONObject", result)
     named = named_error(failed.get("code"), failed.get("blame"), str(failed.get("detail")))
     return ToolFailedError(text) if named is None else named
 
 
-def result_of(call_id: str, tool: str, told: types.CallToolResult) -> CallResult:
-    """Read what a call came to.
-
-    Args:
-        call_id: The call's id.
-        tool: The tool that was called.
-        told: The result.
-
-    Raises:
-        ToolFailedError: If the environment's own code failed.
-        BrokenAnswerError: If the figures have not their form.
-    """
-    figures = _figures(told)
-    blocks, says_over = _without_closing_words(blocks_of(told.content))
+def result_of(call_id: str, tool: str, result: types.CallToolResult) -> CallResult:
+    """Return the result of a call."""
+    figures = _figures(result)
+    blocks, is_last = _without_closing_words(blocks_of(result.content))
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
     known = figures or {}
-    if told.is_error and text.startswith(NO_FAULT):
+    if result.is_error and text.startswith(NO_FAULT):
         raise _failure(known.get("failed"), text)
-    is_over = says_over if figures is None else bool(known.get("finished"))
+    is_over = is_last if figures is None else bool(known.get("finished"))
     try:
         output = ToolOutput(
             blocks=blocks, metadata=known.get("metadata"), reward=known.get("reward"), finished=is_over
         )
     except ValueError as error:
-        raise BrokenAnswerError(f"the figures of a call have not their form: {error}") from error
+        raise BrokenAnswerError(f"the figures of a call do not have the extension's form: {error}") from error
     return CallResult(
         call_id,
         tool,
         output,
         step=known.get("step"),
         refusal=known.get("refused") or refusal_of(output),
-        is_error=bool(told.is_error),
+        is_error=bool(result.is_error),
     )
 
 
-def _figures(told: types.CallToolResult) -> JSONObject | None:
-    figures = (told.meta or {}).get(RESULT_KEY)
+def _figures(result: types.CallToolResult) -> JSONObject | None:
+    figures = (result.meta or {}).get(RESULT_KEY)
     return cast("JSONObject", figures) if isinstance(figures, dict) else None
 
 
-def start_of(told: types.CallToolResult) -> str:
-    """Return the id of the session that the lobby started.
-
-    Args:
-        told: The result of its tool.
-
-    Raises:
-        InvalidRequestError: If it started none; the message says why.
-    """
-    session_id = (told.meta or {}).get(SESSION_KEY)
+def start_of(result: types.CallToolResult) -> str:
+    """Return the id of the session that the lobby started."""
+    session_id = (result.meta or {}).get(SESSION_KEY)
     if isinstance(session_id, str):
         return session_id
-    texts = [part.text for part in told.content if isinstance(part, types.TextContent)]
+    texts = [part.text for part in result.content if isinstance(part, types.TextContent)]
     raise InvalidRequestError("the lobby started no episode: " + "\n".join(texts))

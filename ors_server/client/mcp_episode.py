@@ -1,8 +1,7 @@
-"""Episodes over MCP, in either era of the protocol, with an account of their rewards.
+"""Episodes over MCP, in both eras of the protocol.
 
-Rewards travel in the `_meta` of each result, where hosts do not show them to a model; a session whose
-visibility is `hidden` tells none. Each call carries its id, so that one whose answer was lost is sent again
-and not run again.
+Rewards are in the `_meta` of each result, unless the session's visibility is `hidden`. Each call has an id,
+so that a call whose answer was lost can be repeated without running twice.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -27,38 +26,26 @@ from ors_server.wire import Block, ImageBlock, JSONObject, Message, TextBlock, T
 CALL_ID_KEY = "org.openrewardstandard/call_id"
 """Key of a request's `_meta` that makes a repeated call the same call."""
 TASK_PROMPT = "task"
-"""Name of the prompt that says what an episode is about."""
+"""Name of the prompt with the task."""
 LOBBY_TOOLS = frozenset({"list_environments", "list_tasks", "start_episode"})
-"""Tools of the lobby that belong to no episode."""
+"""Tools of the lobby that do not belong to an episode."""
 THE_TASK = "The task:\n\n"
-"""The words in the lobby's answer after which the task begins."""
+"""The words before the task in the lobby's answer."""
 HANDLES = ("ors_session_id_", "ors_session_id", "session_id")
-"""Names of the argument that tells the lobby which episode a call belongs to; a tool that has a parameter of
-the last name gets one of the others."""
+"""Names of the argument with the episode's id; a tool that has a parameter of the last name takes another."""
 
 
 class AsyncMcpEpisode(AsyncEpisode):
-    """An episode that is played at its own MCP endpoint.
-
-    Attributes:
-        protocol_version: The version that both sides agreed on.
-    """
+    """An episode at its own MCP endpoint; `protocol_version` is the negotiated version."""
 
     def __init__(
-        self, mcp: McpConnection, place: SessionPlace, *, beside: AsyncOrsEpisode | None = None
+        self, mcp: McpConnection, place: SessionPlace, *, owned: AsyncOrsEpisode | None = None
     ) -> None:
-        """Begin to play.
-
-        Args:
-            mcp: The endpoint.
-            place: The session.
-            beside: The same session as its owner sees it, who reads the figures; they are read over MCP
-                without.
-        """
+        """Play a session; its figures are read through `owned`, the owner's episode, or else over MCP."""
         super().__init__(place)
         self.mcp = mcp
         self.protocol_version = mcp.client.protocol_version
-        self._beside = beside
+        self._owned = owned
 
     @override
     async def blocks(self) -> list[Block]:
@@ -67,8 +54,8 @@ class AsyncMcpEpisode(AsyncEpisode):
 
     @override
     async def messages(self) -> list[Message]:
-        told = await self.mcp.ask(lambda: self.mcp.client.get_prompt(TASK_PROMPT))
-        return [message_of(message) for message in told.messages]
+        answer = await self.mcp.ask(lambda: self.mcp.client.get_prompt(TASK_PROMPT))
+        return [message_of(message) for message in answer.messages]
 
     @override
     async def tools(self) -> ToolListing:
@@ -76,8 +63,8 @@ class AsyncMcpEpisode(AsyncEpisode):
 
     @override
     async def summary(self) -> Summary:
-        if self._beside is not None:
-            return await self._beside.summary()
+        if self._owned is not None:
+            return await self._owned.summary()
         if self._final is not None:
             return self._final
         return Summary.of(await self.mcp.method("episode", {"session_id": self.session_id}))
@@ -88,17 +75,17 @@ class AsyncMcpEpisode(AsyncEpisode):
         meta: Any = {CALL_ID_KEY: call_id}
         limit = self.mcp.connection.patience.call_seconds
         with anyio.move_on_after(limit):
-            told = await self.mcp.ask(lambda: self.mcp.client.call_tool(tool, given, meta=meta))
-            return result_of(call_id, tool, told)
+            answer = await self.mcp.ask(lambda: self.mcp.client.call_tool(tool, given, meta=meta))
+            return result_of(call_id, tool, answer)
         raise CallTimeoutError(
             f"the call {call_id!r} of {tool!r} was not answered within {limit} seconds; it may still run"
         )
 
     @override
     async def steps(self) -> Sequence[JSONObject]:
-        if self._beside is None:
+        if self._owned is None:
             return await super().steps()
-        return await self._beside.steps()
+        return await self._owned.steps()
 
     @override
     async def _ping(self) -> None:
@@ -118,16 +105,10 @@ class AsyncMcpEpisode(AsyncEpisode):
 
 
 class AsyncLobbyEpisode(AsyncMcpEpisode):
-    """An episode that is played through the lobby's tools, as an agent does that found the server's door."""
+    """An episode that is played with the lobby's tools, as an agent at `/mcp` does."""
 
     def __init__(self, mcp: McpConnection, place: SessionPlace, started: types.CallToolResult) -> None:
-        """Begin to play.
-
-        Args:
-            mcp: The lobby.
-            place: The session.
-            started: What the lobby said when it started the episode; holds the prompt.
-        """
+        """Play a session that the lobby started with this result, which has the prompt."""
         super().__init__(mcp, place)
         self._started = started
         self._handles: dict[str, str] | None = None
@@ -159,19 +140,10 @@ def _handle_of(tool: types.Tool) -> str:
 
 
 @asynccontextmanager
-async def play_agent_url(beside: AsyncOrsEpisode, reach: Reach, era: str) -> AsyncGenerator[AsyncMcpEpisode]:
-    """Play a session at the URL that an agent is given.
-
-    Args:
-        beside: The session as its owner sees it.
-        reach: The owner's settings.
-        era: Which protocol.
-
-    Raises:
-        NotSupportedError: If the server is not an ors-server.
-    """
-    url = beside.access.get("agent_url")
+async def play_agent_url(owned: AsyncOrsEpisode, reach: Reach, era: str) -> AsyncGenerator[AsyncMcpEpisode]:
+    """Play a session at its agent's URL."""
+    url = owned.access.get("agent_url")
     if url is None:
         raise NotSupportedError("only an ors-server has sessions that can be played over MCP")
     async with connect(url, reach, era) as mcp:
-        yield AsyncMcpEpisode(mcp, beside.place, beside=beside)
+        yield AsyncMcpEpisode(mcp, owned.place, owned=owned)

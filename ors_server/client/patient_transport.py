@@ -1,8 +1,7 @@
-"""Carries HTTP requests patiently for a library that does not repeat any: the MCP SDK.
+"""Repeats the HTTP requests of the MCP SDK, which repeats none.
 
-Only for requests that may be repeated: to a server of ours, where a call's id travels in its `_meta`. The SDK
-gives a whole connection up when a request fails, so patience has to end below it; what is left of a failure
-when it does end is an answer with status 503.
+Requests to an ors-server may be repeated, because a call's id is in its `_meta`. The SDK closes the whole
+connection when a request fails, so a failed request is answered with status 503.
 """
 
 import httpx2
@@ -11,8 +10,8 @@ from typing_extensions import override
 from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
     EVENT_STREAM,
-    NOT_TAKEN,
-    PERHAPS_TAKEN,
+    NOT_ACCEPTED,
+    PERHAPS_ACCEPTED,
     Attempts,
     Patience,
     retry_after,
@@ -25,17 +24,11 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     """Repeats requests over another transport.
 
     Attributes:
-        last_error: Why the latest request that was given up failed; `None` after one that was answered.
+        last_error: The error of the latest request, if it failed; `None` after an answer.
     """
 
     def __init__(self, given: httpx2.AsyncBaseTransport | None, patience: Patience, clock: Clock) -> None:
-        """Carry over another transport.
-
-        Args:
-            given: The transport, which whoever gave it closes; `None` for one of its own, over sockets.
-            patience: How long to insist.
-            clock: The source of time.
-        """
+        """Send over `given`, which is not closed here, or over sockets."""
         self._given = given
         self._inner = given or httpx2.AsyncHTTPTransport()
         self._patience = patience
@@ -66,7 +59,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
             what = str(error) or type(error).__name__
             await attempts.pause(UnreachableError(f"{request.method} {request.url} was not answered: {what}"))
             return None
-        if response.status_code not in NOT_TAKEN | PERHAPS_TAKEN:
+        if response.status_code not in NOT_ACCEPTED | PERHAPS_ACCEPTED:
             return response
         await attempts.pause(error_from(response.text, response.status_code), retry_after(response))
         return None

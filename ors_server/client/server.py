@@ -1,8 +1,7 @@
 """A client's requests beside calls: environments, tasks, sessions and their figures.
 
 They use the standard's endpoints where it has them. Sessions of an ors-server ("ours") are created and read
-through its control API, which knows seeds, policies, labels and figures. Every request may raise
-`OrsServerError`, as the server answers.
+through its control API. Every request may raise `OrsServerError`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from uuid import uuid4
 
 from ors_server.client.call_arguments import check_name
 from ors_server.client.client_errors import BrokenAnswerError, error_from
-from ors_server.client.connection import EVENT_STREAM, Answer, Connection, Request
+from ors_server.client.connection import EVENT_STREAM, Connection, HttpAnswer, HttpRequest
 from ors_server.client.episode_request import (
     EpisodeRequest,
     check_request,
@@ -53,16 +52,16 @@ class Server:
         self._default: str | None = None
 
     async def is_ours(self) -> bool:
-        """Return whether this is an ors-server; it is asked once."""
+        """Return whether this is an ors-server; only the first call sends a request."""
         if self._is_ours is None:
-            answer = await self.connection.answer(Request("GET", "/_ors/version"))
+            answer = await self.connection.answer(HttpRequest("GET", "/_ors/version"))
             version = _object(answer.content) if answer.status == HTTPStatus.OK else {}
             self._is_ours = bool(version.get("name") == "ors-server")
         return self._is_ours
 
     async def environments(self) -> list[str]:
         """Return the names of the environments, the default one first."""
-        names = await self.connection.ask(Request("GET", "/list_environments"))
+        names = await self.connection.ask(HttpRequest("GET", "/list_environments"))
         return [str(name) for name in names]
 
     async def name_of(self, environment: str | None) -> str:
@@ -83,9 +82,9 @@ class Server:
     async def about(
         self, environment: str | None, what: str, body: Any = None, session_id: str | None = None
     ) -> Any:
-        """Request `/{environment}/{what}` of the standard: by POST with a body, else by GET."""
+        """HttpRequest `/{environment}/{what}` of the standard: by POST with a body, else by GET."""
         name = await self.name_of(environment)
-        request = Request(
+        request = HttpRequest(
             "GET" if body is None else "POST",
             f"/{quote(check_name('an environment', name), safe='')}/{what}",
             body,
@@ -97,17 +96,19 @@ class Server:
             raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
         return _content(answer)
 
-    async def create(self, environment: str | None, wanted: EpisodeRequest) -> SessionPlace:
+    async def create(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
         """Create a session in an environment, by default the default one; setup goes on in the background."""
-        check_request(wanted)
+        check_request(requested)
         if await self.is_ours():
-            return await self._create_on_ors_server(environment, wanted)
-        return await self._create_by_standard(await self.name_of(environment), wanted)
+            return await self._create_on_ors_server(environment, requested)
+        return await self._create_by_standard(await self.name_of(environment), requested)
 
-    async def _create_on_ors_server(self, environment: str | None, wanted: EpisodeRequest) -> SessionPlace:
-        session_id = wanted.get("session_id") or str(uuid4())
-        body = control_body(environment, wanted, session_id)
-        answer = await self.connection.answer(Request("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER))
+    async def _create_on_ors_server(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
+        session_id = requested.get("session_id") or str(uuid4())
+        body = control_body(environment, requested, session_id)
+        answer = await self.connection.answer(
+            HttpRequest("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER)
+        )
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
             return await self.find(session_id)
         created = _content(answer)
@@ -120,17 +121,19 @@ class Server:
         """Return a live session of an ors-server."""
         path = session_path(session_id)
         status = await self.status(session_id)
-        access = await self.connection.ask(Request("POST", f"{path}/token"))
+        access = await self.connection.ask(HttpRequest("POST", f"{path}/token"))
         return SessionPlace(session_id, status["environment"], _access(access))
 
-    async def _create_by_standard(self, environment: str, wanted: EpisodeRequest) -> SessionPlace:
-        version = await self.connection.answer(Request("GET", "/version"))
+    async def _create_by_standard(self, environment: str, requested: EpisodeRequest) -> SessionPlace:
+        version = await self.connection.answer(HttpRequest("GET", "/version"))
         by_header = version.status == HTTPStatus.OK
-        body = standard_body(environment, wanted, with_secrets=not by_header)
-        session_id = wanted.get("session_id") or await self._new_id()
-        headers = {"X-Session-ID": session_id} | (secrets_header(wanted.get("secrets")) if by_header else {})
+        body = standard_body(environment, requested, with_secrets=not by_header)
+        session_id = requested.get("session_id") or await self._new_id()
+        headers = {"X-Session-ID": session_id} | (
+            secrets_header(requested.get("secrets")) if by_header else {}
+        )
         answer = await self.connection.answer(
-            Request("POST", "/create", body, headers, time_limit=LONG_ANSWER)
+            HttpRequest("POST", "/create", body, headers, time_limit=LONG_ANSWER)
         )
         is_made = answer.was_repeated and _is_existing_session(answer)
         if not is_made:
@@ -138,7 +141,7 @@ class Server:
         return SessionPlace(session_id, environment)
 
     async def _new_id(self) -> str:
-        request = Request("POST", "/create_session", {}, {"Accept": EVENT_STREAM})
+        request = HttpRequest("POST", "/create_session", {}, {"Accept": EVENT_STREAM})
         answer = await self.connection.answer(request)
         if answer.status != HTTPStatus.OK:
             raise error_from(answer.content, answer.status)
@@ -153,17 +156,17 @@ class Server:
 
     async def ping(self, session_id: str) -> None:
         """Keep a session alive."""
-        await self.connection.ask(Request("POST", "/ping", None, {"X-Session-ID": session_id}))
+        await self.connection.ask(HttpRequest("POST", "/ping", None, {"X-Session-ID": session_id}))
 
     async def status(self, session_id: str) -> JSONObject:
         """Return an ors-server's status of a session, live or ended."""
-        status: JSONObject = await self.connection.ask(Request("GET", session_path(session_id)))
+        status: JSONObject = await self.connection.ask(HttpRequest("GET", session_path(session_id)))
         return status
 
     async def steps(self, session_id: str, start: int) -> JSONObject:
         """Return a page of a session's recorded steps on an ors-server, from position `start`, from 0."""
         path = f"{session_path(session_id)}/steps?start={start}"
-        page: JSONObject = await self.connection.ask(Request("GET", path))
+        page: JSONObject = await self.connection.ask(HttpRequest("GET", path))
         return page
 
     async def all_steps(self, session_id: str) -> list[JSONObject]:
@@ -176,24 +179,22 @@ class Server:
                 return steps
 
     async def fork(self, session_id: str, count: int = 1) -> list[SessionPlace]:
-        """Make copies of a session of a server of ours, each of which goes on by itself.
-
-        Raises:
-            OrsServerError: If the environment's sessions cannot be copied, or a limit is reached.
-        """
-        request = Request("POST", f"{session_path(session_id)}/fork", {"count": count}, is_repeatable=False)
+        """Copy a session of an ors-server."""
+        request = HttpRequest(
+            "POST", f"{session_path(session_id)}/fork", {"count": count}, is_repeatable=False
+        )
         made = (await self.connection.ask(request))["sessions"]
         return [SessionPlace(one["session_id"], one["status"]["environment"], _access(one)) for one in made]
 
     async def delete(self, session_id: str) -> JSONObject | None:
         """End a session after its teardown; an ors-server returns its final status."""
         if await self.is_ours():
-            request = Request("DELETE", session_path(session_id), time_limit=LONG_ANSWER)
+            request = HttpRequest("DELETE", session_path(session_id), time_limit=LONG_ANSWER)
             status: JSONObject = await self.connection.ask(request)
             return status
         headers = {"X-Session-ID": session_id}
         for path in ("/delete", "/delete_session"):
-            await self.connection.ask(Request("POST", path, None, headers, time_limit=LONG_ANSWER))
+            await self.connection.ask(HttpRequest("POST", path, None, headers, time_limit=LONG_ANSWER))
         return None
 
 
@@ -206,7 +207,7 @@ def _access(given: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(given[name]) for name in ("agent_token", "agent_url", "mcp_url") if name in given}
 
 
-def _content(answer: Answer) -> Any:
+def _content(answer: HttpAnswer) -> Any:
     if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
         raise error_from(answer.content, answer.status)
     if isinstance(answer.content, str):
@@ -220,6 +221,6 @@ def _object(content: Any) -> JSONObject:
     return cast("JSONObject", content) if isinstance(content, dict) else {}
 
 
-def _is_existing_session(answer: Answer) -> bool:
+def _is_existing_session(answer: HttpAnswer) -> bool:
     error: OrsServerError = error_from(answer.content, answer.status)
     return answer.status == HTTPStatus.BAD_REQUEST and "already exists" in str(error)

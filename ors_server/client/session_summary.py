@@ -22,7 +22,7 @@ class Summary(EpisodeSummary):
 
     session_id: str
     episode_id: str | None = None
-    """Id of the record; no other episode ever has it."""
+    """Id of the record."""
     environment: str
     environment_version: str = ""
     split: str | None = None
@@ -35,7 +35,7 @@ class Summary(EpisodeSummary):
     """The rules in force."""
     labels: dict[str, str] = field(default_factory=dict[str, str])
     pending_steps: int = 0
-    """Steps that were played and that the server could not record yet; the figures count them."""
+    """Played steps that are not recorded yet; the figures count them."""
     created_at: datetime | None = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride]  # a server may not state it
 
     @property
@@ -45,7 +45,7 @@ class Summary(EpisodeSummary):
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> "Summary":
-        """Read a session's JSON, as the control API or the MCP extension gives it; unknown names are ignored.
+        """Read a session's JSON of the control API or the MCP extension; unknown names are ignored.
 
         Raises:
             NotSupportedError: If there are no figures in it.

@@ -13,7 +13,7 @@ from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.client_options import ClientOptions
-from ors_server.client.connection import Request
+from ors_server.client.connection import HttpRequest
 from ors_server.client.episode_request import EpisodeRequest
 from ors_server.errors import ClientError
 from ors_server.sessions.manager import hash_task
@@ -136,6 +136,6 @@ async def _ask(client: AsyncClient, environment: str) -> tuple[Mapping[str, str]
     if not await client.server.is_ours():
         return {}, None
     ask = client.server.connection.ask
-    versions = {"ors-server": str((await ask(Request("GET", "/_ors/version")))["version"])}
-    found = await ask(Request("GET", f"/_ors/environments/{quote(environment, safe='')}"))
+    versions = {"ors-server": str((await ask(HttpRequest("GET", "/_ors/version")))["version"])}
+    found = await ask(HttpRequest("GET", f"/_ors/environments/{quote(environment, safe='')}"))
     return {**versions, "environment": str(found["version"])}, found["policy"].get("step_limit")

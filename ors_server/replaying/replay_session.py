@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from ors_server.authoring.definition import Blocks
 from ors_server.client.client_errors import error_from
-from ors_server.client.connection import Connection, Request
+from ors_server.client.connection import Connection, HttpRequest
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError
 from ors_server.recording import BLOCKS, ORIGIN, STEP
@@ -48,17 +48,17 @@ class ReplaySession:
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup; raises `AuthorError` if setup or the method failed."""
-        request = Request("GET", f"{self._path}/prompt", time_limit=CALL_LIMIT)
+        request = HttpRequest("GET", f"{self._path}/prompt", time_limit=CALL_LIMIT)
         return list(BLOCKS.of_json((await self._connection.ask(request))["blocks"]))
 
     async def setup_error(self) -> str | None:
         """Return why setup failed; `None` while it runs or if it did not."""
-        found: str | None = (await self._connection.ask(Request("GET", self._path)))["setup_error"]
+        found: str | None = (await self._connection.ask(HttpRequest("GET", self._path)))["setup_error"]
         return found
 
     async def delete(self) -> None:
         """End the session and wait for its teardown."""
-        await self._connection.ask(Request("DELETE", self._path, time_limit=CALL_LIMIT))
+        await self._connection.ask(HttpRequest("DELETE", self._path, time_limit=CALL_LIMIT))
 
     async def call(self, call: RecordedCall) -> Step | None:
         """Make a call, under its recorded id if that is new, and return the step that the session records.
@@ -72,10 +72,10 @@ class ReplaySession:
         call_id = uuid4().hex if call.call_id in self._ids or not call.call_id else call.call_id
         self._ids.add(call_id)
         body = {"name": call.tool, "arguments": call.arguments, "call_id": call_id}
-        request = Request("POST", f"{self._path}/calls", body, time_limit=CALL_LIMIT)
+        request = HttpRequest("POST", f"{self._path}/calls", body, time_limit=CALL_LIMIT)
         answer = await self._connection.ask(request)
         place = f"{self._path}/steps?start={self._count}&stop={self._count + 1}"
-        steps: list[Any] = (await self._connection.ask(Request("GET", place)))["steps"]
+        steps: list[Any] = (await self._connection.ask(HttpRequest("GET", place)))["steps"]
         if steps:
             self._count += 1
             return STEP.of_json(steps[0])
@@ -105,14 +105,14 @@ async def create_session(
         "seed": recorded.seed,
         **changes,
     }
-    made = await connection.ask(Request("POST", "/_ors/sessions", request, is_repeatable=False))
+    made = await connection.ask(HttpRequest("POST", "/_ors/sessions", request, is_repeatable=False))
     origin = _origin_of(made["status"], recorded)
     return ReplaySession(connection, origin, volatile=volatile, notes=notes)
 
 
 async def read_environment(connection: Connection, name: str) -> JSONObject:
     """Return a server's description of an environment."""
-    found: JSONObject = await connection.ask(Request("GET", _environment_path(name)))
+    found: JSONObject = await connection.ask(HttpRequest("GET", _environment_path(name)))
     return found
 
 
@@ -122,7 +122,7 @@ async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin
         return True
     path = f"{_environment_path(name)}/splits/{quote(origin.split, safe='')}/tasks/{origin.index}"
     try:
-        task = (await connection.ask(Request("GET", path)))["task_spec"]
+        task = (await connection.ask(HttpRequest("GET", path)))["task_spec"]
     except OrsServerError:
         return None
     return hash_task(task) == origin.task_hash

@@ -1,4 +1,4 @@
-"""What an environment must and should be: one check a function, which raises where it is otherwise."""
+"""The checks of environments, one function each, which raises `NotMetError` or `NotApplicableError`."""
 
 import json
 import keyword
@@ -13,40 +13,41 @@ from typing_extensions import override
 from ors_server.authoring.loading import define
 from ors_server.errors import UnknownTaskError
 from ors_server.loop_watch import UNNAMED
-from ors_server.testing.environment_subject import NotApplicableError, Subject, expect
+from ors_server.testing.environment_subject import EnvironmentSubject
+from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.local_client import open_environment
 from ors_server.testing.ors_manifest import Level
 
 MAX_LISTED = 5000
-"""Tasks of a split up to which all of them are compared with those of other splits."""
+"""Most tasks of a split that are compared with those of other splits."""
 MOST_HELD = 0.25
-"""Seconds for which a step of async code may hold the event loop, on a busy machine too."""
+"""Seconds for which async code may hold the event loop, also on a busy machine."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every MCP client and model interface takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentCheck:
-    """One thing that is asked of an environment."""
+    """One requirement of an environment."""
 
     id: str
     level: Level
     text: str
     """The requirement, as a sentence."""
-    run: Callable[[Subject], Awaitable[None]]
-    """Raises where it is not met."""
+    run: Callable[[EnvironmentSubject], Awaitable[None]]
+    """Raises if the requirement is not met."""
 
     @override
     def __str__(self) -> str:
         return self.id
 
 
-async def check_tasks_exist(subject: Subject) -> None:
+async def check_tasks_exist(subject: EnvironmentSubject) -> None:
     """Judge `tasks-exist`."""
     await subject.sample()
 
 
-async def check_tasks_are_json(subject: Subject) -> None:
+async def check_tasks_are_json(subject: EnvironmentSubject) -> None:
     """Judge `tasks-are-json`."""
     for task in await subject.sample():
         try:
@@ -57,19 +58,19 @@ async def check_tasks_are_json(subject: Subject) -> None:
             expect(json.loads(text) == task.spec, f"{task} changes when it is written as JSON and read again")
 
 
-async def check_tasks_are_stable(subject: Subject) -> None:
+async def check_tasks_are_stable(subject: EnvironmentSubject) -> None:
     """Judge `tasks-are-stable`."""
     again = define(subject.definition.source).tasks
     for task in await subject.sample():
         expect(
             await again.get_task(task.split, task.index) == task.spec,
-            f"{task} is another one when it is asked for again",
+            f"{task} differs when it is requested again",
         )
         (ranged,) = await again.get_task_range(task.split, task.index, task.index + 1)
         expect(ranged == task.spec, f"{task} differs between get_task and get_task_range")
 
 
-async def check_tasks_end(subject: Subject) -> None:
+async def check_tasks_end(subject: EnvironmentSubject) -> None:
     """Judge `tasks-end`."""
     for split in subject.definition.splits:
         size = await subject.definition.tasks.num_tasks(split.name)
@@ -82,7 +83,7 @@ async def check_tasks_end(subject: Subject) -> None:
         )
 
 
-async def check_tasks_share_keys(subject: Subject) -> None:
+async def check_tasks_share_keys(subject: EnvironmentSubject) -> None:
     """Judge `tasks-share-keys`."""
     shapes = {(task.split, tuple(sorted(task.spec))) for task in await subject.sample()}
     for split in {split for split, _ in shapes}:
@@ -90,7 +91,7 @@ async def check_tasks_share_keys(subject: Subject) -> None:
         expect(len(keys) == 1, f"tasks of split {split!r} have different keys: {keys}")
 
 
-async def check_splits_are_disjoint(subject: Subject) -> None:
+async def check_splits_are_disjoint(subject: EnvironmentSubject) -> None:
     """Judge `splits-are-disjoint`."""
     seen: dict[str, str] = {}
     for split in subject.definition.splits:
@@ -101,7 +102,7 @@ async def check_splits_are_disjoint(subject: Subject) -> None:
             expect(other == split.name, f"splits {other!r} and {split.name!r} share the task {text[:80]}")
 
 
-async def check_prompt_is_there(subject: Subject) -> None:
+async def check_prompt_is_there(subject: EnvironmentSubject) -> None:
     """Judge `prompt-is-there`."""
     async with open_environment(subject.definition, sandbox=subject.sandboxes) as client:
         for task in await subject.sample():
@@ -114,7 +115,7 @@ async def check_prompt_is_there(subject: Subject) -> None:
             await session.aclose()
 
 
-async def check_prompt_keeps_answers(subject: Subject) -> None:
+async def check_prompt_keeps_answers(subject: EnvironmentSubject) -> None:
     """Judge `prompt-keeps-answers`."""
     fields: tuple[str, ...] = tuple(getattr(subject.definition.source, "answer_fields", ()))
     if not fields:
@@ -130,7 +131,7 @@ async def check_prompt_keeps_answers(subject: Subject) -> None:
             await session.aclose()
 
 
-async def check_tool_schemas(subject: Subject) -> None:
+async def check_tool_schemas(subject: EnvironmentSubject) -> None:
     """Judge `tool-schemas`."""
     for tool in subject.definition.tools.values():
         schema = tool.spec.input_schema
@@ -143,34 +144,34 @@ async def check_tool_schemas(subject: Subject) -> None:
         expect(schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
 
 
-async def check_tool_names(subject: Subject) -> None:
+async def check_tool_names(subject: EnvironmentSubject) -> None:
     """Judge `tool-names`."""
     for name in subject.definition.tools:
         expect(TOOL_NAME.fullmatch(name), f"a tool's name matches {TOOL_NAME.pattern}, not {name!r}")
 
 
-async def check_python_names(subject: Subject) -> None:
+async def check_python_names(subject: EnvironmentSubject) -> None:
     """Judge `python-names`."""
     for tool in subject.definition.tools.values():
         for name in (tool.name, *(tool.spec.input_schema or {}).get("properties", {})):
             is_good = name.isidentifier() and not keyword.iskeyword(name)
             expect(
-                is_good, f"trainers make Python methods of tools; {name!r} (tool {tool.name!r}) is no name"
+                is_good, f"trainers make Python methods of tools; {name!r} (tool {tool.name!r}) is not a name"
             )
 
 
-async def check_tools_are_described(subject: Subject) -> None:
+async def check_tools_are_described(subject: EnvironmentSubject) -> None:
     """Judge `tools-are-described`."""
     for tool in subject.definition.tools.values():
         expect(tool.spec.description.strip(), f"tool {tool.name!r} has no description; write a docstring")
 
 
-async def check_reward_range(subject: Subject) -> None:
+async def check_reward_range(subject: EnvironmentSubject) -> None:
     """Judge `reward-range`."""
     expect(subject.definition.policy.reward_range is not None, "expected policy.reward_range to be declared")
 
 
-async def check_tools_survive(subject: Subject) -> None:
+async def check_tools_survive(subject: EnvironmentSubject) -> None:
     """Judge `tools-survive`."""
     for task in (await subject.sample())[:1]:
         for action in subject.trial_actions():
@@ -178,7 +179,7 @@ async def check_tools_survive(subject: Subject) -> None:
             expect(not played.failures, f"valid arguments {action[1]} break a tool: {played.failures}")
 
 
-async def check_loop_is_free(subject: Subject) -> None:
+async def check_loop_is_free(subject: EnvironmentSubject) -> None:
     """Judge `event-loop-is-free`."""
     subject.holdings.clear()
     for task in (await subject.sample())[:1]:
@@ -194,7 +195,7 @@ async def check_loop_is_free(subject: Subject) -> None:
     )
 
 
-async def check_calls_are_repeatable(subject: Subject) -> None:
+async def check_calls_are_repeatable(subject: EnvironmentSubject) -> None:
     """Judge `calls-are-repeatable`."""
     for task in await subject.sample():
         actions = subject.some_actions(task)
@@ -206,7 +207,7 @@ async def check_calls_are_repeatable(subject: Subject) -> None:
         )
 
 
-async def check_sessions_are_apart(subject: Subject) -> None:
+async def check_sessions_are_apart(subject: EnvironmentSubject) -> None:
     """Judge `sessions-are-apart`."""
     task = (await subject.sample())[0]
     gold, trial = subject.some_actions(task), subject.trial_actions()
@@ -219,7 +220,7 @@ async def check_sessions_are_apart(subject: Subject) -> None:
     expect(are_same, f"two sessions of {task} at the same time disturb each other")
 
 
-async def check_end_is_final(subject: Subject) -> None:
+async def check_end_is_final(subject: EnvironmentSubject) -> None:
     """Judge `end-is-final`."""
     task = (await subject.sample())[0]
     actions = list(subject.some_actions(task))
@@ -231,7 +232,7 @@ async def check_end_is_final(subject: Subject) -> None:
     expect(all("refused" in result for result in later), f"{task} answers calls after its end: {later}")
 
 
-async def check_teardown(subject: Subject) -> None:
+async def check_teardown(subject: EnvironmentSubject) -> None:
     """Judge `teardown-once`."""
     task = (await subject.sample())[0]
     subject.teardowns.clear()

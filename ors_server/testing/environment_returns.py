@@ -1,40 +1,34 @@
-"""What known actions earn: the return of gold actions against everything else, and that of blank ones.
+"""Checks the returns of gold and blank actions.
 
-A return is compared with `return_range`, where the class declares one. Without it, one step that pays the end
-of `policy.reward_range` is proof enough; else returns are compared with those of the other known actions.
+A return is compared with `return_range`, if the class declares one. Otherwise, a step that pays the end of
+`policy.reward_range` is enough; else the return is compared with those of the other known actions.
 """
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
-from ors_server.testing.environment_subject import (
-    NotApplicableError,
-    NotMetError,
-    Played,
-    Subject,
-    Task,
-    expect,
-)
+from ors_server.testing.environment_subject import EnvironmentSubject, PlayedActions, Task
+from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
 
 MAX_NAMED = 5
-"""Tasks that a verdict names."""
+"""Most tasks that a verdict names."""
 _MADE_UP = "made-up calls"
 
-_Judge: TypeAlias = Callable[[Subject, Task, Played], Awaitable[None]]
+_Judge: TypeAlias = Callable[[EnvironmentSubject, Task, PlayedActions], Awaitable[None]]
 
 
-async def check_gold(subject: Subject) -> None:
+async def check_gold(subject: EnvironmentSubject) -> None:
     """Judge `gold-earns-the-most`."""
     await _check_each(subject, "gold_actions", _judge_gold)
 
 
-async def check_blank(subject: Subject) -> None:
+async def check_blank(subject: EnvironmentSubject) -> None:
     """Judge `blank-earns-the-least`."""
     await _check_each(subject, "blank_actions", _judge_blank)
 
 
-async def _check_each(subject: Subject, name: str, judge: _Judge) -> None:
+async def _check_each(subject: EnvironmentSubject, name: str, judge: _Judge) -> None:
     actions = subject.known_actions(name)
     wrong: list[tuple[Task, NotMetError]] = []
     tasks = await subject.known_tasks()
@@ -49,7 +43,7 @@ async def _check_each(subject: Subject, name: str, judge: _Judge) -> None:
         raise NotMetError(f"{len(wrong)} of {len(tasks)} tasks ({named}{more}); the first: {wrong[0][1]}")
 
 
-async def _judge_gold(subject: Subject, task: Task, played: Played) -> None:
+async def _judge_gold(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
     earned, declared = played.summary.episode_return, subject.definition.return_range
     if declared is not None:
         greatest = declared[1]
@@ -67,7 +61,7 @@ async def _judge_gold(subject: Subject, task: Task, played: Played) -> None:
         )
 
 
-async def _judge_blank(subject: Subject, task: Task, played: Played) -> None:
+async def _judge_blank(subject: EnvironmentSubject, task: Task, played: PlayedActions) -> None:
     earned, declared = played.summary.episode_return, subject.definition.return_range
     if declared is not None:
         least = declared[0]
@@ -88,9 +82,9 @@ async def _judge_blank(subject: Subject, task: Task, played: Played) -> None:
         expect(earned <= other, f"{message}: {played.results}")
 
 
-async def _others(subject: Subject, task: Task, name: str) -> dict[str, float]:
-    """What made-up calls return, and the known actions of a name where the class has them."""
-    returns: Mapping[str, Played] = {_MADE_UP: await subject.played(task, subject.trial_actions())}
+async def _others(subject: EnvironmentSubject, task: Task, name: str) -> dict[str, float]:
+    """Return the returns of made-up calls, and of the known actions of a name if there are any."""
+    returns: Mapping[str, PlayedActions] = {_MADE_UP: await subject.played(task, subject.trial_actions())}
     try:
         known = subject.known_actions(name)(task.spec)
     except NotApplicableError:

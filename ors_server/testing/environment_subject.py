@@ -1,4 +1,4 @@
-"""The environment under test as the checks see it: tasks, known actions, and what playing them gives."""
+"""The environment under test: its tasks, known actions, and the results of playing them."""
 
 import json
 import re
@@ -13,6 +13,7 @@ from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.errors import OrsServerError
 from ors_server.loop_watch import LoopHold
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
+from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments
 from ors_server.trajectory import EpisodeSummary
@@ -26,31 +27,9 @@ Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
 """Tool calls, as (name, arguments) in order."""
 
 
-class NotMetError(Exception):
-    """The environment is otherwise than the check wants."""
-
-
-class NotApplicableError(Exception):
-    """The check has nothing to judge."""
-
-
-def expect(condition: object, message: str) -> None:
-    """Judge one observation.
-
-    Args:
-        condition: What should be true.
-        message: What was expected and what came.
-
-    Raises:
-        NotMetError: If it is not.
-    """
-    if not condition:
-        raise NotMetError(message)
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task and where it stands."""
+    """A task and its position."""
 
     split: str
     index: int
@@ -62,8 +41,8 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """What a sequence of calls gave."""
+class PlayedActions:
+    """The results of a sequence of calls."""
 
     results: list[JSONObject]
     """One per call: its blocks, reward and end, or why it was refused or failed."""
@@ -73,12 +52,12 @@ class Played:
 
     @property
     def failures(self) -> list[str]:
-        """What failed through no fault of the agent's, in words."""
+        """Descriptions of the calls that failed without a mistake of the agent."""
         return [result["failed"] for result in self.results if "failed" in result]
 
 
 @dataclass(slots=True)
-class Subject:
+class EnvironmentSubject:
     """An environment under test."""
 
     definition: EnvironmentDefinition
@@ -89,29 +68,21 @@ class Subject:
     sandboxes: Sandboxes = NO_SANDBOXES
     """Prepared once for all episodes."""
     made: int = 0
-    """Sessions that were made."""
+    """Number of sessions that were created."""
     teardowns: list[int] = field(default_factory=list[int])
     """Identity of each instance that was torn down."""
     holdings: list[LoopHold] = field(default_factory=list[LoopHold])
     """Code that held the event loop in the episodes that were played."""
     on_progress: Callable[[str], None] = lambda _: None
-    """Told of each call before it is made."""
-    _known: dict[str, Played] = field(default_factory=dict[str, Played])
+    """Called with a description of each call before it is made."""
+    _known: dict[str, PlayedActions] = field(default_factory=dict[str, PlayedActions])
 
     async def sample(self) -> list[Task]:
-        """Return the first, the last, and evenly spaced tasks of each split.
-
-        Raises:
-            NotMetError: If there are no tasks at all.
-        """
+        """Return the first, the last, and evenly spaced tasks of each split."""
         return await self._tasks(self.tasks_per_split)
 
     async def known_tasks(self) -> list[Task]:
-        """Return the tasks whose known actions are played: a sample, or all of them.
-
-        Raises:
-            NotMetError: If there are no tasks at all.
-        """
+        """Return the tasks whose known actions are played: a sample, or all of them."""
         return await self._tasks(None if self.plays_all_gold else self.tasks_per_split)
 
     async def _tasks(self, per_split: int | None) -> list[Task]:
@@ -125,25 +96,14 @@ class Subject:
         return tasks
 
     def known_actions(self, name: str) -> Callable[[JSONObject], Actions]:
-        """Return the class method that gives the actions that earn the most or the least.
-
-        Args:
-            name: `gold_actions` or `blank_actions`.
-
-        Raises:
-            NotApplicableError: If the class has no such method.
-        """
+        """Return the class's `gold_actions` or `blank_actions`, or raise `NotApplicableError`."""
         method: Any = getattr(self.definition.source, name, None)
         if not callable(method):
             raise NotApplicableError(f"the class has no method {name}(task_spec)")
         return cast("Callable[[JSONObject], Actions]", method)
 
     def some_actions(self, task: Task) -> Actions:
-        """Return the gold actions, or made-up calls of every tool where there are none.
-
-        Args:
-            task: The task.
-        """
+        """Return the gold actions, or a made-up call of every tool if there are none."""
         try:
             return self.known_actions("gold_actions")(task.spec)
         except NotApplicableError:
@@ -153,32 +113,22 @@ class Subject:
         """Return one made-up call of every shared tool."""
         return [(tool.name, example_arguments(tool.input_schema)) for tool in self.definition.listing.tools]
 
-    async def played(self, task: Task, actions: Actions) -> Played:
-        """Play one episode of its own, or return what came of it when the same one was played before.
-
-        Args:
-            task: The task.
-            actions: The calls.
-        """
+    async def played(self, task: Task, actions: Actions) -> PlayedActions:
+        """Play an episode, or return the results of an earlier one with the same calls."""
         key = repr((task.split, task.index, list(actions)))
         if key not in self._known:
             self._known[key] = await self.play(task, actions)
         return self._known[key]
 
-    async def play(self, task: Task, actions: Actions) -> Played:
-        """Play one episode of its own; all episodes of a task have the same seed.
-
-        Args:
-            task: The task.
-            actions: The calls.
-        """
+    async def play(self, task: Task, actions: Actions) -> PlayedActions:
+        """Play an episode; all episodes of a task have the same seed."""
         async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
             session = await client.create(split=task.split, index=task.index, seed=SEED)
             self.made += 1
             tools = [tool.name for tool in (await session.tools()).tools]
             await session.prompt()
             results = [await self._attempt(task, session, action) for action in actions]
-            played = Played(results, await session.summary(), tools)
+            played = PlayedActions(results, await session.summary(), tools)
             engine = client.app.manager
         self.holdings += engine.loop.held_by  # which the end of the application may add to
         return played
@@ -186,16 +136,7 @@ class Subject:
     async def play_side_by_side(
         self, task: Task, one: Actions, other: Actions
     ) -> tuple[list[JSONObject], ...]:
-        """Play two episodes of one task at the same time, a call of each in turn.
-
-        Args:
-            task: The task.
-            one: The calls of the first episode.
-            other: The calls of the second.
-
-        Returns:
-            The results of each.
-        """
+        """Play two episodes of one task in turn, call by call, and return the results of each."""
         results: tuple[list[JSONObject], ...] = ([], [])
         async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
             order: dict[str, Any] = {"split": task.split, "index": task.index, "seed": SEED}
@@ -223,11 +164,7 @@ class Subject:
         return replace(self.definition, hooks=replace(hooks, teardown=watched))
 
     def comparable(self, value: Any) -> Any:
-        """Return a JSON value without what the environment declares volatile.
-
-        Args:
-            value: Results of calls.
-        """
+        """Return a JSON value without the texts that the environment declares volatile."""
         if isinstance(value, str):
             return reduce(lambda text, pattern: re.sub(pattern, "", text), self.definition.volatile, value)
         if isinstance(value, list):
@@ -238,13 +175,7 @@ class Subject:
 
 
 async def attempt(session: LocalSession, tool: str, arguments: JSONObject) -> JSONObject:
-    """Make a call and describe whatever came of it.
-
-    Args:
-        session: The session.
-        tool: The tool's name.
-        arguments: Its arguments.
-    """
+    """Make a call and describe its output, refusal or failure."""
     try:
         output = await session.submit(tool, arguments)
     except CallRefusedError as error:
@@ -256,11 +187,6 @@ async def attempt(session: LocalSession, tool: str, arguments: JSONObject) -> JS
 
 
 def spread(size: int, count: int) -> list[int]:
-    """Return positions from the first to the last, evenly spaced.
-
-    Args:
-        size: How many positions there are.
-        count: How many are wanted.
-    """
+    """Return `count` of `size` positions, evenly spaced from the first to the last."""
     last = max(1, min(size, count) - 1)
     return sorted({round(place * (size - 1) / last) for place in range(min(size, count))})

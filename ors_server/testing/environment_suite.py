@@ -1,14 +1,13 @@
-"""The conformance suite for environments: what any environment must and should be, native or foreign.
+"""The conformance suite for environments.
 
 ```python
 report = check_environment(MyEnvironment)
 assert report.is_conformant, report
 ```
 
-An environment says more of itself, and is checked the more, with four optional class members:
-`gold_actions` and `blank_actions`, class methods that give the tool calls as (name, arguments) that earn a
-task's most and least; `return_range`, what these return; and `answer_fields`, the names of the task's
-fields that its prompt must not show.
+Four optional class members make more checks possible: `gold_actions` and `blank_actions`, class methods that
+return the tool calls, as (name, arguments), with a task's greatest and least return; `return_range`, these
+returns; and `answer_fields`, the names of the task's fields that its prompt must not show.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,12 +24,13 @@ from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
 from ors_server.testing import environment_returns as returns
 from ors_server.testing.environment_checks import EnvironmentCheck
-from ors_server.testing.environment_subject import NotApplicableError, NotMetError, Subject
+from ors_server.testing.environment_subject import EnvironmentSubject
+from ors_server.testing.expectations import NotApplicableError, NotMetError
 from ors_server.testing.local_client import definitions_of
 from ors_server.testing.ors_manifest import Level
 
 TIME_LIMIT = 120.0
-"""Seconds that one call may take, and whatever a check does between two calls."""
+"""Seconds that one call may take, and the code of a check between two calls."""
 
 ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
     EnvironmentCheck(*row)
@@ -58,7 +58,7 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
         (
             "splits-are-disjoint",
             Level.SHOULD,
-            "no task stands in two splits",
+            "no task is in two splits",
             checks.check_splits_are_disjoint,
         ),
         ("prompt-is-there", Level.MUST, "every task has a prompt", checks.check_prompt_is_there),
@@ -133,7 +133,7 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """How an environment stands to one check."""
+    """The result of one check of an environment."""
 
     environment: str
     check: EnvironmentCheck
@@ -143,13 +143,13 @@ class CheckVerdict:
 
     @override
     def __str__(self) -> str:
-        said = self.reason or self.check.text
-        return f"{self.outcome:4} {self.environment} {self.check.level} {self.check.id}: {said}"
+        reason = self.reason or self.check.text
+        return f"{self.outcome:4} {self.environment} {self.check.level} {self.check.id}: {reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentReport:
-    """How environments stand to every check."""
+    """The results of every check of environments."""
 
     verdicts: tuple[CheckVerdict, ...]
 
@@ -159,7 +159,7 @@ class EnvironmentReport:
         return not any(verdict.check.level is Level.MUST for verdict in self.failed())
 
     def failed(self) -> Iterator[CheckVerdict]:
-        """Give the verdicts that are failures, whatever their level."""
+        """Yield the failures of any level."""
         return (verdict for verdict in self.verdicts if verdict.outcome == "fail")
 
     @override
@@ -183,7 +183,7 @@ def check_environment(
         all_tasks: Whether `gold_actions` and `blank_actions` are played for every task.
 
     Raises:
-        UnknownEnvironmentError: If a reference leads nowhere.
+        UnknownEnvironmentError: If a reference is unknown.
         EnvironmentDefinitionError: If the class cannot be loaded.
     """
 
@@ -204,34 +204,29 @@ async def inspect_environment(
     on_verdict: Callable[[CheckVerdict], None] = lambda _: None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> EnvironmentReport:
-    """Check an environment.
+    """Check an environment; the parameters are those of `check_environment`.
 
     Args:
-        environment: A class, a reference as for the command line, or a definition.
-        only: Ids of checks; empty for all.
-        tasks_per_split: How many tasks of each split are played.
-        all_tasks: Whether `gold_actions` and `blank_actions` are played for every task.
-        on_verdict: Called with each verdict as it falls.
-        on_progress: Told in words of each check and call that begins.
+        on_progress: Called with a description of each check and call that begins.
 
     Raises:
-        UnknownEnvironmentError: If a reference leads nowhere.
+        UnknownEnvironmentError: If a reference is unknown.
         EnvironmentDefinitionError: If the class cannot be loaded.
     """
-    wanted = frozenset(only)
+    chosen = frozenset(only)
     verdicts: list[CheckVerdict] = []
     for definition in definitions_of(environment):
         async with open_sandboxes([definition]) as sandboxes:
-            subject = Subject(definition, tasks_per_split, all_tasks, sandboxes)
+            subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes)
             for check in ENVIRONMENT_CHECKS:
-                if not wanted or check.id in wanted:
+                if not chosen or check.id in chosen:
                     verdicts.append(await _judge(check, subject, on_progress))
                     on_verdict(verdicts[-1])
     return EnvironmentReport(tuple(verdicts))
 
 
 async def _judge(
-    check: EnvironmentCheck, subject: Subject, on_progress: Callable[[str], None]
+    check: EnvironmentCheck, subject: EnvironmentSubject, on_progress: Callable[[str], None]
 ) -> CheckVerdict:
     name = subject.definition.name
     doing = check.id

@@ -1,57 +1,49 @@
-"""Time that passes when a test says so."""
+"""A clock that a test controls."""
 
 from datetime import UTC, datetime, timedelta
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-ROUNDS = 10
-"""How often everything else may run after a sleeper woke, before time goes on."""
+YIELDS = 10
+"""Number of times that other tasks may run after a sleeper woke, before time goes on."""
 
 
 class FakeClock:
-    """A clock for tests: nobody really waits, and sleepers wake in the order of their deadlines."""
+    """A clock for tests: no sleeper really waits, and sleepers wake in the order of their deadlines."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
-        """Stop time.
-
-        Args:
-            start: What the wall clock shows at first.
-        """
+        """Stop time at `start`."""
         self._start = start
         self._passed = 0.0
         self._sleepers: list[tuple[float, int, anyio.Event]] = []
-        self._born = 0
-        self._came: anyio.Event | None = None
+        self._count = 0
+        self._slept: anyio.Event | None = None
 
     def monotonic(self) -> float:
         """Return the seconds that have passed."""
         return self._passed
 
     def now(self) -> datetime:
-        """Return what the wall clock shows."""
+        """Return the time of the wall clock."""
         return self._start + timedelta(seconds=self._passed)
 
     @property
     def sleepers(self) -> int:
-        """How many tasks wait for time to pass."""
+        """Number of sleeping tasks."""
         return len(self._sleepers)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until so much time has passed.
-
-        Args:
-            seconds: How long, in seconds; 0 or less yields once.
-        """
+        """Wait until so many seconds have passed; 0 or less yields once."""
         if seconds <= 0:
             await checkpoint()
             return
         woken = anyio.Event()
-        self._born += 1
-        sleeper = (self._passed + seconds, self._born, woken)
+        self._count += 1
+        sleeper = (self._passed + seconds, self._count, woken)
         self._sleepers.append(sleeper)
-        if self._came is not None:
-            self._came.set()
+        if self._slept is not None:
+            self._slept.set()
         try:
             await woken.wait()
         finally:
@@ -59,11 +51,7 @@ class FakeClock:
                 self._sleepers.remove(sleeper)
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, from deadline to deadline, so that each sleeper sees its own time.
-
-        Args:
-            seconds: How much, in seconds.
-        """
+        """Let so many seconds pass, from deadline to deadline, so that each sleeper sees its own time."""
         end = self._passed + seconds
         while due := [sleeper for sleeper in self._sleepers if sleeper[0] <= end]:
             first = min(due)
@@ -75,25 +63,17 @@ class FakeClock:
         await _let_others_run()
 
     def jump(self, seconds: float) -> None:
-        """Move time on and wake nobody, as on a machine that is too busy; `advance` wakes who is late then.
-
-        Args:
-            seconds: How far, in seconds.
-        """
+        """Move time on without waking a sleeper, as on a busy machine; `advance` wakes them later."""
         self._passed += seconds
 
     async def until_sleeping(self, count: int = 1) -> None:
-        """Wait until so many tasks wait for time to pass.
-
-        Args:
-            count: How many, at least.
-        """
+        """Wait until at least so many tasks sleep."""
         while self.sleepers < count:
-            self._came = anyio.Event()
-            await self._came.wait()
-        self._came = None
+            self._slept = anyio.Event()
+            await self._slept.wait()
+        self._slept = None
 
 
 async def _let_others_run() -> None:
-    for _ in range(ROUNDS):
+    for _ in range(YIELDS):
         await checkpoint()

@@ -1,4 +1,4 @@
-"""Environments that run in this process for a test, and sessions of them, played by the client."""
+"""Environments in this process, and their sessions, for tests."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from ors_server.authoring.definition import Blocks, EnvironmentDefinition
 from ors_server.authoring.loading import define, load_environments
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.async_episode import AsyncOrsEpisode
-from ors_server.client.call_result import refusal_of
+from ors_server.client.call_result import CallResult, refusal_of
 from ors_server.client.server import SessionPlace
 from ors_server.clock import Clock
 from ors_server.errors import ClientError
@@ -48,12 +48,7 @@ class CallRefusedError(ClientError):
     code = "call_refused"
 
     def __init__(self, reason: RefusalReason, message: str) -> None:
-        """Keep the reason.
-
-        Args:
-            reason: Why the call was not run.
-            message: The same in words.
-        """
+        """Keep the reason."""
         super().__init__(message)
         self.reason = reason
 
@@ -85,74 +80,37 @@ class LocalSession:
         return await self._episode.messages()
 
     async def tools(self) -> ToolListing:
-        """Return everything that the session offers."""
+        """Return the tools of the session."""
         return await self._episode.tools()
 
     async def call(self, tool: str, /, **arguments: Any) -> ToolOutput:
-        """Call a tool and wait for its output.
-
-        Args:
-            tool: The tool's name.
-            **arguments: As the agent would send them.
-
-        Returns:
-            The output, the policy's penalties included. An agent's mistake that the policy charges is an
-            output too.
+        """Call a tool and return its output, with the policy's penalties; a charged mistake is an output too.
 
         Raises:
             CallRefusedError: If the call was not run.
-            OrsServerError: If it failed through no fault of the agent's.
+            OrsServerError: If the call failed, and the agent is not to blame.
         """
         return await self.submit(tool, arguments)
 
     async def submit(self, tool: str, arguments: JSONObject, *, call_id: str | None = None) -> ToolOutput:
-        """Call a tool as `call` does, with arguments that need not be a Python name's and an own id.
-
-        Args:
-            tool: The tool's name.
-            arguments: As the agent would send them.
-            call_id: The call's id; the same id never runs twice.
-
-        Raises:
-            CallRefusedError: If the call was not run.
-            OrsServerError: If it failed through no fault of the agent's.
-        """
-        result = await self._episode.call(tool, arguments, call_id=call_id)
-        if result.refusal is None or refusal_of(result.output) is not None:
-            return result.output
-        raise CallRefusedError(RefusalReason(result.refusal), result.text)
+        """Call a tool as `call` does, with any names of arguments and an id, which never runs twice."""
+        return output_of(await self._episode.call(tool, arguments, call_id=call_id))
 
     async def score_group(self, candidates: Sequence[GroupCandidate]) -> Sequence[GroupScore]:
-        """Score rollouts of the session's task against each other.
-
-        Args:
-            candidates: The rollouts.
-
-        Raises:
-            OrsServerError: If the environment scores no groups, or its scoring failed.
-        """
+        """Score rollouts of the session's task against each other."""
         return await self._episode.score_group(candidates)
 
     async def fork(self, count: int = 1) -> "list[LocalSession]":
-        """Make copies of the session, each of which goes on by itself.
-
-        Args:
-            count: How many.
-
-        Raises:
-            OrsServerError: If the environment's sessions cannot be copied, or a limit is reached.
-        """
+        """Copy the session."""
         return [LocalSession(self.client, place) for place in await self.client.server.fork(self.id, count)]
 
     async def summary(self) -> EpisodeSummary:
         """Return the episode's figures, also after its end."""
-        figures = await self.client.summary(self.id)
-        names = [field.name for field in fields(EpisodeSummary)]
-        return EpisodeSummary(**{name: getattr(figures, name) for name in names})
+        return figures_of(await self.client.summary(self.id))
 
     async def steps(self) -> Sequence[Step]:
         """Return the episode's steps, also after its end."""
-        return [STEP.of_json(step) for step in await self.client.steps(self.id)]
+        return steps_of(await self.client.steps(self.id))
 
     async def aclose(self) -> None:
         """Delete the session and wait for its teardown."""
@@ -177,18 +135,9 @@ class LocalClient:
         """What holds the sessions."""
         return self.app.manager
 
-    async def create(self, order: SessionRequest | None = None, **wishes: Any) -> LocalSession:
-        """Make a session.
-
-        Args:
-            order: The request.
-            **wishes: Or its fields: `split` and `index`, or `task_spec`; `secrets`, `policy`, `toolset`, and
-                so on.
-
-        Raises:
-            OrsServerError: If the request is wrong or the environment's constructor failed.
-        """
-        request = order or SessionRequest(**wishes)
+    async def create(self, request: SessionRequest | None = None, **requested: Any) -> LocalSession:
+        """Create a session from a request, or from its fields, such as `split` and `index`."""
+        request = request or SessionRequest(**requested)
         given: Any = {name: getattr(request, name) for name in _REQUESTED}
         place = await self.client.server.create(request.environment, given)
         return LocalSession(self.client, place)
@@ -206,16 +155,14 @@ async def open_environment(
 
     Args:
         *environments: Classes, references as for the command line, or definitions, the default one first.
-        options: How the engine works.
-        clock: The source of time.
-        store: Where the record is kept; memory by default.
-        sandbox: Which isolation is wanted for what agents run, or one that was prepared already and is not
-            closed here; the strongest that works here by default.
+        store: Where episodes are recorded; memory by default.
+        sandbox: The isolation of agents' commands, or prepared sandboxes, which are not closed here; the
+            strongest isolation that works by default.
 
     Raises:
-        UnknownEnvironmentError: If a reference leads nowhere.
+        UnknownEnvironmentError: If a reference is unknown.
         EnvironmentDefinitionError: If an environment breaks a rule.
-        SandboxUnavailableError: If the isolation that was asked for does not work here.
+        SandboxUnavailableError: If the requested isolation does not work here.
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
     in_process = InProcess(options, sandbox)
@@ -227,20 +174,29 @@ async def open_environment(
 
 
 def definitions_of(environment: type | str | EnvironmentDefinition) -> list[EnvironmentDefinition]:
-    """Define what may be given as an environment.
-
-    Args:
-        environment: A class, a reference, or a definition.
-    """
+    """Return the definitions of a class, a reference, or a definition."""
     if isinstance(environment, EnvironmentDefinition):
         return [environment]
     return load_environments([environment]) if isinstance(environment, str) else [define(environment)]
 
 
-def text_of(blocks: Sequence[Any]) -> str:
-    """Return the text of blocks, in order, one paragraph each.
+def output_of(result: CallResult) -> ToolOutput:
+    """Return the output of a call, or raise `CallRefusedError` if it was neither run nor charged."""
+    if result.refusal is None or refusal_of(result.output) is not None:
+        return result.output
+    raise CallRefusedError(RefusalReason(result.refusal), result.text)
 
-    Args:
-        blocks: Any blocks; those that are no text are left out.
-    """
+
+def figures_of(summary: EpisodeSummary) -> EpisodeSummary:
+    """Return the figures of a client's summary, as the record has them."""
+    return EpisodeSummary(**{field.name: getattr(summary, field.name) for field in fields(EpisodeSummary)})
+
+
+def steps_of(steps: Sequence[JSONObject]) -> list[Step]:
+    """Return the steps of a client, as the record has them."""
+    return [STEP.of_json(step) for step in steps]
+
+
+def text_of(blocks: Sequence[Any]) -> str:
+    """Return the texts of blocks as paragraphs; other blocks are left out."""
     return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))

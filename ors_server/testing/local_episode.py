@@ -1,62 +1,52 @@
-"""Playing one episode from a test that is not async."""
+"""One episode of an environment in this process, for tests that are not async."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.testing.local_client import LocalSession, open_environment
+from ors_server.client.blocking import Episode
+from ors_server.client.loop_thread import LoopThread
+from ors_server.testing.local_client import figures_of, open_environment, output_of, steps_of, text_of
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import JSONObject, ToolListing, ToolOutput
 
 
-class Episode:
-    """One episode that is being played; use it as made by `play`."""
+class LocalEpisode:
+    """An episode that `play` opened: the client's `Episode`, in the types of the server."""
 
-    def __init__(self, portal: BlockingPortal, session: LocalSession) -> None:
-        """Speak to a session over a portal.
-
-        Args:
-            portal: Leads to the event loop of the session.
-            session: The session.
-        """
-        self._portal = portal
-        self._session = session
+    def __init__(self, episode: Episode) -> None:
+        """Play an open episode."""
+        self._episode = episode
 
     @property
     def prompt(self) -> str:
-        """The prompt's text."""
-        return self._portal.call(self._session.prompt)
+        """The prompt's text, after setup; images are left out."""
+        return text_of(self._episode.blocks())
 
     @property
     def tools(self) -> ToolListing:
-        """Everything that the session offers."""
-        return self._portal.call(self._session.tools)
+        """The tools of the session."""
+        return self._episode.tools()
 
     def call(self, tool: str, /, **arguments: Any) -> ToolOutput:
         """Call a tool and return its output.
 
-        Args:
-            tool: The tool's name.
-            **arguments: As the agent would send them.
-
         Raises:
             CallRefusedError: If the call was not run.
-            OrsServerError: If it failed through no fault of the agent's.
+            OrsServerError: If the call failed, and the agent is not to blame.
         """
-        return self._portal.call(self._session.submit, tool, arguments)
+        return output_of(self._episode.call(tool, arguments))
 
     @property
     def summary(self) -> EpisodeSummary:
         """The episode's figures."""
-        return self._portal.call(self._session.summary)
+        return figures_of(self._episode.summary())
 
     @property
     def steps(self) -> Sequence[Step]:
         """The episode's steps."""
-        return self._portal.call(self._session.steps)
+        return steps_of(self._episode.steps())
 
 
 @contextmanager
@@ -66,8 +56,8 @@ def play(
     split: str | None = None,
     index: int | None = None,
     task_spec: JSONObject | None = None,
-    **wishes: Any,
-) -> Generator[Episode]:
+    **requested: Any,
+) -> Generator[LocalEpisode]:
     """Play one task of an environment in this process; leaving the context ends the session.
 
     Args:
@@ -75,15 +65,21 @@ def play(
         split: Name of the task's split; the first one by default.
         index: The task's index in it; 0 by default.
         task_spec: Or the task itself.
-        **wishes: Further fields of a session's order: `secrets`, `policy`, `toolset`, `visibility`.
+        **requested: Further fields of the request: `secrets`, `policy`, `toolset`, `visibility`.
     """
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(open_environment(environment)) as client,
-    ):
-        if task_spec is None:
-            split = split or portal.call(client.client.splits)[0].name
-            wishes |= {"split": split, "index": index or 0}
-        else:
-            wishes |= {"task_spec": task_spec}
-        yield Episode(portal, portal.call(lambda: client.create(**wishes)))
+    loop = LoopThread(_close_nothing)
+    try:
+        with loop.hold(open_environment(environment)) as local:
+            if task_spec is not None:
+                requested |= {"task_spec": task_spec}
+            else:
+                split = split or loop.run(local.client.splits)[0].name
+                requested |= {"split": split, "index": index or 0}
+            with loop.hold(local.client.episode(**requested)) as episode:
+                yield LocalEpisode(Episode(loop, episode))
+    finally:
+        loop.close()
+
+
+async def _close_nothing() -> None:
+    """Do nothing: the contexts on the loop close what they opened."""

@@ -16,8 +16,8 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool
 
-from ors_server.testing.ors_subject import NotApplicableError, expect
-from ors_server.testing.ors_wire import Answer, OrsWire, Request
+from ors_server.testing.expectations import NotApplicableError, expect
+from ors_server.testing.ors_wire import OrsWire, WireAnswer, WireRequest
 
 HANDSHAKE = "legacy"
 MODERN = "2026-07-28"
@@ -31,18 +31,14 @@ TIMEOUT = httpx2.Timeout(30.0, read=300.0)
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An agent host that talks to one server."""
+    """An agent host, connected to one server."""
 
     url: str
     headers: Mapping[str, str]
 
     @asynccontextmanager
     async def client(self, mode: str = HANDSHAKE) -> AsyncGenerator[Client]:
-        """Connect.
-
-        Args:
-            mode: `legacy` for the era of the handshake, or a later revision.
-        """
+        """Connect: `legacy` for the era of the handshake, or a later revision."""
         async with (
             httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=mode) as client,
@@ -50,24 +46,15 @@ class Host:
             yield client
 
     async def tools(self, mode: str = HANDSHAKE) -> list[Tool]:
-        """Connect and list all tools.
-
-        Args:
-            mode: As for `client`.
-        """
+        """Connect and list all tools."""
         async with self.client(mode) as client:
             return list((await client.list_tools()).tools)
 
-    async def post(self, body: bytes, **headers: str) -> Answer:
-        """Post bytes as they are.
-
-        Args:
-            body: The bytes.
-            **headers: Header values.
-        """
+    async def post(self, body: bytes, **headers: str) -> WireAnswer:
+        """Post bytes as they are."""
         own = {"Content-Type": "application/json", "Accept": ACCEPT}
         wire = OrsWire(self.url, {**own, **self.headers, **headers})
-        async with wire.stream(Request("POST", "", body)) as stream:
+        async with wire.stream(WireRequest("POST", "", body)) as stream:
             return await stream.answer()
 
 
@@ -106,7 +93,7 @@ async def unknown_method(host: Host) -> None:
     expect(error.get("code") == METHOD_NOT_FOUND, f"expected error {METHOD_NOT_FOUND}, got {answer}")
 
 
-async def no_json(host: Host) -> None:
+async def malformed_json(host: Host) -> None:
     """Judge M5."""
     answer = await host.post(b'{"jsonrpc": "2.0", "id": 1, "method"')
     is_client_error = HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR

@@ -7,15 +7,8 @@ from typing import Any
 
 import anyio
 
-from ors_server.testing.ors_subject import (
-    Called,
-    NotApplicableError,
-    Seat,
-    Subject,
-    expect,
-    expect_detail,
-    expect_status,
-)
+from ors_server.testing.expectations import NotApplicableError, expect
+from ors_server.testing.ors_subject import Called, OrsSession, OrsSubject, expect_detail, expect_status
 from ors_server.testing.ors_wire import get, post
 
 UNKNOWN = "unknown task_id"
@@ -25,51 +18,51 @@ FLOOD = 64 * 1024**2
 """Bytes of it that a server may receive before it refuses."""
 
 
-async def survives_a_raising_tool(server: Subject) -> None:
+async def survives_a_raising_tool(server: OrsSubject) -> None:
     """E60."""
     server.needs("boom", "add")
-    async with server.session() as seat:
-        error = (await seat.call("boom")).error
+    async with server.session() as session:
+        error = (await session.call("boom")).error
         expect(error is not None, "expected an error event")
         expect(
             "kaboom line1\nline2 'quoted' \u00e9" in str(error), f"expected the tool's message, got {error!r}"
         )
-        expect((await seat.call("add", a=1)).text == "3", "the session did not go on")
+        expect((await session.call("add", a=1)).text == "3", "the session did not go on")
 
 
-async def never_says_nothing(server: Subject) -> None:
+async def never_says_nothing(server: OrsSubject) -> None:
     """E60b."""
     server.needs("boom_empty", "badret")
-    async with server.session() as seat:
+    async with server.session() as session:
         for tool in ("boom_empty", "badret"):
-            expect((await seat.call(tool)).error, f"expected {tool} to give an error event with text")
+            expect((await session.call(tool)).error, f"expected {tool} to give an error event with text")
 
 
-async def _refusals(server: Subject) -> list[tuple[Called, str, str]]:
-    async with server.session() as seat:
-        seen = [(await seat.call("no_such_tool"), "is not a valid tool", "not_found")]
+async def _refusals(server: OrsSubject) -> list[tuple[Called, str, str]]:
+    async with server.session() as session:
+        seen = [(await session.call("no_such_tool"), "is not a valid tool", "not_found")]
         if "add" in server.tools:
-            invalid = [await seat.call("add", **arguments) for arguments in ({"a": "x"}, {})]
+            invalid = [await session.call("add", **arguments) for arguments in ({"a": "x"}, {})]
             seen += [(called, "Tool input validation error", "input_validation") for called in invalid]
         return seen
 
 
-async def refuses_in_the_words_that_clients_match(server: Subject) -> None:
+async def refuses_in_the_words_that_clients_match(server: OrsSubject) -> None:
     """E61."""
     for called, words, _ in await _refusals(server):
         expect(called.was_refused, f"expected ok false, got {called.events}")
         expect(words in called.result["error"], f"expected {words!r}, got {called.result}")
 
 
-async def says_why_it_refuses(server: Subject) -> None:
+async def says_why_it_refuses(server: OrsSubject) -> None:
     """E61b."""
     for called, _, reason in await _refusals(server):
         expect(called.result.get("reason") == reason, f"expected the reason {reason!r}, got {called.result}")
 
 
-async def refuses_a_malformed_call(server: Subject) -> None:
+async def refuses_a_malformed_call(server: OrsSubject) -> None:
     """E61c."""
-    async with server.session() as seat:
+    async with server.session() as session:
         bodies: tuple[Any, ...] = (
             {"name": "x"},
             {"input": {}},
@@ -80,34 +73,34 @@ async def refuses_a_malformed_call(server: Subject) -> None:
             [],
         )
         for body in bodies:
-            answer = await server.ask("/call", body, X_Session_ID=seat.sid)
+            answer = await server.ask("/call", body, X_Session_ID=session.sid)
             expect(answer.is_refusal, f"/call with {body}: expected 4xx, got {answer}")
             expect_detail(answer, answer.status, asked=f"/call with {body}")
 
 
-async def resumes_a_dropped_call(server: Subject) -> None:
+async def resumes_a_dropped_call(server: OrsSubject) -> None:
     """E62."""
     server.needs("slow_count", "count")
-    async with server.session() as seat:
-        task_id = await seat.drop("slow_count", seconds=1.0)
-        resumed = await seat.call("slow_count", resume=task_id, seconds=1.0)
+    async with server.session() as session:
+        task_id = await session.drop("slow_count", seconds=1.0)
+        resumed = await session.call("slow_count", resume=task_id, seconds=1.0)
         expect(resumed.task_id == task_id, f"expected the same id, got {resumed.task_id!r}")
         expect(resumed.text == "1", f"expected the result of the call, got {resumed.events}")
-        replayed = await seat.call("slow_count", resume=task_id, seconds=1.0)
+        replayed = await session.call("slow_count", resume=task_id, seconds=1.0)
         expect(replayed.result == resumed.result, "fetching the result again gave another one")
-        expect((await seat.call("count")).text == "2", "the tool ran more than once")
+        expect((await session.call("count")).text == "2", "the tool ran more than once")
 
 
-async def knows_its_own_ids(server: Subject) -> None:
+async def knows_its_own_ids(server: OrsSubject) -> None:
     """E63."""
     server.needs("count")
-    async with server.session() as seat:
-        called = await seat.call("count", resume=uuid.uuid4().hex)
+    async with server.session() as session:
+        called = await session.call("count", resume=uuid.uuid4().hex)
         expect(called.error == UNKNOWN, f"expected the error {UNKNOWN!r}, got {called.events}")
-        expect((await seat.call("count")).text == "1", "the tool ran")
+        expect((await session.call("count")).text == "1", "the tool ran")
 
 
-async def keeps_ids_to_their_session(server: Subject) -> None:
+async def keeps_ids_to_their_session(server: OrsSubject) -> None:
     """E64."""
     server.needs("whoami", "count")
     async with server.session() as one, server.session() as two:
@@ -117,86 +110,86 @@ async def keeps_ids_to_their_session(server: Subject) -> None:
         expect((await two.call("count")).text == "1", "the tool ran in the other session")
 
 
-async def takes_null_for_absent(server: Subject) -> None:
+async def takes_null_for_absent(server: OrsSubject) -> None:
     """E65."""
     server.needs("tagged")
-    async with server.session() as seat:
-        called = await seat.call("tagged", a=1, tags=None, note=None, z=2.5)
+    async with server.session() as session:
+        called = await session.call("tagged", a=1, tags=None, note=None, z=2.5)
         expect(not called.was_refused, f"expected null to mean absent, got {called.events}")
         seen = json.loads(called.text)
     expect(seen == {"a": 1, "tags": [], "note": "", "z": 2.5}, f"the tool saw {seen}")
 
 
-async def takes_a_made_up_id_as_the_calls_name(server: Subject) -> None:
+async def takes_a_made_up_id_as_the_calls_name(server: OrsSubject) -> None:
     """E66."""
     server.needs("count")
-    async with server.session() as seat:
-        first = await seat.call("count", resume="rollout-7/step-1")
+    async with server.session() as session:
+        first = await session.call("count", resume="rollout-7/step-1")
         if first.error == UNKNOWN:
             raise NotApplicableError("the server knows its own task ids only")
-        again = await seat.call("count", resume="rollout-7/step-1")
+        again = await session.call("count", resume="rollout-7/step-1")
         expect(first.text == again.text == "1", f"the repeated call gave {again.events}")
-        expect((await seat.call("count")).text == "2", "the tool ran more than once")
+        expect((await session.call("count")).text == "2", "the tool ran more than once")
 
 
-async def answers_parallel_calls(server: Subject) -> None:
+async def answers_parallel_calls(server: OrsSubject) -> None:
     """E67."""
     server.needs("add", "count")
     sums: dict[int, str] = {}
     counts: dict[str, list[int]] = {"one": [], "two": []}
 
-    async def add(seat: Seat, i: int) -> None:
-        sums[i] = (await seat.call("add", a=i, b=i)).text
+    async def add(session: OrsSession, i: int) -> None:
+        sums[i] = (await session.call("add", a=i, b=i)).text
 
-    async def count(seat: Seat, name: str) -> None:
-        counts[name].append(int((await seat.call("count")).text))
+    async def count(session: OrsSession, name: str) -> None:
+        counts[name].append(int((await session.call("count")).text))
 
     async with server.session() as one, server.session() as two, anyio.create_task_group() as calls:
         for i in range(8):
             calls.start_soon(add, one, i)
-        for seat, name in ((one, "one"), (two, "two")):
+        for session, name in ((one, "one"), (two, "two")):
             for _ in range(4):
-                calls.start_soon(count, seat, name)
+                calls.start_soon(count, session, name)
     expect(sums == {i: str(2 * i) for i in range(8)}, f"the sums were {sums}")
     expect(all(sorted(seen) == [1, 2, 3, 4] for seen in counts.values()), f"the counts were {counts}")
 
 
-async def refuses_calls_after_the_end(server: Subject) -> None:
+async def refuses_calls_after_the_end(server: OrsSubject) -> None:
     """E68."""
     server.needs("finish", "count")
-    async with server.session() as seat:
-        counted = await seat.call("count")
-        end = await seat.call("finish", reward=0.5)
+    async with server.session() as session:
+        counted = await session.call("count")
+        end = await session.call("finish", reward=0.5)
         expect(end.output["finished"] is True, f"expected the end, got {end.output}")
         for tool in ("count", "finish"):
-            after = await seat.call(tool)
+            after = await session.call(tool)
             expect(after.was_refused, f"{tool} ran after the end: {after.events}")
             expect(
                 after.result.get("reason") == "episode_finished", f"expected the reason, got {after.result}"
             )
         for earlier, replayed in (
-            (end, await seat.call("finish", resume=end.task_id, reward=0.5)),
-            (counted, await seat.call("count", resume=counted.task_id)),
+            (end, await session.call("finish", resume=end.task_id, reward=0.5)),
+            (counted, await session.call("count", resume=counted.task_id)),
         ):
             expect(replayed.result == earlier.result, f"the result cannot be fetched: {replayed.events}")
-        expect_status(await seat.get("/prompt"), 200, asked="/prompt after the end")
+        expect_status(await session.get("/prompt"), 200, asked="/prompt after the end")
 
 
-async def never_denies_that_a_call_ran(server: Subject) -> None:
+async def never_denies_that_a_call_ran(server: OrsSubject) -> None:
     """E69."""
     server.needs("slow_count", "finish", "ledger")
-    async with server.session() as seat:
-        async with seat.open("slow_count", {"seconds": 1.0}) as stream:
+    async with server.session() as session:
+        async with session.open("slow_count", {"seconds": 1.0}) as stream:
             first = await stream.next()
-            await server.wait_for(seat.task_id, "slow_count started")
-            await seat.call("finish", reward=0.5)
+            await server.wait_for(session.task_id, "slow_count started")
+            await session.call("finish", reward=0.5)
             called = Called(stream, [*([first] if first else []), *await stream.rest()])
-        ran = "slow_count ended" in await server.ledger(seat.task_id)
+        ran = "slow_count ended" in await server.ledger(session.task_id)
     denied = called.error is None and "not run" in str(called.result.get("error", ""))
     expect(not (ran and denied), f"the tool ran and the answer was {called.events}")
 
 
-async def stalls_nobody(server: Subject) -> None:
+async def stalls_nobody(server: OrsSubject) -> None:
     """E70."""
     server.needs("slow_sync")
     order: list[str] = []
@@ -214,42 +207,44 @@ async def stalls_nobody(server: Subject) -> None:
     expect(order == ["pings", "slow"], "a blocking tool stalled another session's /ping")
 
 
-async def follows_the_session_not_the_path(server: Subject) -> None:
+async def follows_the_session_not_the_path(server: OrsSubject) -> None:
     """E71."""
     if len(server.environments) == 1:
         raise NotApplicableError("the server has one environment only")
     other = server.environments[1]
-    async with server.session() as seat:
-        here = await seat.get("/prompt")
-        there = await server.wire.send(get(f"/{other}/prompt", X_Session_ID=seat.sid))
+    async with server.session() as session:
+        here = await session.get("/prompt")
+        there = await server.wire.send(get(f"/{other}/prompt", X_Session_ID=session.sid))
     expect_status(there, 200, asked=f"/{other}/prompt for a session of {server.environment}")
     expect(there.json() == here.json(), f"/{other}/prompt answered another prompt")
 
 
-async def _nan(server: Subject) -> Called:
+async def _nan(server: OrsSubject) -> Called:
     server.needs("nan")
-    async with server.session() as seat:
-        return await seat.call("nan")
+    async with server.session() as session:
+        return await session.call("nan")
 
 
-async def never_writes_nan(server: Subject) -> None:
+async def never_writes_nan(server: OrsSubject) -> None:
     """E72."""
     called = await _nan(server)
     text = "".join(called.pieces)
     expect("NaN" not in text and "Infinity" not in text, f"expected JSON, got {text!r}")
 
 
-async def refuses_a_reward_that_is_no_number(server: Subject) -> None:
+async def refuses_a_reward_that_is_no_number(server: OrsSubject) -> None:
     """E72b."""
     called = await _nan(server)
     expect(called.error is not None, f"expected an error, got {called.events}")
 
 
-async def forgets_a_call_that_was_not_begun(server: Subject) -> None:
+async def forgets_a_call_that_was_not_begun(server: OrsSubject) -> None:
     """E73."""
     server.needs("count", "ledger")
-    async with server.session(server.task(setup_s=1.0)) as seat:
-        request = post(f"/{seat.environment}/call", {"name": "count", "input": {}}, X_Session_ID=seat.sid)
+    async with server.session(server.task(setup_s=1.0)) as session:
+        request = post(
+            f"/{session.environment}/call", {"name": "count", "input": {}}, X_Session_ID=session.sid
+        )
         spelled = server.wire.encode(request)
         async with server.wire.connection() as cut:
             await cut.send(spelled[:-4])
@@ -259,12 +254,12 @@ async def forgets_a_call_that_was_not_begun(server: Subject) -> None:
             with anyio.move_on_after(0.5):
                 while not told:
                     told = b"event: task_id" in await left.receive()
-        expect_status(await seat.get("/prompt"), 200, asked="/prompt")
+        expect_status(await session.get("/prompt"), 200, asked="/prompt")
         expected = "2" if told else "1"
-        expect((await seat.call("count")).text == expected, "a call ran whose client had left")
+        expect((await session.call("count")).text == expected, "a call ran whose client had left")
 
 
-async def wants_a_key(server: Subject) -> None:
+async def wants_a_key(server: OrsSubject) -> None:
     """E74."""
     if server.anonymous is None:
         raise NotApplicableError("no key was given to check the server with")
@@ -275,14 +270,14 @@ async def wants_a_key(server: Subject) -> None:
     expect_detail(await server.anonymous.send(wrong), 401, asked="/create with a wrong key")
 
 
-async def tells_its_version(server: Subject) -> None:
+async def tells_its_version(server: OrsSubject) -> None:
     """E77."""
     answer = await server.wire.send(get("/version"))
     expect_status(answer, 200, asked="/version")
     expect(isinstance(answer.json().get("version"), str), f"expected a version, got {answer}")
 
 
-async def refuses_a_body_that_is_too_large(server: Subject) -> None:
+async def refuses_a_body_that_is_too_large(server: OrsSubject) -> None:
     """E78."""
     request = post("/create", {}, X_Session_ID="large", Content_Length=str(ENORMOUS))
     status = await server.wire.flood(request, FLOOD, time_limit=5.0)
@@ -292,19 +287,19 @@ async def refuses_a_body_that_is_too_large(server: Subject) -> None:
     )
 
 
-async def survives_a_tool_that_ends_the_world(server: Subject) -> None:
+async def survives_a_tool_that_ends_the_world(server: OrsSubject) -> None:
     """E79."""
     server.needs("sysexit", "cancelled", "add")
-    async with server.session() as seat, server.session() as other:
+    async with server.session() as session, server.session() as other:
         for tool in ("sysexit", "cancelled"):
             with anyio.fail_after(10.0):
-                called = await seat.call(tool)
+                called = await session.call(tool)
             expect(called.error or called.was_refused, f"{tool}: expected an error, got {called.events}")
             expect((await other.call("add", a=1)).text == "3", f"{tool} hurt another session")
         expect_status(await server.wire.send(get("/health")), 200, asked="/health")
 
 
-async def scores_a_group(server: Subject) -> None:
+async def scores_a_group(server: OrsSubject) -> None:
     """A17."""
     scoring, body = 0, {"candidates": [_candidate("a"), _candidate("abc", {"k": 1})]}
     for name in server.environments:
@@ -312,8 +307,8 @@ async def scores_a_group(server: Subject) -> None:
         task = server.task() if name == server.environment else {"split": "train", "index": 0}
         if name != server.environment and not server.is_acceptance:
             continue
-        async with server.session({**task, "env_name": name}) as seat:
-            request = post(f"/{name}/score_group", body, X_Session_ID=seat.sid, Accept="text/event-stream")
+        async with server.session({**task, "env_name": name}) as session:
+            request = post(f"/{name}/score_group", body, X_Session_ID=session.sid, Accept="text/event-stream")
             async with server.wire.stream(request) as stream:
                 if not tools.get("supports_score_group"):
                     expect_status(await stream.answer(), 404, asked=f"/{name}/score_group")

@@ -4,22 +4,23 @@ import uuid
 from http import HTTPStatus
 from typing import Any
 
-from ors_server.testing.ors_subject import NotApplicableError, Subject, expect, expect_detail, expect_status
-from ors_server.testing.ors_wire import Answer, get, post
+from ors_server.testing.expectations import NotApplicableError, expect
+from ors_server.testing.ors_subject import OrsSubject, expect_detail, expect_status
+from ors_server.testing.ors_wire import WireAnswer, get, post
 
 TOOL_KEYS = {"name", "description", "input_schema"}
 REDIRECTS = (307, 308)
 NOWHERE = "no-such-split"
 
 
-async def tells_its_health(server: Subject) -> None:
+async def tells_its_health(server: OrsSubject) -> None:
     """E1."""
     answer = await server.wire.send(get("/health"))
     expect_status(answer, 200, asked="GET /health")
     expect(answer.json().get("status") == "ok", f"expected status ok, got {answer}")
 
 
-async def lists_its_environments(server: Subject) -> None:
+async def lists_its_environments(server: OrsSubject) -> None:
     """E2."""
     names = server.environments
     kinds = {type(name) for name in names}
@@ -34,7 +35,7 @@ async def lists_its_environments(server: Subject) -> None:
         expect(bare.json() == first, f"the default environment is not the first one, {names[0]!r}")
 
 
-async def describes_its_tools(server: Subject) -> None:
+async def describes_its_tools(server: OrsSubject) -> None:
     """E3."""
     for name in server.environments:
         for tool in (await server.wire.send(get(f"/{name}/tools"))).json()["tools"]:
@@ -43,14 +44,14 @@ async def describes_its_tools(server: Subject) -> None:
             expect(isinstance(tool["input_schema"], dict | None), f"expected an object or null in {tool}")
 
 
-async def ignores_the_case_of_a_name(server: Subject) -> None:
+async def ignores_the_case_of_a_name(server: OrsSubject) -> None:
     """E4."""
     answer = await server.wire.send(get(f"/{server.environment.upper()}/splits"))
     expect_status(answer, 200, asked=f"GET /{server.environment.upper()}/splits")
     expect(answer.json() == server.splits, f"expected the same splits, got {answer}")
 
 
-async def describes_its_splits(server: Subject) -> None:
+async def describes_its_splits(server: OrsSubject) -> None:
     """E5."""
     expect(server.splits, "expected at least one split")
     for split in server.splits:
@@ -58,7 +59,7 @@ async def describes_its_splits(server: Subject) -> None:
         expect(split["type"] in {"train", "validation", "test"}, f"unexpected type in {split}")
 
 
-async def _list(server: Subject, split: str) -> list[Any]:
+async def _list(server: OrsSubject, split: str) -> list[Any]:
     answer = await server.ask("/tasks", {"split": split})
     if answer.status == HTTPStatus.BAD_REQUEST:
         raise NotApplicableError(f"{server.environment!r} does not list its tasks")
@@ -71,13 +72,13 @@ async def _list(server: Subject, split: str) -> list[Any]:
     return list(body["tasks"])
 
 
-async def lists_tasks(server: Subject) -> None:
+async def lists_tasks(server: OrsSubject) -> None:
     """E6."""
     tasks = await _list(server, server.split)
     expect(all(isinstance(task, dict) for task in tasks), "expected every task to be an object")
 
 
-async def says_that_tasks_cannot_be_listed(server: Subject) -> None:
+async def says_that_tasks_cannot_be_listed(server: OrsSubject) -> None:
     """E7."""
     seen = 0
     for name in server.environments:
@@ -92,7 +93,7 @@ async def says_that_tasks_cannot_be_listed(server: Subject) -> None:
         raise NotApplicableError("every environment here lists its tasks")
 
 
-async def counts_tasks(server: Subject) -> None:
+async def counts_tasks(server: OrsSubject) -> None:
     """E8."""
     for split, size in server.sizes.items():
         expect(type(size) is int and size >= 0, f"expected a count for {split!r}, got {size!r}")
@@ -100,7 +101,7 @@ async def counts_tasks(server: Subject) -> None:
     expect(server.sizes[server.split] == listed, f"counted {server.sizes[server.split]}, listed {listed}")
 
 
-async def tells_one_task(server: Subject) -> None:
+async def tells_one_task(server: OrsSubject) -> None:
     """E9."""
     answer = await server.ask("/task", {"split": server.split, "index": 0})
     expect_status(answer, 200, asked="POST /task")
@@ -111,14 +112,14 @@ async def tells_one_task(server: Subject) -> None:
     )
 
 
-async def refuses_an_index_past_the_end(server: Subject) -> None:
+async def refuses_an_index_past_the_end(server: OrsSubject) -> None:
     """E10."""
     answer = await server.ask("/task", {"split": server.split, "index": server.sizes[server.split]})
     detail = expect_detail(answer, 400, asked="POST /task past the end")
     expect(isinstance(detail, str), f"expected a message, got {detail!r}")
 
 
-async def counts_a_negative_index_from_the_end(server: Subject) -> None:
+async def counts_a_negative_index_from_the_end(server: OrsSubject) -> None:
     """E10b."""
     last = (await _list(server, server.split))[-1]
     answer = await server.ask("/task", {"split": server.split, "index": -1})
@@ -126,7 +127,7 @@ async def counts_a_negative_index_from_the_end(server: Subject) -> None:
     expect(answer.json()["task"] == last, f"expected the last task, got {answer}")
 
 
-async def slices_tasks(server: Subject) -> None:
+async def slices_tasks(server: OrsSubject) -> None:
     """E11."""
     size = server.sizes[server.split]
     whole = await server.ask("/task_range", {"split": server.split, "start": 0, "stop": min(size, 12)})
@@ -151,7 +152,7 @@ async def slices_tasks(server: Subject) -> None:
         expect(got[: len(known)] == known, f"{bounds} gave other tasks")
 
 
-async def refuses_an_unknown_split(server: Subject) -> None:
+async def refuses_an_unknown_split(server: OrsSubject) -> None:
     """E12."""
     bodies: dict[str, dict[str, Any]] = {
         "/tasks": {},
@@ -167,7 +168,7 @@ async def refuses_an_unknown_split(server: Subject) -> None:
     expect_detail(answer, 400, asked="/create with an unknown split")
 
 
-async def _bare(server: Subject) -> list[Answer]:
+async def _bare(server: OrsSubject) -> list[WireAnswer]:
     return [
         await server.wire.send(get("/tools")),
         await server.wire.send(get("/splits?x=1")),
@@ -176,7 +177,7 @@ async def _bare(server: Subject) -> list[Answer]:
     ]
 
 
-async def reaches_the_default_environment_by_bare_paths(server: Subject) -> None:
+async def reaches_the_default_environment_by_bare_paths(server: OrsSubject) -> None:
     """E13."""
     for answer in await _bare(server):
         expect_status(answer, 200, *REDIRECTS, asked="a bare path")
@@ -185,13 +186,13 @@ async def reaches_the_default_environment_by_bare_paths(server: Subject) -> None
             expect(f"/{server.environment}/" in target, f"expected the default environment, got {target!r}")
 
 
-async def answers_bare_paths_directly(server: Subject) -> None:
+async def answers_bare_paths_directly(server: OrsSubject) -> None:
     """E13b."""
     for answer in await _bare(server):
         expect_status(answer, 200, asked="a bare path")
 
 
-async def routes_bare_paths_by_deployment(server: Subject) -> None:
+async def routes_bare_paths_by_deployment(server: OrsSubject) -> None:
     """E13c."""
     for name in server.environments:
         for value in (name, f"owner/{name}", name.upper()):
@@ -206,7 +207,7 @@ async def routes_bare_paths_by_deployment(server: Subject) -> None:
     expect_detail(answer, 404, asked="/create with an X-Deployment that is not served")
 
 
-async def refuses_malformed_bodies(server: Subject) -> None:
+async def refuses_malformed_bodies(server: OrsSubject) -> None:
     """E14."""
     bodies: tuple[Any, ...] = ({}, {"split": 1}, {"split": None}, [], "text")
     for body in bodies:
@@ -220,7 +221,7 @@ async def refuses_malformed_bodies(server: Subject) -> None:
         expect_detail(answer, answer.status, asked=f"/num_tasks with {raw!r}")
 
 
-async def says_application_json(server: Subject) -> None:
+async def says_application_json(server: OrsSubject) -> None:
     """E15."""
     name = server.environment
     requests = [
@@ -245,7 +246,7 @@ async def says_application_json(server: Subject) -> None:
         expect(kind.startswith("application/json"), f"{request.method} {request.path} answered {kind!r}")
 
 
-async def has_the_names_of_the_specification(server: Subject) -> None:
+async def has_the_names_of_the_specification(server: OrsSubject) -> None:
     """E16."""
     for ours, theirs, body in (
         ("/task", "/get_task", {"index": 0}),
@@ -257,13 +258,13 @@ async def has_the_names_of_the_specification(server: Subject) -> None:
         expect(answer.json() == (await server.ask(ours, question)).json(), f"{theirs} differs from {ours}")
 
 
-async def does_not_know_an_unknown_environment(server: Subject) -> None:
+async def does_not_know_an_unknown_environment(server: OrsSubject) -> None:
     """E17."""
     for request in (get("/no-such-env/tools"), post("/no-such-env/num_tasks", {"split": server.split})):
         expect_detail(await server.wire.send(request), 404, asked=request.path)
 
 
-async def ignores_a_session_in_discovery(server: Subject) -> None:
+async def ignores_a_session_in_discovery(server: OrsSubject) -> None:
     """E18."""
     for sid in (str(uuid.uuid4()), "never created"):
         for request in (
@@ -277,7 +278,7 @@ async def ignores_a_session_in_discovery(server: Subject) -> None:
             )
 
 
-async def describes_a_terminal_tool(server: Subject) -> None:
+async def describes_a_terminal_tool(server: OrsSubject) -> None:
     """A4."""
     for name in server.environments:
         body = (await server.wire.send(get(f"/{name}/tools"))).json()

@@ -5,7 +5,8 @@ from typing import Any
 
 import anyio
 
-from ors_server.testing.ors_subject import Called, Subject, expect, expect_status
+from ors_server.testing.expectations import expect
+from ors_server.testing.ors_subject import Called, OrsSubject, expect_status
 
 LINE_LIMIT = 64 * 1024
 """Bytes of a line that every client reads; some give up beyond."""
@@ -13,17 +14,17 @@ SILENCE_LIMIT = 25.0
 """Seconds without a byte after which clients begin to think of retrying."""
 
 
-async def begins_with_the_task_id(server: Subject) -> None:
+async def begins_with_the_task_id(server: OrsSubject) -> None:
     """E50."""
-    async with server.session() as seat:
-        ids = [(await seat.call("no_such_tool")).task_id for _ in range(3)]
+    async with server.session() as session:
+        ids = [(await session.call("no_such_tool")).task_id for _ in range(3)]
     expect(len(set(ids)) == len(ids), f"expected a new id for each call, got {ids}")
 
 
-async def tells_the_task_id_at_once(server: Subject) -> None:
+async def tells_the_task_id_at_once(server: OrsSubject) -> None:
     """E51."""
     server.needs("slow_count")
-    async with server.session() as seat, seat.open("slow_count", {"seconds": 2.0}) as stream:
+    async with server.session() as session, session.open("slow_count", {"seconds": 2.0}) as stream:
         first, told = await stream.next(), anyio.current_time()
         await stream.rest()
         waited = anyio.current_time() - told
@@ -31,10 +32,10 @@ async def tells_the_task_id_at_once(server: Subject) -> None:
     expect(waited > 1.0, f"task_id came {waited:.2f} s before the end of a call of 2 s")
 
 
-async def tells_the_task_id_during_setup(server: Subject) -> None:
+async def tells_the_task_id_during_setup(server: OrsSubject) -> None:
     """E51b."""
     server.needs("count", "ledger")
-    async with server.session(server.task(setup_s=2.0)) as seat, seat.open("count", {}) as stream:
+    async with server.session(server.task(setup_s=2.0)) as session, session.open("count", {}) as stream:
         first, told = await stream.next(), anyio.current_time()
         called = Called(stream, [*([first] if first else []), *await stream.rest()])
         waited = anyio.current_time() - told
@@ -42,7 +43,7 @@ async def tells_the_task_id_during_setup(server: Subject) -> None:
     expect(waited > 1.0, f"task_id came {waited:.2f} s before the end of a setup of 2 s")
 
 
-async def _calls(server: Subject) -> list[Called]:
+async def _calls(server: OrsSubject) -> list[Called]:
     """Makes calls that are answered in every way that this server's environment offers."""
     calls: list[tuple[str, dict[str, Any]]] = [("no_such_tool", {})]
     if server.is_acceptance:
@@ -57,15 +58,15 @@ async def _calls(server: Subject) -> list[Called]:
             ("finish", {"reward": None}),
             ("count", {}),
         ]
-    async with server.session() as seat:
-        return [await seat.call(tool, **arguments) for tool, arguments in calls if _offered(server, tool)]
+    async with server.session() as session:
+        return [await session.call(tool, **arguments) for tool, arguments in calls if _offered(server, tool)]
 
 
-def _offered(server: Subject, tool: str) -> bool:
+def _offered(server: OrsSubject, tool: str) -> bool:
     return tool in server.tools or tool == "no_such_tool"
 
 
-async def ends_once(server: Subject) -> None:
+async def ends_once(server: OrsSubject) -> None:
     """E52."""
     for called in await _calls(server):
         names = [event.name for event in called.events]
@@ -74,12 +75,12 @@ async def ends_once(server: Subject) -> None:
         expect(set(names[1:-1]) <= {"chunk"}, f"unexpected events between, {names}")
 
 
-async def writes_all_four_keys(server: Subject) -> None:
+async def writes_all_four_keys(server: OrsSubject) -> None:
     """E53."""
     server.needs("noargs", "empty", "image", "finish")
-    async with server.session() as seat:
+    async with server.session() as session:
         for tool in ("noargs", "empty", "image", "finish"):
-            output = (await seat.call(tool)).output
+            output = (await session.call(tool)).output
             expect(
                 set(output) == {"blocks", "metadata", "reward", "finished"}, f"{tool} gave {sorted(output)}"
             )
@@ -89,18 +90,18 @@ async def writes_all_four_keys(server: Subject) -> None:
             )
 
 
-async def writes_short_lines(server: Subject) -> None:
+async def writes_short_lines(server: OrsSubject) -> None:
     """E54."""
     server.needs("big", "spaces")
-    async with server.session() as seat:
+    async with server.session() as session:
         for tool, size in (("big", 300_000), ("spaces", 300_000)):
-            called = await seat.call(tool, n=size, lead=1)
+            called = await session.call(tool, n=size, lead=1)
             longest = max(map(len, called.stream.lines))
             expect(longest < LINE_LIMIT, f"a line of {longest} bytes")
             expect(len(called.text) >= size, f"expected {size} characters, got {len(called.text)}")
 
 
-async def writes_whole_lines(server: Subject) -> None:
+async def writes_whole_lines(server: OrsSubject) -> None:
     """E55."""
     for called in await _calls(server):
         lines = called.stream.lines
@@ -109,14 +110,14 @@ async def writes_whole_lines(server: Subject) -> None:
         expect(not bare, f"a line without a colon: {bare[:1]}")
 
 
-async def begins_no_piece_with_white_space(server: Subject) -> None:
+async def begins_no_piece_with_white_space(server: OrsSubject) -> None:
     """E56."""
     server.needs("spaces")
-    async with server.session() as seat:
+    async with server.session() as session:
         for lead, fill in ((0, " "), (1, " "), (7, "\u3000"), (3, "\u00a0"), (0, "\u2003")):
             if fill != " " and "fill" not in json.dumps(server.tools["spaces"]["input_schema"]):
                 continue
-            called = await seat.call("spaces", n=20_000, lead=lead, fill=fill)
+            called = await session.call("spaces", n=20_000, lead=lead, fill=fill)
             lost = [piece[:20] for piece in called.pieces if piece != piece.lstrip()]
             expect(not lost, f"a piece begins with {lost[0][:1]!r}" if lost else "")
             expect(
@@ -124,24 +125,24 @@ async def begins_no_piece_with_white_space(server: Subject) -> None:
             )
 
 
-async def breaks_the_silence(server: Subject) -> None:
+async def breaks_the_silence(server: OrsSubject) -> None:
     """E57."""
     server.needs("slow_count")
-    async with server.session() as seat:
-        called = await seat.call("slow_count", seconds=27.0)
+    async with server.session() as session:
+        called = await session.call("slow_count", seconds=27.0)
     silence = called.stream.longest_silence
     expect(called.text == "1", f"expected the result, got {called.events}")
     expect(called.stream.comments, "no comment came during a call of 27 s")
     expect(silence < SILENCE_LIMIT, f"{silence:.1f} s without a byte")
 
 
-async def never_just_stops(server: Subject) -> None:
+async def never_just_stops(server: OrsSubject) -> None:
     """E58."""
     streams = [called.stream for called in await _calls(server)]
     if server.is_acceptance:
-        async with server.session() as seat, seat.open("slow_count", {"seconds": 1.0}) as stream:
+        async with server.session() as session, session.open("slow_count", {"seconds": 1.0}) as stream:
             first = await stream.next()
-            expect_status(await seat.post("/delete"), 200, asked="/delete during a call")
+            expect_status(await session.post("/delete"), 200, asked="/delete during a call")
             deleted = Called(stream, [*([first] if first else []), *await stream.rest()])
         expect(
             deleted.events[-1].name in {"end", "error"}, f"a deleted session's call ended in {deleted.events}"
@@ -152,9 +153,9 @@ async def never_just_stops(server: Subject) -> None:
     )
 
 
-async def streams_without_delay(server: Subject) -> None:
+async def streams_without_delay(server: OrsSubject) -> None:
     """E59."""
-    async with server.session() as seat, seat.open("no_such_tool", {}) as stream:
+    async with server.session() as session, session.open("no_such_tool", {}) as stream:
         headers = stream.headers
         await stream.rest()
     kind = headers.get("content-type", "")

@@ -1,11 +1,10 @@
-"""What an Open Reward Standard server must, should and may do, one requirement a line.
+"""The requirements of an Open Reward Standard server.
 
 The specification (openrewardstandard.io, November 2026) and the two implementations disagree in places, so
-each requirement names what it rests on: a page of the specification, or `practice`, which is what the
-`openreward` 0.1.167 and `ors-sdk` 0.1.0 clients, TRL 1.16.0 and inspect-openreward 0.3.0 need from a server
-or suffer from. A requirement is checked over the `wire` by `ors_server.testing.ors_suite`, against any
-server, or it needs power over the server's `process` (its clock, its settings, its logs) and is checked by
-the project's own tests.
+each requirement names its source: a page of the specification, or `practice`: the needs of the clients
+`openreward` 0.1.167 and `ors-sdk` 0.1.0, TRL 1.16.0 and inspect-openreward 0.3.0. A `wire` requirement is
+checked on any server; a `process` requirement needs control of the server's clock, settings or logs, and is
+checked by the project's own tests.
 """
 
 import re
@@ -35,7 +34,7 @@ class Requirement:
 
 
 def _parse(table: str) -> tuple[Requirement, ...]:
-    """Reads a head line `id level checked section` and the indented lines of text under it, over and over."""
+    """Read entries of a line `id level checked section` and indented lines of text."""
     requirements: list[Requirement] = []
     for entry in re.split(r"\n(?=\S)", table.strip()):
         head, text = entry.split("\n", 1)
@@ -174,7 +173,7 @@ E60b SHOULD wire practice
 E61 MUST wire practice
     an unknown tool or invalid input is an answer with ok false and the words that clients match
 E61b SHOULD wire practice
-    such an answer says its reason: not_found or input_validation
+    such an answer has a reason: not_found or input_validation
 E61c MUST wire specification/http-api
     a malformed call is a 4xx, not a stream
 E62 MUST wire specification/sse
@@ -195,17 +194,17 @@ E67 MUST wire practice
 E68 SHOULD wire concepts/rewards
     after the end calls are refused with episode_finished, and earlier results can still be fetched
 E69 SHOULD wire practice
-    a call that ran is never said not to have run
+    a call that ran is never reported as not run
 E70 SHOULD wire practice
     a tool that blocks its thread does not stall other sessions
 E71 MUST wire practice
     the environment's name in a session's path is not compared with the session's own
 E72 MUST wire specification/data-types
-    NaN and Infinity never stand in JSON
+    JSON never has NaN or Infinity
 E72b SHOULD wire practice
     a reward that is not a number is an error, not the absence of a reward
 E73 SHOULD wire practice
-    a call whose client left before it was told a task_id does not run
+    a call whose client left before it received a task_id does not run
 E74 MAY wire practice
     where keys are required, a request without X-API-Key answers 401 with a detail
 E75 SHOULD process practice
@@ -219,7 +218,7 @@ E78 SHOULD wire practice
 E79 SHOULD wire practice
     a tool that exits the interpreter or raises a cancellation hurts only its own call
 E80 MAY process practice
-    a session's totals stand under a path that no environment's name can take
+    a session's totals are at a path that no environment's name can take
 A4 MAY wire practice
     a terminal tool is not among the tools and is described beside them
 A14 MAY wire practice

@@ -1,4 +1,4 @@
-"""The conformance suite of the Open Reward Standard: plays any server by its URL and judges it.
+"""The conformance suite of the Open Reward Standard, for any server by its URL.
 
 ```python
 report = await check_server("http://127.0.0.1:8080")
@@ -6,24 +6,22 @@ for verdict in report.verdicts:
     print(verdict.requirement.id, verdict.outcome, verdict.reason)
 ```
 
-The deep checks call the tools of an acceptance environment and are skipped where the default environment
-has none of them. The suite opens some hundred sessions, and closes them; it wants a server that nobody
-trains on.
+The deep checks call the tools of an acceptance environment, and are skipped if the default environment has
+none of them. The suite opens and closes some hundred sessions: do not check a server that is used for
+training.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Literal, cast
 
 import anyio
 
 from ors_server.testing import ors_checks_calls, ors_checks_discovery, ors_checks_sessions, ors_checks_streams
-from ors_server.testing.ors_manifest import REQUIREMENTS, Level, Requirement
-from ors_server.testing.ors_subject import NotApplicableError, NotMetError, Subject, find
-from ors_server.testing.ors_wire import BrokenWireError
+from ors_server.testing.conformance_report import ConformanceReport, RequirementVerdict, verdict_of
+from ors_server.testing.ors_manifest import REQUIREMENTS, Requirement
+from ors_server.testing.ors_subject import OrsSubject, find
 
-Check = Callable[[Subject], Awaitable[None]]
-Outcome = Literal["pass", "fail", "skip"]
+Check = Callable[[OrsSubject], Awaitable[None]]
 
 CHECKS: dict[str, Check] = {
     **ors_checks_discovery.CHECKS,
@@ -43,33 +41,6 @@ TIME_LIMIT = 90.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a server stands to one requirement."""
-
-    requirement: Requirement
-    outcome: Outcome
-    reason: str = ""
-    """What was expected and what came, or why the requirement could not be judged; empty for a pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How a server stands to every requirement that was asked about, in the manifest's order."""
-
-    url: str
-    verdicts: tuple[Verdict, ...]
-
-    @property
-    def is_conformant(self) -> bool:
-        """Whether no MUST failed."""
-        return not any(self.failed(Level.MUST))
-
-    def failed(self, level: Level) -> Iterator[Verdict]:
-        """Gives the requirements of a level that are not met."""
-        return (v for v in self.verdicts if v.outcome == "fail" and v.requirement.level is level)
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """Which requirements to check, and how."""
 
@@ -82,7 +53,7 @@ class Choice:
     """Whether to run the checks that a bad server does not survive."""
 
     def objection(self, requirement: Requirement) -> str | None:
-        """Says why a requirement is not checked, or None if it is."""
+        """Return why a requirement is not checked; `None` if it is."""
         if requirement.checked == "process":
             return "needs power over the server's process: its clock, its settings or its logs"
         if requirement.id in SLOW and not self.slow:
@@ -97,45 +68,42 @@ ALL = Choice()
 
 
 async def check_server(
-    url: str, choice: Choice = ALL, on_verdict: Callable[[Verdict], None] = lambda _: None
-) -> Report:
-    """Checks a server.
+    url: str, choice: Choice = ALL, on_verdict: Callable[[RequirementVerdict], None] = lambda _: None
+) -> ConformanceReport:
+    """Check the server at a URL such as `http://127.0.0.1:8080`; an unreachable one fails every check.
 
     Args:
-        url: where it is, for example `http://127.0.0.1:8080`.
-        choice: which requirements to check.
-        on_verdict: called with each verdict as it falls, in no particular order.
-
-    Returns:
-        One verdict for each chosen requirement. A server that cannot be reached fails them all.
+        on_verdict: Called with each verdict, in no particular order.
     """
     chosen = [r for r in REQUIREMENTS if not choice.only or r.id in choice.only]
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, RequirementVerdict] = {}
 
-    def note(verdict: Verdict) -> None:
+    def add(verdict: RequirementVerdict) -> None:
         verdicts[verdict.requirement.id] = verdict
         on_verdict(verdict)
 
     for requirement in chosen:
         if (objection := choice.objection(requirement)) is not None:
-            note(Verdict(requirement, "skip", objection))
+            add(RequirementVerdict(requirement, "skip", objection))
     due = [r for r in chosen if r.id not in verdicts]
     try:
         subject = await find(url, choice.api_key)
     except Exception as error:  # noqa: BLE001 (whatever it is, the server caused it)
         for requirement in due:
-            note(replace(_judge(requirement, error), outcome="fail"))
+            add(replace(verdict_of(requirement, error), outcome="fail"))
     else:
-        await _check_all(subject, due, note)
-    return Report(url, tuple(verdicts[r.id] for r in chosen))
+        await _check_all(subject, due, add)
+    return ConformanceReport(url, tuple(verdicts[r.id] for r in chosen))
 
 
-async def _check_all(subject: Subject, due: list[Requirement], note: Callable[[Verdict], None]) -> None:
+async def _check_all(
+    subject: OrsSubject, due: list[Requirement], add: Callable[[RequirementVerdict], None]
+) -> None:
     places = anyio.Semaphore(AT_ONCE)
 
     async def check(requirement: Requirement) -> None:
         async with places:
-            note(await _check(subject, requirement))
+            add(await _check(subject, requirement))
 
     async with anyio.create_task_group() as checks:
         for requirement in sorted(due, key=lambda r: r.id not in SLOW):
@@ -146,22 +114,10 @@ async def _check_all(subject: Subject, due: list[Requirement], note: Callable[[V
             await check(requirement)
 
 
-async def _check(subject: Subject, requirement: Requirement) -> Verdict:
+async def _check(subject: OrsSubject, requirement: Requirement) -> RequirementVerdict:
     try:
         with anyio.fail_after(TIME_LIMIT):
             await CHECKS[requirement.id](subject)
     except Exception as error:  # noqa: BLE001 (an answer of an unforeseen shape must not end the suite)
-        return _judge(requirement, error)
-    return Verdict(requirement, "pass")
-
-
-def _judge(requirement: Requirement, error: BaseException) -> Verdict:
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    if isinstance(error, NotApplicableError):
-        return Verdict(requirement, "skip", str(error))
-    if isinstance(error, NotMetError | BrokenWireError):
-        return Verdict(requirement, "fail", str(error))
-    if isinstance(error, TimeoutError):
-        return Verdict(requirement, "fail", "the server did not answer in time")
-    return Verdict(requirement, "fail", f"an answer had an unexpected shape: {type(error).__name__}: {error}")
+        return verdict_of(requirement, error)
+    return RequirementVerdict(requirement, "pass")

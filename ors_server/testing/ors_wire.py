@@ -1,9 +1,7 @@
-"""A small HTTP and server-sent-events client that shows a server's bytes as they are.
+"""A small client of HTTP and server-sent events for the conformance suites.
 
-Every request has a connection of its own. Nothing is repaired, retried or followed: a redirect is an
-answer, a malformed reply raises [`BrokenWireError`][ors_server.testing.ors_wire.BrokenWireError]. The
-module knows the two transports and nothing of the Open Reward Standard; `ors_server.testing.ors_suite`
-judges with it.
+Every request has its own connection. Nothing is repaired, retried or redirected, and a malformed answer
+raises `BrokenWireError`. The module knows nothing of the Open Reward Standard.
 """
 
 import contextlib
@@ -34,12 +32,12 @@ TIME_LIMIT = 30.0
 
 
 class BrokenWireError(Exception):
-    """The server answered with something that is not HTTP, or closed before its answer was complete."""
+    """The answer is not HTTP, or incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to send: a method, a path, and optionally headers, a session id and a body."""
+class WireRequest:
+    """A request to send."""
 
     method: str
     path: str
@@ -47,7 +45,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def encode(self, host: str) -> bytes:
-        """Spells the request; a `Content-Length` among the headers is left as it is."""
+        """Encode the request; a `Content-Length` among the headers stays as it is."""
         own = {"Host": host, "Connection": "close", "Accept-Encoding": "gzip, deflate"}
         if self.method == "POST":
             own["Content-Length"] = str(len(self.body))
@@ -59,22 +57,24 @@ class Request:
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
 
 
-def post(path: str, body: Any = None, **headers: str) -> Request:
-    """Makes a POST with a JSON body, or with none; header names are written with underscores."""
+def post(path: str, body: Any = None, **headers: str) -> WireRequest:
+    """Return a POST with a JSON body or without one; header names have underscores."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is None:
-        return Request("POST", path, headers=named)
-    return Request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json", **named})
+        return WireRequest("POST", path, headers=named)
+    return WireRequest("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json", **named})
 
 
-def get(path: str, **headers: str) -> Request:
-    """Makes a GET; header names are written with underscores."""
-    return Request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+def get(path: str, **headers: str) -> WireRequest:
+    """Return a GET; header names have underscores."""
+    return WireRequest(
+        "GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole HTTP answer; header names are lower-case."""
+class WireAnswer:
+    """A complete HTTP answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -82,15 +82,11 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the server blames its client."""
+        """Whether the status is 4xx."""
         return HTTPStatus.BAD_REQUEST <= self.status < HTTPStatus.INTERNAL_SERVER_ERROR
 
     def json(self) -> Any:
-        """Parses the body.
-
-        Raises:
-            BrokenWireError: if the body is not JSON, or not declared to be.
-        """
+        """Return the body's JSON, or raise `BrokenWireError`."""
         if not self.headers.get("content-type", "").startswith("application/json"):
             kind = self.headers.get("content-type")
             raise BrokenWireError(f"expected application/json, got {kind!r}: {self.body[:200]!r}")
@@ -113,21 +109,17 @@ class Event:
 
 
 class Body:
-    """The body of an answer as it arrives, whatever frames it."""
+    """The body of an answer as it arrives."""
 
     def __init__(self, stream: BufferedByteReceiveStream, headers: Mapping[str, str]) -> None:
         self._stream = stream
         self._chunked = headers.get("transfer-encoding", "").lower() == "chunked"
         self._left = int(headers.get("content-length", -1))
         self.is_complete = False
-        """Whether the body came to the end that its framing promised."""
+        """Whether the body is as long as its framing states."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Gives the body piece by piece.
-
-        Raises:
-            BrokenWireError: if the connection ends before the body does.
-        """
+        """Yield the body piece by piece; raises `BrokenWireError` if the connection ends before the body."""
         try:
             async for piece in self._chunks() if self._chunked else self._plain():
                 yield piece
@@ -156,7 +148,7 @@ class Body:
 
 
 class EventStream:
-    """A server-sent-events answer, read line by line, that remembers how it came."""
+    """An answer of server-sent events, read line by line, with its timing."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: Body) -> None:
         self.status = status
@@ -164,7 +156,7 @@ class EventStream:
         self.lines: list[bytes] = []
         """Every line so far, without its end."""
         self.comments = 0
-        """How many comment lines came."""
+        """Number of comment lines."""
         self.longest_silence = 0.0
         """Seconds, the longest time without a byte."""
         self._body = body
@@ -172,28 +164,28 @@ class EventStream:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the answer is a stream of events at all."""
+        """Whether the answer is a stream of events."""
         return self.status == HTTPStatus.OK and self.headers.get("content-type", "").startswith(
             "text/event-stream"
         )
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer came to the end that its framing promised."""
+        """Whether the answer is as long as its framing states."""
         return self._body.is_complete
 
     async def next(self) -> Event | None:
-        """Waits for an event; None at the end of the answer."""
+        """Wait for an event; return `None` at the end of the answer."""
         return await anext(self._events, None)
 
     async def rest(self) -> list[Event]:
-        """Reads to the end of the answer."""
+        """Read to the end of the answer."""
         return [event async for event in self._events]
 
-    async def answer(self) -> Answer:
-        """Reads an answer that is no stream whole."""
+    async def answer(self) -> WireAnswer:
+        """Read an answer that is not a stream."""
         body = b"".join([piece async for piece in self._body.pieces()])
-        return Answer(self.status, self.headers, body)
+        return WireAnswer(self.status, self.headers, body)
 
     async def _read_lines(self) -> AsyncIterator[bytes]:
         pending, last = b"", anyio.current_time()
@@ -224,7 +216,7 @@ class EventStream:
 
 
 class OrsWire:
-    """One server, reached anew for every request."""
+    """One server, with a new connection for every request."""
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(url)
@@ -239,39 +231,31 @@ class OrsWire:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[ByteStream]:
-        """Opens a connection to write raw bytes to.
-
-        Raises:
-            BrokenWireError: if nobody listens.
-        """
+        """Open a connection for raw bytes, or raise `BrokenWireError`."""
         try:
             if self._tls is None:
                 stream: ByteStream = await anyio.connect_tcp(self._host, self._port)
             else:
                 stream = await anyio.connect_tcp(self._host, self._port, ssl_context=self._tls)
         except OSError as error:
-            raise BrokenWireError(f"nobody listens at {self._host}:{self._port}") from error
+            raise BrokenWireError(f"no server listens at {self._host}:{self._port}") from error
         async with stream:
             yield stream
 
-    def encode(self, request: Request) -> bytes:
-        """Spells a request as it would be sent."""
+    def encode(self, request: WireRequest) -> bytes:
+        """Encode a request as it would be sent."""
         headers = {**self._headers, **request.headers}
-        return Request(request.method, self._prefix + request.path, request.body, headers).encode(
+        return WireRequest(request.method, self._prefix + request.path, request.body, headers).encode(
             self._netloc
         )
 
     @asynccontextmanager
-    async def stream(self, request: Request, time_limit: float = TIME_LIMIT) -> AsyncGenerator[EventStream]:
-        """Sends a request and gives the answer once its headers are there; leaving closes the connection.
+    async def stream(
+        self, request: WireRequest, time_limit: float = TIME_LIMIT
+    ) -> AsyncGenerator[EventStream]:
+        """Send a request and yield the answer when its headers have arrived; leaving closes the connection.
 
-        Args:
-            request: what to send.
-            time_limit: seconds until the exchange, the body of the with statement included, is given up.
-
-        Raises:
-            BrokenWireError: if the answer is not HTTP.
-            TimeoutError: if the time limit is over.
+        The time limit includes the body of the `with` statement; then `TimeoutError` is raised.
         """
         with anyio.fail_after(time_limit):
             async with self.connection() as stream:
@@ -280,36 +264,28 @@ class OrsWire:
                 status, headers = await _read_head(buffered)
                 yield EventStream(status, headers, Body(buffered, headers))
 
-    async def send(self, request: Request, time_limit: float = TIME_LIMIT) -> Answer:
-        """Sends a request and reads the whole answer; raises as `stream` does."""
+    async def send(self, request: WireRequest, time_limit: float = TIME_LIMIT) -> WireAnswer:
+        """Send a request and read the whole answer."""
         async with self.stream(request, time_limit) as stream:
             return await stream.answer()
 
-    async def flood(self, request: Request, most: int, time_limit: float = TIME_LIMIT) -> int:
-        """Sends a request whose body, of spaces, goes on until the server answers.
+    async def flood(self, request: WireRequest, most: int, time_limit: float = TIME_LIMIT) -> int:
+        """Send a request with a body of spaces until the server answers, and return the status.
 
         Args:
-            request: what to send; its headers say how long the body claims to be.
-            most: bytes of the body after which to stop and listen.
-            time_limit: seconds until a silent server is given up.
-
-        Returns:
-            The status of the answer.
-
-        Raises:
-            BrokenWireError: if the answer is not HTTP.
-            TimeoutError: if the server says nothing.
+            most: Bytes of the body after which sending stops; the headers state its length.
+            time_limit: Seconds until a silent server is given up.
         """
         head = self.encode(request)
         with anyio.fail_after(time_limit * 2):
-            said = await anyio.to_thread.run_sync(self._flood, head, most, time_limit)
-        first = re.match(rb"HTTP/1\.\d (\d{3}) ", said)
+            head_of_answer = await anyio.to_thread.run_sync(self._flood, head, most, time_limit)
+        first = re.match(rb"HTTP/1\.\d (\d{3}) ", head_of_answer)
         if first is None:
-            raise BrokenWireError(f"expected an HTTP/1.x status line, got {said[:100]!r}")
+            raise BrokenWireError(f"expected an HTTP/1.x status line, got {head_of_answer[:100]!r}")
         return int(first[1])
 
     def _flood(self, head: bytes, most: int, time_limit: float) -> bytes:
-        """Writes until there is something to read; a plain socket still reads after a write was refused."""
+        """Write until there is something to read; a plain socket can read after a refused write."""
         with socket.create_connection((self._host, self._port), time_limit) as plain:
             stream = self._tls.wrap_socket(plain, server_hostname=self._host) if self._tls else plain
             left = [head, *[b" " * FLOOD_PIECE] * (most // FLOOD_PIECE)]

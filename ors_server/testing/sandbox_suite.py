@@ -1,12 +1,12 @@
-"""The self-check of a sandbox backend, ours or a stranger's: what the interface promises, played and judged.
+"""The self-check of any sandbox backend: every promise of the interface.
 
 ```python
 for verdict in await check_backend(backend):
     print(verdict.name, verdict.problem or "ok")
 ```
 
-The shell's promises are rows of a table; files, copies, lifetimes and fresh programs are short plays. A
-backend that runs no commands, like the scripted one, is asked for the plays that need none.
+The shell's promises are rows of a table; those of files, copies, lifetimes and fresh programs are functions.
+A backend that runs no commands, like the scripted one, is checked without the shell's.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import anyio
 
 from ors_server.sandboxes.base import Backend, ExecResult, Killed
-from ors_server.testing.sandbox_fresh_plays import FRESH_PLAYS
-from ors_server.testing.sandbox_plays import FILE_PLAYS, SHELL_PLAYS, BrokenPromiseError, Play
+from ors_server.testing.fresh_program_promises import FRESH_PROMISES
+from ors_server.testing.promises import BrokenPromiseError, PromiseVerdict, find_problem
+from ors_server.testing.sandbox_promises import FILE_PROMISES, SHELL_PROMISES, PromiseCheck, started
 
 TIME_LIMIT = 60.0
 """Seconds that one check may take."""
@@ -24,17 +25,8 @@ AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a backend stands to one promise."""
-
-    name: str
-    problem: str = ""
-    """What was expected and what came; empty for a pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One command, and what must come of it; None leaves a part open."""
+class ShellStep:
+    """One command and its expected result; `None` accepts anything."""
 
     command: str
     status: int | None = 0
@@ -45,113 +37,98 @@ class Said:
     restarted: bool | None = False
 
 
-SHELL_ROWS: dict[str, tuple[Said, ...]] = {
-    "output comes apart and whole": (Said("echo out; echo err >&2", 0, "out\n", "err\n"),),
-    "a status is exact": (Said("(exit 7)", 7), Said("echo $?", 0, "7\n"), Said("no-such-program", 127)),
-    "a syntax error is a result": (Said("echo )", 2), Said('echo "open', None), Said("echo on", 0, "on\n")),
-    "a signal is 128 and its number": (Said("bash -c 'kill -9 $$'", 137),),
-    "bytes that are no text survive": (Said(r"printf '\377\000x' | wc -c", 0, "3\n"),),
-    "standard input is empty": (Said("cat; echo $?", 0, "0\n"),),
-    "state lasts": (
-        Said("cd /; x=1; export y=2; f() { echo f$1; }; alias a='echo al'; z=(p q)"),
-        Said("pwd; echo $x $y ${z[1]}; f 3; a", 0, "/\n1 2 q\nf3\nal\n"),
+SHELL_ROWS: dict[str, tuple[ShellStep, ...]] = {
+    "output comes apart and whole": (ShellStep("echo out; echo err >&2", 0, "out\n", "err\n"),),
+    "a status is exact": (
+        ShellStep("(exit 7)", 7),
+        ShellStep("echo $?", 0, "7\n"),
+        ShellStep("no-such-program", 127),
     ),
-    "commands may have many lines": (Said("cat <<'EOF'\n$x\nEOF\necho done", 0, "$x\ndone\n"),),
+    "a syntax error is a result": (
+        ShellStep("echo )", 2),
+        ShellStep('echo "open', None),
+        ShellStep("echo on", 0, "on\n"),
+    ),
+    "a signal is 128 and its number": (ShellStep("bash -c 'kill -9 $$'", 137),),
+    "bytes that are no text survive": (ShellStep(r"printf '\377\000x' | wc -c", 0, "3\n"),),
+    "standard input is empty": (ShellStep("cat; echo $?", 0, "0\n"),),
+    "state lasts": (
+        ShellStep("cd /; x=1; export y=2; f() { echo f$1; }; alias a='echo al'; z=(p q)"),
+        ShellStep("pwd; echo $x $y ${z[1]}; f 3; a", 0, "/\n1 2 q\nf3\nal\n"),
+    ),
+    "commands may have many lines": (ShellStep("cat <<'EOF'\n$x\nEOF\necho done", 0, "$x\ndone\n"),),
     "a time limit keeps the shell and the partial output": (
-        Said("kept=1; echo early; sleep 100", None, "early\n", time_limit=0.5, killed=Killed.TIME_LIMIT),
-        Said("echo $kept", 0, "1\n"),
+        ShellStep("kept=1; echo early; sleep 100", None, "early\n", time_limit=0.5, killed=Killed.TIME_LIMIT),
+        ShellStep("echo $kept", 0, "1\n"),
     ),
     "a loop that ignores interrupts is ended": (
-        Said(
+        ShellStep(
             "trap '' INT; while :; do sleep 5; done",
             None,
             time_limit=0.5,
             killed=Killed.TIME_LIMIT,
             restarted=None,
         ),
-        Said("echo on", 0, "on\n", restarted=None),
+        ShellStep("echo on", 0, "on\n", restarted=None),
     ),
     "a background job does not hold a call": (
-        Said("sleep 100 & echo now", 0, "now\n"),
-        Said("kill %1; wait; echo $?", None, None),
+        ShellStep("sleep 100 & echo now", 0, "now\n"),
+        ShellStep("kill %1; wait; echo $?", None, None),
     ),
     "a shell that exits is replaced, and says so": (
-        Said("x=kept; cd /; exit 5", 5, restarted=True),
-        Said("echo $x; pwd", 0, "kept\n/\n"),
+        ShellStep("x=kept; cd /; exit 5", 5, restarted=True),
+        ShellStep("echo $x; pwd", 0, "kept\n/\n"),
     ),
     "a trap on exit runs, and costs the next shell nothing": (
-        Said("x=kept; trap 'echo bye $?' EXIT; cd /"),
-        Said("exit 5", 5, "bye 5\n", restarted=True),
-        Said("echo $x; pwd; trap 'echo other' EXIT; exit", 0, "kept\n/\nother\n", restarted=True),
-        Said("echo $x; trap - EXIT", 0, "kept\n"),
-        Said("exit 3", 3, "", restarted=True),
+        ShellStep("x=kept; trap 'echo bye $?' EXIT; cd /"),
+        ShellStep("exit 5", 5, "bye 5\n", restarted=True),
+        ShellStep("echo $x; pwd; trap 'echo other' EXIT; exit", 0, "kept\n/\nother\n", restarted=True),
+        ShellStep("echo $x; trap - EXIT", 0, "kept\n"),
+        ShellStep("exit 3", 3, "", restarted=True),
     ),
     "a shell that is killed is replaced, and says so": (
-        Said("kill -9 $$", 137, restarted=True),
-        Said("echo on", 0, "on\n"),
+        ShellStep("kill -9 $$", 137, restarted=True),
+        ShellStep("echo on", 0, "on\n"),
     ),
     "a shell that broke its own limits is replaced": (
-        Said("ulimit -n 4", None),
-        Said("echo on", 0, "on\n", restarted=True),
+        ShellStep("ulimit -n 4", None),
+        ShellStep("echo on", 0, "on\n", restarted=True),
     ),
 }
 """Promise -> commands in one fresh sandbox, in order."""
 
 
-async def check_backend(backend: Backend, *, runs_commands: bool = True) -> list[Verdict]:
-    """Play every check against fresh sandboxes.
-
-    Args:
-        backend: Whose sandboxes are judged.
-        runs_commands: Whether there is a shell; without one only files and lifetimes are asked for.
-
-    Returns:
-        One verdict per check, in the order of the tables.
-    """
-    plays: dict[str, Play] = dict(FILE_PLAYS)
+async def check_backend(backend: Backend, *, runs_commands: bool = True) -> list[PromiseVerdict]:
+    """Check every promise with new sandboxes; without a shell, only those of files and lifetimes."""
+    checks: dict[str, PromiseCheck] = dict(FILE_PROMISES)
     if runs_commands:
-        plays |= SHELL_PLAYS
-        plays |= FRESH_PLAYS
-        plays |= {name: _row_play(rows) for name, rows in SHELL_ROWS.items()}
-    verdicts: dict[str, Verdict] = {}
+        checks |= SHELL_PROMISES
+        checks |= FRESH_PROMISES
+        checks |= {name: _shell_check(rows) for name, rows in SHELL_ROWS.items()}
+    verdicts: dict[str, PromiseVerdict] = {}
     turns = anyio.CapacityLimiter(AT_ONCE)
 
-    async def judge(name: str, play: Play) -> None:
+    async def judge(name: str, check: PromiseCheck) -> None:
         async with turns:
-            verdicts[name] = Verdict(name, await _problem(play, backend))
+            verdicts[name] = PromiseVerdict(name, await find_problem(check(backend), TIME_LIMIT))
 
     async with anyio.create_task_group() as group:
-        for name, play in plays.items():
-            group.start_soon(judge, name, play)
-    return [verdicts[name] for name in plays]
+        for name, check in checks.items():
+            group.start_soon(judge, name, check)
+    return [verdicts[name] for name in checks]
 
 
-async def _problem(play: Play, backend: Backend) -> str:
-    with anyio.move_on_after(TIME_LIMIT):
-        try:
-            await play(backend)
-        except BrokenPromiseError as error:
-            return str(error)
-        except Exception as error:  # noqa: BLE001 # a stranger's backend may raise anything
-            return f"{type(error).__name__}: {error}"
-        return ""
-    return f"not done within {TIME_LIMIT:g} s"
-
-
-def _row_play(rows: tuple[Said, ...]) -> Play:
-    async def play(backend: Backend) -> None:
-        sandbox = await backend.start("suite")
-        try:
+def _shell_check(rows: tuple[ShellStep, ...]) -> PromiseCheck:
+    async def check(backend: Backend) -> None:
+        async with started(backend, "suite") as sandbox:
             for row in rows:
                 result = await sandbox.exec(row.command, time_limit=row.time_limit)
                 _judge(row, result)
-        finally:
-            await sandbox.aclose()
 
-    return play
+    return check
 
 
-def _judge(row: Said, result: ExecResult) -> None:
+def _judge(row: ShellStep, result: ExecResult) -> None:
     expected = {
         "exit_code": row.status,
         "stdout": row.stdout,
@@ -164,8 +141,8 @@ def _judge(row: Said, result: ExecResult) -> None:
         "stderr": result.stderr.text,
         "shell_restarted": result.shell_restarted,
     }
-    for part, wanted in expected.items():
-        if wanted is not None and came[part] != wanted:
-            raise BrokenPromiseError(f"{row.command!r}: {part} {wanted!r} expected, {came[part]!r} came")
+    for part, value in expected.items():
+        if value is not None and came[part] != value:
+            raise BrokenPromiseError(f"{row.command!r}: {part} {value!r} expected, {came[part]!r} came")
     if result.killed != row.killed:
         raise BrokenPromiseError(f"{row.command!r}: killed {row.killed!r} expected, {result.killed!r} came")

@@ -1,4 +1,4 @@
-"""Makes up arguments that a JSON Schema allows; simple, the same each time, not exhaustive."""
+"""Makes up arguments that a JSON Schema allows: simple, and always the same."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,11 +9,7 @@ _PLAIN: Mapping[str, Any] = {"string": "1", "integer": 1, "number": 1.0, "boolea
 
 
 def example_arguments(schema: JSONObject | None) -> JSONObject:
-    """Make up the required arguments of a tool.
-
-    Args:
-        schema: The tool's schema; `None` for a tool without parameters.
-    """
+    """Make up the required arguments of a tool; its schema is `None` without parameters."""
     if schema is None:
         return {}
     made: JSONObject = _example(schema, schema.get("$defs", {}))

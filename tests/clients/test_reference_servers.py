@@ -8,8 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ors_server.testing.conformance_report import ConformanceReport
 from ors_server.testing.ors_manifest import Level
-from ors_server.testing.ors_suite import Choice, Report, check_server
+from ors_server.testing.ors_suite import Choice, check_server
 
 REFENV = Path(__file__).parents[1] / "fixtures" / "refenv.py"
 LACKS = {
@@ -32,21 +33,21 @@ LACKS = {
 """What neither of the two servers does, though a server should."""
 
 
-def check(url: str) -> Report:
+def check(url: str) -> ConformanceReport:
     return anyio.run(check_server, url, Choice())
 
 
-def failed(report: Report, level: Level) -> set[str]:
+def failed(report: ConformanceReport, level: Level) -> set[str]:
     return {verdict.requirement.id for verdict in report.failed(level)}
 
 
 @pytest.fixture(scope="module")
-def openreward(reference_server) -> Report:
+def openreward(reference_server) -> ConformanceReport:
     return check(reference_server("openreward"))
 
 
 @pytest.fixture(scope="module")
-def ors_sdk(reference_server) -> Report:
+def ors_sdk(reference_server) -> ConformanceReport:
     return check(reference_server("ors_sdk"))
 
 

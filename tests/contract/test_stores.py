@@ -18,7 +18,7 @@ from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.sql.components import prepare
 from ors_server.store.store_options import Durability, StoreOptions
-from ors_server.testing.store_plays import PLAYS, after, make_origin, make_step
+from ors_server.testing.store_promises import STORE_PROMISES, after, make_origin, make_step
 from ors_server.testing.store_suite import check_store
 from ors_server.trajectory import Transition
 from ors_server.wire import ImageBlock, TextBlock
@@ -69,7 +69,7 @@ def makers(request: pytest.FixtureRequest, tmp_path: Path, empty: Path) -> Maker
 
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_a_store_keeps_every_promise(backend: str, makers: Makers) -> None:
-    names = iter(PLAYS)
+    names = iter(STORE_PROMISES)
 
     async def make() -> EpisodeStore:
         name = next(names)
@@ -78,7 +78,7 @@ async def test_a_store_keeps_every_promise(backend: str, makers: Makers) -> None
 
     verdicts = await check_store(make)
     assert [verdict for verdict in verdicts if verdict.problem] == []
-    assert len(verdicts) == len(PLAYS)
+    assert len(verdicts) == len(STORE_PROMISES)
 
 
 async def test_the_suite_finds_a_store_that_breaks_its_word() -> None:

@@ -9,20 +9,7 @@ import ors_server
 PACKAGE = Path(ors_server.__file__).parent
 
 SHARED: dict[str, int] = {
-    "Answer": 2,
-    "Caller": 2,
-    "Episode": 2,
-    "ListOptions": 2,
-    "NotApplicableError": 2,
-    "NotMetError": 2,
-    "Played": 2,
-    "Request": 2,
     "Step": 2,
-    "StoreOptions": 3,
-    "Subject": 2,
-    "Verdict": 2,
-    "_Answer": 2,
-    "_Server": 2,
 }
 """Class names that still stand several times, and how often; this list only shrinks."""
 

@@ -13,8 +13,9 @@ from pydantic import SecretStr
 from ors_server.app import App, create_app
 from ors_server.authoring.loading import define, load_environments
 from ors_server.settings import Settings
+from ors_server.testing.conformance_report import RequirementVerdict
 from ors_server.testing.fake_clock import FakeClock
-from ors_server.testing.ors_suite import Choice, Verdict, check_server
+from ors_server.testing.ors_suite import Choice, check_server
 from tests.fixtures.loopback import listening
 
 REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"
@@ -54,9 +55,9 @@ def listen() -> Callable[[Any], AbstractAsyncContextManager[str]]:
     return listening
 
 
-async def _judge(ids: frozenset[str]) -> dict[str, Verdict]:
+async def _judge(ids: frozenset[str]) -> dict[str, RequirementVerdict]:
     keyed = frozenset({"E74"})
-    found: list[Verdict] = []
+    found: list[RequirementVerdict] = []
     async with listening(create_app(ENVIRONMENTS, Settings())) as url:
         choice = Choice(only=(ids - keyed) or frozenset({"none"}), slow=True, risky=True)
         found += (await check_server(url, choice)).verdicts
@@ -69,7 +70,7 @@ async def _judge(ids: frozenset[str]) -> dict[str, Verdict]:
 
 
 @pytest.fixture(scope="session")
-def verdicts(request: pytest.FixtureRequest) -> dict[str, Verdict]:
+def verdicts(request: pytest.FixtureRequest) -> dict[str, RequirementVerdict]:
     """How our server stands to every requirement that a collected test demands; the checks run side by
     side."""
     marks = (m for item in request.session.items for m in item.iter_markers("requirement"))
@@ -77,7 +78,7 @@ def verdicts(request: pytest.FixtureRequest) -> dict[str, Verdict]:
 
 
 @pytest.fixture
-def demand(request: pytest.FixtureRequest, verdicts: dict[str, Verdict]) -> Callable[[], None]:
+def demand(request: pytest.FixtureRequest, verdicts: dict[str, RequirementVerdict]) -> Callable[[], None]:
     """Demands that our server meets the requirement that the test is marked with."""
 
     def judge() -> None:

@@ -19,7 +19,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from ors_server import ToolOutput, tool
 from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
-from ors_server.testing.ors_subject import Subject, find
+from ors_server.testing.ors_subject import OrsSubject, find
 from ors_server.testing.ors_wire import get, post
 from tests.fixtures.single_task import SingleTask
 
@@ -31,7 +31,7 @@ ANSWERED = {200}
 GONE = {404, 410}
 
 
-async def ping(server: Subject, sid: str) -> int:
+async def ping(server: OrsSubject, sid: str) -> int:
     return (await server.wire.send(post("/ping", X_Session_ID=sid))).status
 
 

@@ -8,7 +8,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.stapled import MultiListener
 
-from ors_server.testing.ors_wire import BrokenWireError, OrsWire, Request, get, post
+from ors_server.testing.ors_wire import BrokenWireError, OrsWire, WireRequest, get, post
 
 pytestmark = pytest.mark.anyio
 
@@ -125,7 +125,7 @@ def test_only_a_web_address_is_taken(url):
 
 def test_a_request_keeps_the_path_of_the_servers_address_and_its_headers():
     wire = OrsWire("https://user@example.org/base/", {"X-API-Key": "k"})
-    spelled = wire.encode(Request("POST", "/create", b"{}", {"Content-Length": "7"})).decode()
+    spelled = wire.encode(WireRequest("POST", "/create", b"{}", {"Content-Length": "7"})).decode()
     assert spelled.startswith("POST /base/create HTTP/1.1\r\nHost: example.org\r\n")
     assert "X-API-Key: k\r\n" in spelled
     assert "Content-Length: 7\r\n" in spelled

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ors_server.cli import doctor_checks
-from ors_server.cli.doctor_checks import EXTRAS, TEST_PROGRAMS, Outcome, install_command
+from ors_server.cli.doctor_checks import EXTRAS, TEST_PROGRAMS, CheckOutcome, install_command
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.settings import Settings
@@ -81,7 +81,7 @@ def test_extras_and_programs_that_are_missing_come_with_their_command(monkeypatc
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dnf" if name == "dnf" else None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for finding, extra in zip(doctor_checks.extras(), EXTRAS, strict=True):
-        assert finding.outcome is Outcome.MISSING
+        assert finding.outcome is CheckOutcome.MISSING
         assert finding.remedy.endswith(f"-m pip install 'ors-server[{extra}]'")
     assert all(finding.remedy.startswith("sudo dnf install -y ") for finding in doctor_checks.test_programs())
     monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -96,9 +96,9 @@ async def test_a_weaker_sandbox_says_what_would_raise_it(monkeypatch):
     monkeypatch.setattr(BubblewrapBackend, "probe", refuse)
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
     finding = await doctor_checks.sandbox(Settings(sandbox="bubblewrap"))
-    assert finding.outcome is Outcome.PROBLEM
+    assert finding.outcome is CheckOutcome.PROBLEM
     assert "level 0 of 3" in finding.text
     finding = await doctor_checks.sandbox(Settings())
-    assert finding.outcome is Outcome.MISSING
+    assert finding.outcome is CheckOutcome.MISSING
     assert "not installed: bwrap" in finding.text
     assert finding.remedy.endswith("apt-get install -y bubblewrap")

@@ -13,14 +13,14 @@ import pytest
 
 from ors_server.cli.eval_command import evaluate
 from ors_server.cli.eval_options import EvalOptions
-from ors_server.cli.eval_progress import headline, progress
+from ors_server.cli.eval_progress import headline
+from ors_server.cli.terminal import progress_bar
 from ors_server.evaluation.failures import failure_lines
 from ors_server.evaluation.folder import read_attempts, read_run
 from ors_server.evaluation.planning import RunOptions
 from ors_server.evaluation.runner import Tally
 from tests.conftest import LiveServer
 from tests.fixtures.chat_server import ChatServer, played_by_hint
-from tests.fixtures.evaluation_plays import make_run
 from tests.fixtures.made_runs import make_attempt
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +70,7 @@ def test_without_a_folder_the_run_is_put_among_the_others(run, tmp_path, monkeyp
 def test_a_run_goes_on_with_what_is_left(evaluated, run, tmp_path):
     first = evaluated("--agent", "oracle", "--total-steps", "4", "-c", "1")
     assert first.status == 0
-    assert "stopped at 2 of 6 attempts, for its step budget is spent" in first.err
+    assert "stopped at 2 of 6 attempts, because its step budget is exhausted" in first.err
     begun = list(read_attempts(tmp_path / "run"))
     second = run("eval", "--resume", str(tmp_path / "run"), "--agent", "oracle")
     assert (second.status, second.err) == (0, "")
@@ -300,7 +300,7 @@ def test_an_interrupted_run_goes_on_without_repeating_an_ended_attempt(tmp_path,
         _, complaint = process.communicate(timeout=LIMIT)
         assert process.returncode == 130
         ended = list(read_attempts(tmp_path / "run"))
-        assert "go on with: ors-server eval --resume" in complaint
+        assert "continue with: ors-server eval --resume" in complaint
         assert 1 <= len(ended) < 6
         assert (tmp_path / "run/attempts.jsonl").read_bytes().endswith(b"\n")
         server.let_go.set()
@@ -340,7 +340,7 @@ def test_an_interrupt_before_anything_was_played_says_so(run, monkeypatch):
 
     monkeypatch.setattr("anyio.run", interrupt)
     ran = run("eval", GUESSING, "--agent", "oracle")
-    assert (ran.status, "before anything was played" in ran.err) == (130, True)
+    assert (ran.status, "before the first attempt" in ran.err) == (130, True)
 
 
 def test_an_agent_that_is_wrong_is_refused_in_one_line(evaluated):
@@ -358,12 +358,12 @@ def test_progress_is_for_terminals_only(monkeypatch, tmp_path):
         def isatty(self):
             return True
 
-    run, tally = make_run(), Tally(6, ended=3, errored=1, succeeded=1, total=1.5)
+    tally = Tally(6, ended=3, errored=1, succeeded=1, total=1.5)
     quiet, shown = io.StringIO(), Terminal()
     for stream in (quiet, shown):
         monkeypatch.setattr(sys, "stderr", stream)
-        with progress(run) as on_attempt:
-            on_attempt(None, tally)
+        with progress_bar(6) as show:
+            show(tally.ended, headline(tally))
     assert quiet.getvalue() == ""
     assert "3/6" in shown.getvalue()
     assert "mean 0.750" in shown.getvalue()

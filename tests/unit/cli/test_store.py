@@ -15,7 +15,7 @@ from ors_server.cli.main import main
 from ors_server.store.open import open_store
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.local_client import open_environment
-from ors_server.testing.store_plays import after, make_origin, make_step
+from ors_server.testing.store_promises import after, make_origin, make_step
 from ors_server.trajectory import Transition
 from ors_server.wire import TextBlock
 

@@ -51,7 +51,7 @@ def test_a_script_asks_plays_and_checks(live):
             with client.attach(episode.session_id) as joined:
                 assert joined.call("climb", {"reward": 0.25}, call_id="b").reward == 0.25
                 assert joined.check().episode_return == 0.75
-            with pytest.raises(errors.OrsServerError, match="Other calls than this client's made step 2"):
+            with pytest.raises(errors.OrsServerError, match="Calls of other clients made step 2"):
                 episode.check()
             assert (episode.summary().seed, episode.ledger.total, episode.finished) == (3, 0.5, False)
         assert client.summary(episode.session_id).phase == "deleted"

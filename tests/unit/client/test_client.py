@@ -272,13 +272,13 @@ async def test_a_mismatch_names_the_steps_of_others_and_who_they_may_be(place):
             await episode.check()
     assert told.value.strangers[0] == "step 2 (climb, call 'theirs-0')"
     assert len(told.value.strangers) == 7
-    assert "step 6 (climb, call 'theirs-4') and 2 more. Who may have played: an agent" in str(told.value)
+    assert "step 6 (climb, call 'theirs-4') and 2 more. Possible players: an agent" in str(told.value)
 
 
 async def test_a_mismatch_without_anybody_elses_steps_says_so(place):
     async with place.client.episode(split="train", index=0) as episode:
         await episode.call("climb", {"reward": 0.5}, call_id="mine")
         episode.ledger.opening = 1.0
-        with pytest.raises(SumMismatchError, match="so nobody else has played") as told:
+        with pytest.raises(SumMismatchError, match="so no other client has played") as told:
             await episode.check()
     assert told.value.strangers == ()

@@ -19,10 +19,10 @@ def circle():
 
 
 WRONG_ARGUMENTS = [
-    ([1], r"the arguments of 'climb' are a mapping .* not list \[1\]"),
-    ("x", "not str 'x'"),
-    (5, "not int 5"),
-    ({1: 2}, "a parameter of 'climb' is named by a string, not by int 1"),
+    ([1], r"expected the arguments of 'climb' as a mapping .* got list \[1\]"),
+    ("x", "got str 'x'"),
+    (5, "got int 5"),
+    ({1: 2}, "expected the name of a parameter of 'climb' as a string, got int 1"),
     ({"reward": math.nan}, "cannot be written as JSON"),
     ({"reward": {1}}, "set is not JSON serializable"),
     ({"reward": object()}, "object is not JSON serializable"),
@@ -46,24 +46,31 @@ async def test_arguments_that_are_none_are_refused_before_they_are_sent(place, b
 @pytest.mark.anyio
 async def test_names_and_ids_are_strings(place):
     async with place.client.episode(split="train", index=0) as episode:
-        with pytest.raises(InvalidRequestError, match="a tool is named by a string, not by int 5"):
+        with pytest.raises(InvalidRequestError, match="expected the name of a tool as a string, got int 5"):
             await episode.call(5)
         for call_id in (5, ""):
             with pytest.raises(InvalidRequestError, match="expected a call id that is a string"):
                 await episode.call("climb", call_id=call_id)
-    with pytest.raises(InvalidRequestError, match="an environment is named by a string, not by int 5"):
+    with pytest.raises(
+        InvalidRequestError, match="expected the name of an environment as a string, got int 5"
+    ):
         await place.client.num_tasks("train", 5)
     for ask in (place.client.summary, place.client.steps):
-        with pytest.raises(InvalidRequestError, match="a session is named by a string, not by NoneType None"):
+        with pytest.raises(
+            InvalidRequestError, match="expected the name of a session as a string, got NoneType None"
+        ):
             await ask(None)
 
 
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        (None, "an agent is a function that is given a Turn, not None"),
-        (lambda turn: ("climb", {}), r"an agent returns a Move, or None to give up, not \('climb', \{\}\)"),
-        (lambda turn: Move("climb", [1]), "the arguments of 'climb' are a mapping"),
+        (None, "expected an agent that is a function of a Turn, got None"),
+        (
+            lambda turn: ("climb", {}),
+            r"expected a Move from the agent, or None to give up, got \('climb', \{\}\)",
+        ),
+        (lambda turn: Move("climb", [1]), "expected the arguments of 'climb' as a mapping"),
     ],
 )
 @pytest.mark.anyio
@@ -112,7 +119,7 @@ def test_options_are_the_clients_own(client):
 @pytest.mark.anyio
 async def test_an_era_that_does_not_exist_is_refused(place):
     client = AsyncMcpClient(URL, era="bogus", options=place.options)
-    with pytest.raises(InvalidRequestError, match="an era is one of auto, legacy, 2026-07-28, not 'bogus'"):
+    with pytest.raises(InvalidRequestError, match="expected an era of auto, legacy, 2026-07-28, got 'bogus'"):
         async with client.episode(split="train", index=0):
             pass
 

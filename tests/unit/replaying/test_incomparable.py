@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ors_server import ToolOutput, tool
-from ors_server.client.connection import Request
+from ors_server.client.connection import HttpRequest
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.replaying.normalising import Normaliser
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 async def ask(session, path: str):
     """Post a request about the session to the control API."""
-    return await session.client.server.connection.ask(Request("POST", session_path(session.id) + path))
+    return await session.client.server.connection.ask(HttpRequest("POST", session_path(session.id) + path))
 
 
 async def withdrawn(session) -> None:

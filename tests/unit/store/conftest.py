@@ -23,7 +23,7 @@ from ors_server.store.sql.sql_store import SqlStore
 from ors_server.store.sql.sqlite import SqliteDatabase
 from ors_server.store.sql.upserts import BLOBS
 from ors_server.store.store_options import StoreOptions
-from ors_server.testing.store_plays import after, make_origin, make_step
+from ors_server.testing.store_promises import after, make_origin, make_step
 
 LIMIT = 20.0
 """Seconds that any one wait of a test may take."""

@@ -14,8 +14,9 @@ from mcp.server import Server
 
 from ors_server.app import create_app
 from ors_server.settings import Settings
+from ors_server.testing.conformance_report import RequirementVerdict
 from ors_server.testing.mcp_manifest import MCP_CHECKS, MCP_REQUIREMENTS
-from ors_server.testing.mcp_suite import McpVerdict, check_mcp_server
+from ors_server.testing.mcp_suite import check_mcp_server
 from ors_server.testing.ors_manifest import Level
 
 
@@ -97,7 +98,7 @@ def careless_url():
 
 
 def test_a_good_server_meets_every_requirement(good_url):
-    told: list[McpVerdict] = []
+    told: list[RequirementVerdict] = []
     report = check(good_url, on_verdict=told.append)
     assert [(v.requirement.id, v.outcome, v.reason) for v in report.verdicts if v.outcome == "fail"] == []
     assert report.is_conformant

@@ -8,14 +8,14 @@ import httpx2
 import pytest
 
 from ors_server.cli.command_output import CommandError
-from ors_server.cli.episodes_source import ServerSource
+from ors_server.cli.server_record import ServerRecord
 from ors_server.errors import ClientError, EpisodeNotFoundError
+from ors_server.store.base import ALL
+from ors_server.store.lookup import find_episode
 from ors_server.trajectory import EpisodeOrigin, first_summary
-from ors_server.transports.control_episodes import EpisodeSelection
 
 pytestmark = pytest.mark.anyio
 
-ALL = EpisodeSelection()
 EVENTS = "text/event-stream"
 FIGURES = json.dumps(
     first_summary(EpisodeOrigin("s", "game", "1", "1", {}, "0", None, None, datetime.now(UTC), {})).as_json()
@@ -37,7 +37,7 @@ def source_of():
             return httpx2.Response(status, content=body, headers={"content-type": kind})
 
         transport = httpx2.MockTransport(answer)
-        return ServerSource(httpx2.AsyncClient(transport=transport, base_url="http://server/_ors"))
+        return ServerRecord(httpx2.AsyncClient(transport=transport, base_url="http://server/_ors"))
 
     return make
 
@@ -64,7 +64,7 @@ async def told_by(source):
 async def test_an_answer_that_is_none_is_told_in_words(source_of, answer, complaint):
     source = source_of(**answer)
     for ask in (
-        anext(source.entries(ALL)),
+        source.page(ALL),
         source.totals(ALL),
         source.find("some"),
         source.steps("some", 0, 1),
@@ -75,8 +75,9 @@ async def test_an_answer_that_is_none_is_told_in_words(source_of, answer, compla
 
 async def test_only_an_episode_that_is_not_on_record_is_not_found(source_of):
     source = source_of(status=404, body=problem("no episode 'some'", "episode_not_found"))
+    assert await source.find("some") is None
     with pytest.raises(EpisodeNotFoundError, match="no episode 'some'"):
-        await source.find("some")
+        await find_episode(source, "some")
     with pytest.raises(EpisodeNotFoundError, match="no episode 'some'"):
         await told_by(source)
 

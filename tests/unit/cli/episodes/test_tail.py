@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from ors_server.cli.episodes_source import StoreSource
-from ors_server.cli.episodes_tail import Watch, happening_lines
+from ors_server.cli.episodes_tail import EpisodeWatch, event_line
 from ors_server.recording import STEP
+from ors_server.store.base import EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeOrigin, Step, StepStatus, first_summary
-from ors_server.transports.control_episodes import EpisodeSelection
 from tests.fixtures.workshop import HOSTILE, Player
 
 LIMIT = 60
@@ -102,7 +101,7 @@ class Record:
 
     def __init__(self):
         self.store = MemoryStore()
-        self.watch = Watch(StoreSource(self.store), EpisodeSelection())
+        self.watch = EpisodeWatch(self.store, EpisodeFilter())
         self.origins = {}
 
     async def open(self, name, at=0.0, split="train"):
@@ -151,13 +150,14 @@ class Record:
         await self.store.close(name * 32, self.summary(name, steps))
 
     async def look(self):
-        return [happening async for happening in self.watch.look()]
+        return [event async for event in self.watch.poll()]
 
     async def told(self):
         found = []
-        for happening in await self.look():
-            number = getattr(getattr(happening, "step", None), "number", "")
-            found.append(f"{happening.entry.episode_id[0]} {type(happening).__name__.lower()}{number}")
+        for event in await self.look():
+            number = getattr(getattr(event, "step", None), "number", "")
+            name = type(event).__name__.removeprefix("Episode").lower()
+            found.append(f"{event.entry.episode_id[0]} {name}{number}")
         return found
 
 
@@ -231,9 +231,9 @@ async def test_each_happening_is_one_line_that_no_terminal_obeys(split):
     await record.watch.begin()
     await record.open("a", split=split)
     await record.step("a", 1)
-    lines = [line for happening in await record.look() for line in happening_lines(happening)]
+    lines = [event_line(event) for event in await record.look()]
     await record.close("a", steps=1)
-    lines += [line for happening in await record.look() for line in happening_lines(happening)]
+    lines += [event_line(event) for event in await record.look()]
     assert [line.split("  ")[2].split(" ")[0] for line in lines[:2]] == ["opened", "step"]
     assert "closed" in lines[2]
     assert all(("train/3" if split else "00000000") in line for line in lines)

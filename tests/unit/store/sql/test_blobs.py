@@ -7,7 +7,7 @@ import pytest
 from ors_server.errors import StoreError
 from ors_server.store.open import open_reader
 from ors_server.store.sql.blobs import extract_long_texts, is_long, restore_long_texts
-from ors_server.testing.store_plays import after, make_step
+from ors_server.testing.store_promises import after, make_step
 from ors_server.wire import ImageBlock, TextBlock
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 from ors_server.errors import StoreError
 from ors_server.store.sql import write_queue, writer_thread
 from ors_server.store.store_options import Durability
-from ors_server.testing.store_plays import MORNING, after, make_origin, make_step
+from ors_server.testing.store_promises import MORNING, after, make_origin, make_step
 from ors_server.trajectory import Transition
 from ors_server.wire import TextBlock
 

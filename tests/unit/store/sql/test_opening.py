@@ -26,7 +26,7 @@ from ors_server.store.sql.migrating import FOLDER, NEWEST, REVISIONS
 from ors_server.store.sql.record_tables import metadata
 from ors_server.store.sql.verification import verify
 from ors_server.store.store_options import StoreOptions
-from ors_server.testing.store_plays import after, make_origin, make_step
+from ors_server.testing.store_promises import after, make_origin, make_step
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from ors_server.store.sql import pruning
 from ors_server.store.sql.maintenance import count_store, prune, vacuum
 from ors_server.store.sql.pruning import Retention
 from ors_server.store.store_options import StoreOptions
-from ors_server.testing.store_plays import after, make_origin, make_step
-from ors_server.testing.store_plays import play as play_whole
+from ors_server.testing.store_promises import after, make_origin, make_step
+from ors_server.testing.store_promises import play as play_whole
 from ors_server.wire import TextBlock
 
 pytestmark = pytest.mark.anyio

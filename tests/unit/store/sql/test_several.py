@@ -16,8 +16,8 @@ from ors_server.store.open import open_store
 from ors_server.store.sql.components import prepare
 from ors_server.store.sql.database import WriteFailure
 from ors_server.store.store_options import Durability, StoreOptions
-from ors_server.testing.store_plays import MORNING, after, make_origin, make_step
-from ors_server.testing.store_plays import play as play_whole
+from ors_server.testing.store_promises import MORNING, after, make_origin, make_step
+from ors_server.testing.store_promises import play as play_whole
 from ors_server.trajectory import Transition
 
 pytestmark = pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""What a store promises, each promise as a short play on an empty one."""
+"""The promises of a store, one check each, on an empty store."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -10,6 +10,7 @@ import anyio
 from ors_server.errors import EpisodeNotFoundError, StoreError
 from ors_server.recording import task_digest
 from ors_server.store.base import EpisodeFilter, EpisodeStore
+from ors_server.testing.promises import BrokenPromiseError, raises
 from ors_server.trajectory import (
     EpisodeOrigin,
     EpisodeSummary,
@@ -21,38 +22,20 @@ from ors_server.trajectory import (
 )
 from ors_server.wire import ImageBlock, TextBlock
 
-Play: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
-"""Plays on an empty store; raises `StorePromiseError` where a promise is broken."""
+StoreCheck: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
+"""Checks a promise on an empty store; raises `BrokenPromiseError` if it is broken."""
 MORNING = datetime(2026, 3, 1, 8, tzinfo=UTC)
 LONG = "a long text, \N{GREEK SMALL LETTER ALPHA} and \N{GRINNING FACE}; " * 5000
 
 
-class StorePromiseError(AssertionError):
-    """A store did not do what it promises."""
-
-
-def demand(wanted: object, found: object, what: str) -> None:
-    """Compare what came with what was promised.
-
-    Args:
-        wanted: What was promised.
-        found: What came.
-        what: What it is.
-
-    Raises:
-        StorePromiseError: If they differ.
-    """
-    if wanted != found:
-        raise StorePromiseError(f"{what}: expected {wanted!r:.500}, got {found!r:.500}")
+def require_equal(expected: object, found: object, what: str) -> None:
+    """Raise `BrokenPromiseError` unless two values are equal."""
+    if expected != found:
+        raise BrokenPromiseError(f"{what}: expected {expected!r:.500}, got {found!r:.500}")
 
 
 def make_origin(number: int, **changes: Any) -> EpisodeOrigin:
-    """Make an episode's origin, created so many minutes after the first one.
-
-    Args:
-        number: Tells it from others.
-        **changes: Fields with other values.
-    """
+    """Make an episode's origin, created `number` minutes after the first one."""
     task_spec = {"size": number, "name": "\N{SNOWMAN}", "walls": [[1, 2.5], None, {"deep": True}]}
     origin = EpisodeOrigin(
         session_id=f"session-{number}",
@@ -70,12 +53,7 @@ def make_origin(number: int, **changes: Any) -> EpisodeOrigin:
 
 
 def make_step(number: int, **changes: Any) -> Step:
-    """Make a step.
-
-    Args:
-        number: Its number.
-        **changes: Fields with other values.
-    """
+    """Make a step with this number."""
     step = Step(
         number=number,
         call_id=f"call-{number}",
@@ -96,13 +74,7 @@ def make_step(number: int, **changes: Any) -> Step:
 
 
 def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
-    """Return the figures after a number of steps as `make_step` makes them.
-
-    Args:
-        origin: The episode.
-        steps: How many.
-        **changes: Fields with other values.
-    """
+    """Return the figures after a number of steps of `make_step`."""
     total = sum([0.1] * steps)
     charged = sum([-0.2] * steps)
     last = 0.1 if steps else None
@@ -115,38 +87,13 @@ def after(origin: EpisodeOrigin, steps: int, **changes: Any) -> EpisodeSummary:
 
 
 async def play(store: EpisodeStore, origin: EpisodeOrigin, steps: int = 1, **ending: Any) -> EpisodeSummary:
-    """Play an episode to its end and close it.
-
-    Args:
-        store: Where.
-        origin: The episode.
-        steps: How many steps it has.
-        **ending: Fields of the last summary with other values.
-    """
+    """Record an episode to its end and close it; `ending` are fields of the last summary."""
     await store.open(origin)
     for number in range(1, steps + 1):
         await store.append(origin.episode_id, make_step(number), after(origin, number))
     last = after(origin, steps, **{"phase": "finished", "stop_reason": "completed", **ending})
     await store.close(origin.episode_id, last)
     return last
-
-
-async def refuses(attempt: Awaitable[object], error: type[Exception], what: str) -> None:
-    """Demand that something is refused.
-
-    Args:
-        attempt: What is tried.
-        error: What it must raise.
-        what: What it is.
-
-    Raises:
-        StorePromiseError: If it goes through.
-    """
-    try:
-        await attempt
-    except error:
-        return
-    raise StorePromiseError(f"{what}: expected {error.__name__}, and it went through")
 
 
 async def _find_by_either_name(store: EpisodeStore) -> None:
@@ -163,12 +110,12 @@ async def _find_by_either_name(store: EpisodeStore) -> None:
     await store.open(origin)
     for name in (origin.episode_id, origin.session_id):
         record = await store.find(name)
-        demand(origin, record and record.origin, "the origin")
-        demand(first_summary(origin), record and record.summary, "the figures of a new episode")
-        demand(
+        require_equal(origin, record and record.origin, "the origin")
+        require_equal(first_summary(origin), record and record.summary, "the figures of a new episode")
+        require_equal(
             (None, (), False), record and (record.prompt, record.transitions, record.is_closed), "the rest"
         )
-    demand(None, await store.find(origin.episode_id[:8]), "a part of a name")
+    require_equal(None, await store.find(origin.episode_id[:8]), "a part of a name")
 
 
 async def _find_the_newest(store: EpisodeStore) -> None:
@@ -176,7 +123,9 @@ async def _find_the_newest(store: EpisodeStore) -> None:
     await play(store, first)
     await store.open(second)
     record = await store.find("again")
-    demand(second.episode_id, record and record.origin.episode_id, "the newest episode of a session's id")
+    require_equal(
+        second.episode_id, record and record.origin.episode_id, "the newest episode of a session's id"
+    )
 
 
 async def _open_twice(store: EpisodeStore) -> None:
@@ -185,9 +134,9 @@ async def _open_twice(store: EpisodeStore) -> None:
     await store.append(origin.episode_id, make_step(1), after(origin, 1))
     await store.open(origin)
     record = await store.find(origin.episode_id)
-    demand(1, record and record.summary.steps, "the steps of an episode that was opened twice")
+    require_equal(1, record and record.summary.steps, "the steps of an episode that was opened twice")
     await store.append(origin.episode_id, make_step(2), after(origin, 2))
-    demand(2, len(await store.steps(origin.episode_id)), "the steps after that")
+    require_equal(2, len(await store.steps(origin.episode_id)), "the steps after that")
 
 
 async def _read_slices(store: EpisodeStore) -> None:
@@ -204,8 +153,8 @@ async def _read_slices(store: EpisodeStore) -> None:
     for step in steps:
         await store.append(origin.episode_id, step, after(origin, step.number))
     for start, stop in ((0, None), (0, 2), (1, 3), (4, None), (2, 2), (5, None), (9, 12), (0, 100)):
-        demand(steps[start:stop], list(await store.steps(origin.episode_id, start, stop)), "a slice")
-    demand([], list(await store.steps("nobody")), "the steps of an unknown episode")
+        require_equal(steps[start:stop], list(await store.steps(origin.episode_id, start, stop)), "a slice")
+    require_equal([], list(await store.steps("nobody")), "the steps of an unknown episode")
 
 
 async def _append_again(store: EpisodeStore) -> None:
@@ -214,22 +163,23 @@ async def _append_again(store: EpisodeStore) -> None:
     for step in (make_step(1), make_step(2), make_step(2), make_step(2, tool="run")):
         await store.append(origin.episode_id, step, after(origin, step.number))
     found = await store.steps(origin.episode_id)
-    demand([make_step(1), make_step(2, tool="run")], list(found), "steps of which one came again")
+    require_equal([make_step(1), make_step(2, tool="run")], list(found), "steps of which one came again")
 
 
 async def _refuse_gaps(store: EpisodeStore) -> None:
     origin = make_origin(1)
     await store.open(origin)
     episode_id = origin.episode_id
-    await refuses(
-        store.append(episode_id, make_step(2), after(origin, 2)), StoreError, "step 2 before step 1"
-    )
+    early = store.append(episode_id, make_step(2), after(origin, 2))
+    await raises(StoreError, early, "step 2 before step 1")
     await store.append(episode_id, make_step(1), after(origin, 1))
-    await refuses(store.append(episode_id, make_step(3), after(origin, 3)), StoreError, "step 3 after step 1")
-    await refuses(store.append("nobody", make_step(1), after(origin, 1)), StoreError, "no such episode")
+    late = store.append(episode_id, make_step(3), after(origin, 3))
+    await raises(StoreError, late, "step 3 after step 1")
+    lost = store.append("nobody", make_step(1), after(origin, 1))
+    await raises(StoreError, lost, "no such episode")
     record = await store.find(episode_id)
-    demand(1, record and record.summary.steps, "the figures after what was refused")
-    demand(None, await store.find("nobody"), "an episode that was never opened")
+    require_equal(1, record and record.summary.steps, "the figures after what was refused")
+    require_equal(None, await store.find("nobody"), "an episode that was never opened")
 
 
 async def _note(store: EpisodeStore) -> None:
@@ -245,21 +195,21 @@ async def _note(store: EpisodeStore) -> None:
     store.record_transition("nobody", moves[0], after(origin, 0))
     store.record_prompt("nobody", prompt)
     record = await store.find(origin.episode_id)
-    demand(tuple(moves), record and record.transitions, "the transitions")
-    demand(len(moves) - 1, record and record.summary.ungraded_steps, "the figures after the last one")
-    demand(prompt, record and record.prompt, "the prompt")
-    demand(None, await store.find("nobody"), "an episode that was never opened")
+    require_equal(tuple(moves), record and record.transitions, "the transitions")
+    require_equal(len(moves) - 1, record and record.summary.ungraded_steps, "the figures after the last one")
+    require_equal(prompt, record and record.prompt, "the prompt")
+    require_equal(None, await store.find("nobody"), "an episode that was never opened")
 
 
 async def _close(store: EpisodeStore) -> None:
     origin = make_origin(1)
     last = await play(store, origin, 3)
     record = await store.find(origin.episode_id)
-    demand((last, True), record and (record.summary, record.is_closed), "a closed episode")
-    demand(3, len(await store.steps(origin.episode_id)), "its steps")
+    require_equal((last, True), record and (record.summary, record.is_closed), "a closed episode")
+    require_equal(3, len(await store.steps(origin.episode_id)), "its steps")
     store.record_transition(origin.episode_id, Transition("late", "deleted", None, MORNING), last)
     record = await store.find(origin.episode_id)
-    demand((1, True), record and (len(record.transitions), record.is_closed), "a note after the end")
+    require_equal((1, True), record and (len(record.transitions), record.is_closed), "a note after the end")
     await store.close("nobody", last)
 
 
@@ -279,11 +229,12 @@ async def _page(store: EpisodeStore) -> None:
         found: list[str] = []
         last: str | None = None
         while page := await store.page(EpisodeFilter(), after=last, limit=3, newest_first=newest_first):
-            demand([()] * len(page), [record.transitions for record in page], "a page's transitions")
+            require_equal([()] * len(page), [record.transitions for record in page], "a page's transitions")
             found += (record.origin.episode_id for record in page)
             last = found[-1]
-        demand(wanted, found, "all pages")
-    await refuses(store.page(EpisodeFilter(), after="nobody"), EpisodeNotFoundError, "a page after nothing")
+        require_equal(wanted, found, "all pages")
+    page_after = store.page(EpisodeFilter(), after="nobody")
+    await raises(EpisodeNotFoundError, page_after, "a page after nothing")
 
 
 async def _filter(store: EpisodeStore) -> None:
@@ -313,27 +264,27 @@ async def _filter(store: EpisodeStore) -> None:
         ({"closed": True}, [1, 2]),
         ({"closed": False, "environment": "maze"}, [3]),
     )
-    for wish, wanted in cases:
-        wanted_ids = [f"session-{number}" for number in wanted]
-        page = await store.page(EpisodeFilter(**wish), newest_first=False)
-        demand(wanted_ids, [record.origin.session_id for record in page], f"the page of {wish}")
-        streamed = [record.origin.session_id async for record, _ in store.stream(EpisodeFilter(**wish))]
-        demand(wanted_ids, streamed, f"the stream of {wish}")
-        totals = await store.totals(EpisodeFilter(**wish))
-        demand(len(wanted), totals.episodes, f"the number of {wish}")
+    for fields, numbers in cases:
+        ids = [f"session-{number}" for number in numbers]
+        page = await store.page(EpisodeFilter(**fields), newest_first=False)
+        require_equal(ids, [record.origin.session_id for record in page], f"the page of {fields}")
+        streamed = [record.origin.session_id async for record, _ in store.stream(EpisodeFilter(**fields))]
+        require_equal(ids, streamed, f"the stream of {fields}")
+        totals = await store.totals(EpisodeFilter(**fields))
+        require_equal(len(numbers), totals.episodes, f"the number of {fields}")
 
 
 async def _totals(store: EpisodeStore) -> None:
     empty = await store.totals()
-    demand((0, 0, None, None, None), _figures(empty), "figures of nothing")
+    require_equal((0, 0, None, None, None), _figures(empty), "figures of nothing")
     await play(store, make_origin(1), 1, episode_return=-1.0)
     await play(store, make_origin(2, environment="chess"), 2, episode_return=4.0)
     await store.open(make_origin(3))
     totals = await store.totals()
-    demand((3, 3, 1.0, -1.0, 4.0), _figures(totals), "figures of three")
+    require_equal((3, 3, 1.0, -1.0, 4.0), _figures(totals), "figures of three")
     kinds = (dict(totals.by_environment), dict(totals.by_phase), dict(totals.by_stop_reason))
     wanted = ({"chess": 1, "maze": 2}, {"created": 1, "finished": 2}, {"completed": 2})
-    demand(wanted, kinds, "figures by kind")
+    require_equal(wanted, kinds, "figures by kind")
 
 
 def _figures(totals: Any) -> tuple[Any, ...]:
@@ -345,20 +296,22 @@ async def _stream(store: EpisodeStore) -> None:
     for origin in origins:
         await play(store, origin, (origin.index or 0) % 3)
     found = [(record, list(steps)) async for record, steps in store.stream()]
-    demand([origin.episode_id for origin in origins], [r.origin.episode_id for r, _ in found], "the order")
+    require_equal(
+        [origin.episode_id for origin in origins], [r.origin.episode_id for r, _ in found], "the order"
+    )
     for record, steps in found:
-        demand(record.summary.steps, len(steps), "the steps of a streamed episode")
-        demand(list(await store.steps(record.origin.episode_id)), steps, "what they are")
+        require_equal(record.summary.steps, len(steps), "the steps of a streamed episode")
+        require_equal(list(await store.steps(record.origin.episode_id)), steps, "what they are")
 
 
 async def _resolve(store: EpisodeStore) -> None:
     ids = ["a" * 32, "a" * 31 + "b", "ab" + "0" * 30, "b" * 32]
     for number, episode_id in enumerate(reversed(ids)):
         await store.open(make_origin(number, episode_id=episode_id))
-    demand(ids[:2], list(await store.resolve("a")), "ids with the same beginning, two at most")
-    demand(ids[:3], list(await store.resolve("a", 9)), "ids with the same beginning")
-    demand([ids[2]], list(await store.resolve("ab")), "one id")
-    demand([], list(await store.resolve("c%_")), "no id")
+    require_equal(ids[:2], list(await store.resolve("a")), "ids with the same beginning, two at most")
+    require_equal(ids[:3], list(await store.resolve("a", 9)), "ids with the same beginning")
+    require_equal([ids[2]], list(await store.resolve("ab")), "one id")
+    require_equal([], list(await store.resolve("c%_")), "no id")
 
 
 async def _crowd(store: EpisodeStore) -> None:
@@ -371,22 +324,22 @@ async def _crowd(store: EpisodeStore) -> None:
         for origin in origins:
             group.start_soon(take_part, origin)
     totals = await store.totals()
-    demand(
+    require_equal(
         (40, 400, 40), (totals.episodes, totals.steps, totals.by_phase.get("finished")), "a crowd's record"
     )
     for origin in origins:
         found = [step.number for step in await store.steps(origin.episode_id)]
-        demand(list(range(1, 11)), found, "the steps of one of them")
+        require_equal(list(range(1, 11)), found, "the steps of one of them")
 
 
-PLAYS: dict[str, Play] = {
+STORE_PROMISES: dict[str, StoreCheck] = {
     "an episode is found by its own id and its session's": _find_by_either_name,
     "an id of a session that was used again leads to the newest episode": _find_the_newest,
     "an episode that is opened twice is there once": _open_twice,
     "steps come back as they were, in any slice": _read_slices,
     "a step that is appended again is there once": _append_again,
     "a step that does not follow is refused": _refuse_gaps,
-    "notes are on record before whatever is asked for later": _note,
+    "notes are on record before any later read": _note,
     "a closed episode keeps its final figures": _close,
     "pages follow one another in the order of creation": _page,
     "a filter means the same everywhere": _filter,
@@ -395,4 +348,4 @@ PLAYS: dict[str, Play] = {
     "a beginning leads to ids": _resolve,
     "many episodes at once do not mix": _crowd,
 }
-"""Every promise, and how it is put to the test."""
+"""Every promise, and its check."""

@@ -1,9 +1,8 @@
-"""What a sandbox promises of fresh programs, one short play each; `sandbox_suite` runs them and judges."""
+"""The promises of a sandbox about fresh programs, one check each; `sandbox_suite` runs them."""
 
 import contextlib
 import secrets
 import socket
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
@@ -12,23 +11,15 @@ from ors_server.sandboxes.base import MIB, Backend, Sandbox
 from ors_server.sandboxes.fresh import FreshRun
 from ors_server.sandboxes.isolation_report import IsolatedResource, Strength
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxClosedError
-from ors_server.testing.sandbox_plays import Play, raises, require
+from ors_server.testing.promises import raises
+from ors_server.testing.sandbox_promises import PromiseCheck, require, started
 
 _LIMIT = 20.0
 _SOON = 5.0
 _PAUSE = 0.02
 _CLEAN = {"PATH", "LANG", "HOME", "TMPDIR"}
 _BOOKKEEPING = {"PWD", "OLDPWD", "SHLVL", "_", "ORS_SANDBOX"}
-"""Variables that a shell sets for itself, and the mark by which a server finds its processes again."""
-
-
-@contextlib.asynccontextmanager
-async def _sandbox(backend: Backend, name: str) -> AsyncGenerator[Sandbox]:
-    sandbox = await backend.start(f"suite-{name}")
-    try:
-        yield sandbox
-    finally:
-        await sandbox.aclose()
+"""Variables that a shell sets itself, and the one by which a server finds its processes."""
 
 
 async def _shell(sandbox: Sandbox, script: str, **files: bytes) -> FreshRun:
@@ -45,7 +36,7 @@ def _tag() -> str:
 
 
 def _is_running(tag: str) -> bool:
-    """Tell whether a process of this host has the tag for an argument; elsewhere nobody can tell."""
+    """Return whether a process of this host has the tag as an argument."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if tag.encode() in path.read_bytes().split(b"\0"):
@@ -55,13 +46,13 @@ def _is_running(tag: str) -> bool:
 
 async def _require_gone(tag: str, what: str) -> None:
     with anyio.move_on_after(_SOON):
-        while _is_running(tag):  # noqa: ASYNC110 # nobody tells of the death of a stranger's process
+        while _is_running(tag):  # noqa: ASYNC110 # no event reports the end of another's process
             await anyio.sleep(_PAUSE)
     require(holds=not _is_running(tag), what=what)
 
 
 async def _surroundings(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-clean") as sandbox:
+    async with started(backend, "suite-fresh-clean") as sandbox:
         await sandbox.exec("export LEAK=1; cd /; echo mine >$OLDPWD/seen")
         run = await sandbox.run_fresh(["env"], environment={"GIVEN": "a b"}, time_limit=_LIMIT)
         names = {line.partition("=")[0] for line in run.stdout.text.splitlines()} - _BOOKKEEPING
@@ -73,11 +64,11 @@ async def _surroundings(backend: Backend) -> None:
 
 
 async def _reach(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-reach") as sandbox:
-        told = await sandbox.exec(
+    async with started(backend, "suite-fresh-reach") as sandbox:
+        shown = await sandbox.exec(
             'echo s >~/secret; echo s >"$TMPDIR/secret"; echo ~ "$TMPDIR"; echo f >file'
         )
-        home, temporary = told.stdout.text.split()
+        home, temporary = shown.stdout.text.split()
         if not sandbox.report.isolates(IsolatedResource.FILES):
             return
         run = await _shell(sandbox, f"cat {home}/secret {temporary}/secret; echo x >{home}/x; echo x >new")
@@ -89,7 +80,7 @@ async def _reach(backend: Backend) -> None:
 
 
 async def _confined(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-confined") as sandbox:
+    async with started(backend, "suite-fresh-confined") as sandbox:
         report = sandbox.report
         if report.strength:
             status = await _shell(sandbox, "grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/self/status")
@@ -106,7 +97,7 @@ async def _confined(backend: Backend) -> None:
 
 
 async def _files(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-files") as sandbox:
+    async with started(backend, "suite-fresh-files") as sandbox:
         files = {"a/b/c.txt": b"\x00deep", "top": b"top"}
         paths = [f"{sandbox.fresh_dir}/{name}" for name in files]
         run = await sandbox.run_fresh(["cat", *paths], files=files, time_limit=_LIMIT)
@@ -125,7 +116,7 @@ async def _files(backend: Backend) -> None:
 
 
 async def _results(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-results") as sandbox:
+    async with started(backend, "suite-fresh-results") as sandbox:
         _expect(await _shell(sandbox, "exit 7"), "", "the status", exit_code=7)
         _expect(await _shell(sandbox, "kill -9 $$"), "", "128 and the signal", exit_code=137)
         _expect(await _shell(sandbox, "kill -ABRT $$"), "", "128 and the signal", exit_code=134)
@@ -141,7 +132,7 @@ async def _results(backend: Backend) -> None:
 
 
 async def _limits(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-limits") as sandbox:
+    async with started(backend, "suite-fresh-limits") as sandbox:
         tag = _tag()
         late = await sandbox.run_fresh(["sh", "-c", f"echo early; sleep {tag}"], time_limit=2.0)
         require(
@@ -161,7 +152,7 @@ async def _limits(backend: Backend) -> None:
 
 
 async def _while_frozen(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-frozen") as sandbox:
+    async with started(backend, "suite-fresh-frozen") as sandbox:
         await sandbox.exec(
             "echo here >file; while :; do sleep 0.05; done & for i in 1 2 3; do sleep 1000 & done"
         )
@@ -177,14 +168,14 @@ async def _while_frozen(backend: Backend) -> None:
 
 
 async def _ends(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-ends") as sandbox:
+    async with started(backend, "suite-fresh-ends") as sandbox:
         daemon, cancelled, orphan = _tag(), _tag(), _tag()
         run = await _shell(sandbox, f"(setsid sleep {daemon} &) >/dev/null 2>&1; echo on")
         _expect(run, "on\n", "a program that leaves a daemon behind")
         await _require_gone(daemon, "no daemon that outlives its program")
         with anyio.move_on_after(0.3):
             await sandbox.run_fresh(["sleep", cancelled], time_limit=_LIMIT)
-        await _require_gone(cancelled, "no program that outlives the one who waited for it")
+        await _require_gone(cancelled, "no program that outlives its caller")
         process = await sandbox.start_fresh(["sleep", orphan])
         await sandbox.aclose()
         await _require_gone(orphan, "no program that outlives its sandbox")
@@ -195,15 +186,15 @@ async def _ends(backend: Backend) -> None:
 
 
 async def _talk(backend: Backend) -> None:
-    async with _sandbox(backend, "fresh-talk") as sandbox:
+    async with started(backend, "suite-fresh-talk") as sandbox:
         process = await sandbox.start_fresh(
             ["sh", "-c", "while read x; do echo $x $x; done; echo e >&2; exit 3"]
         )
         try:
             for word in ("one", "two"):
                 await process.send(f"{word}\n".encode())
-                said = await process.receive()
-                require(holds=said == f"{word} {word}\n".encode(), what=f"an answer at once, not {said!r}")
+                line = await process.receive()
+                require(holds=line == f"{word} {word}\n".encode(), what=f"an answer at once, not {line!r}")
             await process.close_stdin()
             await process.close_stdin()
             require(holds=await process.receive() == b"", what="the end of its output")
@@ -215,7 +206,7 @@ async def _talk(backend: Backend) -> None:
             await process.aclose()
 
 
-FRESH_PLAYS: dict[str, Play] = {
+FRESH_PROMISES: dict[str, PromiseCheck] = {
     "a fresh program has clean surroundings": _surroundings,
     "a fresh program changes nothing of the agent's, and sees only the work dir": _reach,
     "a fresh program is confined": _confined,
@@ -223,7 +214,7 @@ FRESH_PLAYS: dict[str, Play] = {
     "a fresh program's results are exact": _results,
     "a fresh program is held by its limits": _limits,
     "a fresh program runs while the sandbox is frozen": _while_frozen,
-    "a fresh program ends with whoever wanted it": _ends,
+    "a fresh program ends with its caller": _ends,
     "a fresh program can be talked with": _talk,
 }
 """Promises that need programs to run."""

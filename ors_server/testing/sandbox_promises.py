@@ -1,6 +1,7 @@
-"""The longer promises of a sandbox, one short play each; `sandbox_suite` runs them and judges."""
+"""The longer promises of a sandbox, one check each; `sandbox_suite` runs them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import anyio
@@ -15,50 +16,29 @@ from ors_server.sandboxes.sandbox_errors import (
     SandboxPathError,
 )
 from ors_server.sandboxes.self_check import check_isolation
+from ors_server.testing.promises import BrokenPromiseError, raises
 
-
-class BrokenPromiseError(Exception):
-    """A backend did not do what the interface promises; the message says what was expected and what came."""
-
-
-Play: TypeAlias = Callable[[Backend], Awaitable[None]]
+PromiseCheck: TypeAlias = Callable[[Backend], Awaitable[None]]
 
 
 def require(*, holds: bool, what: str) -> None:
-    """Break the promise unless something holds.
-
-    Args:
-        holds: Whether it does.
-        what: What was expected, and what came.
-
-    Raises:
-        BrokenPromiseError: It does not.
-    """
+    """Raise `BrokenPromiseError` unless something holds; `what` is what was expected and what came."""
     if not holds:
         raise BrokenPromiseError(f"expected: {what}")
 
 
-async def raises(error: type[Exception], attempt: Awaitable[object], what: str) -> None:
-    """Break the promise unless an attempt is refused.
-
-    Args:
-        error: How.
-        attempt: What is tried.
-        what: Its name in the message.
-
-    Raises:
-        BrokenPromiseError: It was not.
-    """
+@asynccontextmanager
+async def started(backend: Backend, name: str, limits: Limits | None = None) -> AsyncGenerator[Sandbox]:
+    """Start a sandbox, and close it at the end."""
+    sandbox = await backend.start(name, limits)
     try:
-        came = await attempt
-    except error:
-        return
-    raise BrokenPromiseError(f"{what}: {error.__name__} expected, {came!r} came")
+        yield sandbox
+    finally:
+        await sandbox.aclose()
 
 
 async def _files(backend: Backend) -> None:
-    sandbox = await backend.start("suite-files")
-    try:
+    async with started(backend, "suite-files") as sandbox:
         await sandbox.write_file("a/b/c.txt", b"\x00one")
         await sandbox.write_file("a/b/c.txt", b"two")
         require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the second content")
@@ -76,13 +56,10 @@ async def _files(backend: Backend) -> None:
         await sandbox.remove_file("a/gone")
         await raises(SandboxFileMissingError, sandbox.read_file("a/gone"), "a removed file")
         require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the file beside it")
-    finally:
-        await sandbox.aclose()
 
 
 async def _refused_files(backend: Backend) -> None:
-    sandbox = await backend.start("suite-refused", Limits(read_bytes=10))
-    try:
+    async with started(backend, "suite-refused", Limits(read_bytes=10)) as sandbox:
         await raises(SandboxFileMissingError, sandbox.read_file("none"), "a missing file")
         await raises(SandboxFileMissingError, sandbox.list_files("none"), "a missing folder")
         await sandbox.write_file("d/ten", b"0123456789")
@@ -95,13 +72,10 @@ async def _refused_files(backend: Backend) -> None:
         await raises(SandboxPathError, sandbox.read_file("d"), "reading a folder")
         await raises(SandboxFileTooLargeError, sandbox.read_file("d/ten", most=9), "a file above the cap")
         await raises(SandboxFileTooLargeError, sandbox.write_file("x", b"0" * 11), "content above the cap")
-    finally:
-        await sandbox.aclose()
 
 
 async def _copies(backend: Backend) -> None:
-    sandbox = await backend.start("suite-copies")
-    try:
+    async with started(backend, "suite-copies") as sandbox:
         await sandbox.write_file("kept", b"old")
         snapshot = await sandbox.snapshot()
         other = await sandbox.fork("suite-copies-fork")
@@ -115,8 +89,6 @@ async def _copies(backend: Backend) -> None:
         await snapshot.aclose()
         require(holds=[row.path for row in await sandbox.list_files()] == ["kept"], what="only old files")
         require(holds=await sandbox.read_file("kept") == b"old", what="the old content")
-    finally:
-        await sandbox.aclose()
 
 
 async def _lifetime(backend: Backend) -> None:
@@ -146,17 +118,13 @@ async def _lifetime(backend: Backend) -> None:
 
 
 async def _isolation(backend: Backend) -> None:
-    sandbox = await backend.start("suite-isolation")
-    try:
+    async with started(backend, "suite-isolation") as sandbox:
         broken = await check_isolation(sandbox)
         require(holds=not broken, what=f"the report's claims to hold; broken: {broken}")
-    finally:
-        await sandbox.aclose()
 
 
-async def _strangers(backend: Backend) -> None:
-    one, other = await backend.start("suite-one"), await backend.start("suite-other")
-    try:
+async def _other_sessions(backend: Backend) -> None:
+    async with started(backend, "suite-one") as one, started(backend, "suite-other") as other:
         await one.write_file("secret", b"")
         await one.exec("cd /tmp 2>/dev/null; x=1; sleep 1000 &")
         result = await other.exec("echo ${x-none}; ls; pkill -9 -f 'sleep 1000'; kill -9 -1")
@@ -165,15 +133,11 @@ async def _strangers(backend: Backend) -> None:
         if one.report.strength:
             alive = await one.exec("jobs -r | wc -l")
             require(holds=alive.stdout.text.strip() == "1", what="processes that no stranger kills")
-    finally:
-        await one.aclose()
-        await other.aclose()
 
 
 async def _output_caps(backend: Backend) -> None:
     limits = Limits(keep_head_bytes=10, keep_tail_bytes=10, output_bytes=1 << 20)
-    sandbox = await backend.start("suite-caps", limits)
-    try:
+    async with started(backend, "suite-caps", limits) as sandbox:
         result = await sandbox.exec("seq 1000")
         require(
             holds=result.stdout.total == len("".join(f"{n}\n" for n in range(1, 1001))), what="every byte"
@@ -183,49 +147,37 @@ async def _output_caps(backend: Backend) -> None:
         flood = await sandbox.exec("yes", time_limit=20)
         require(holds=flood.killed is Killed.OUTPUT_LIMIT, what=f"the output limit, not {flood.killed}")
         await _require_alive(sandbox)
-    finally:
-        await sandbox.aclose()
 
 
 async def _background(backend: Backend) -> None:
-    sandbox = await backend.start("suite-background")
-    try:
+    async with started(backend, "suite-background") as sandbox:
         first = await sandbox.exec("(sleep 0.3; echo LATE) & echo now")
         second = await sandbox.exec("sleep 0.8; echo mine")
         require(holds=first.stdout.text == "now\n", what="only the command's own output")
         require(holds=second.stdout.text == "mine\n", what="no late output among the next command's")
         require(holds=second.background.text == "LATE\n", what="late output apart")
-    finally:
-        await sandbox.aclose()
 
 
 async def _cancellation(backend: Backend) -> None:
-    sandbox = await backend.start("suite-cancel")
-    try:
+    async with started(backend, "suite-cancel") as sandbox:
         with anyio.move_on_after(0.5):
             await sandbox.exec("kept=1; bash -c 'echo $$ >pid; exec sleep 1000'")
         left = await sandbox.exec('echo $kept; kill -0 "$(cat pid)" 2>/dev/null; echo $?')
         require(holds=left.stdout.text.split() == ["1", "1"], what=f"a free shell, not {left.stdout.text!r}")
-    finally:
-        await sandbox.aclose()
 
 
 async def _process_limit(backend: Backend) -> None:
-    sandbox = await backend.start("suite-pids", Limits(pids=40))
-    try:
+    async with started(backend, "suite-pids", Limits(pids=40)) as sandbox:
         await sandbox.write_file("kept", b"")
         result = await sandbox.exec("for i in {1..500}; do sleep 1000 & done; echo done", time_limit=20)
         require(holds=result.killed is Killed.PROCESS_LIMIT, what=f"the process limit, not {result.killed}")
         require(holds=result.shell_restarted, what="a new shell, and word of it")
         require(holds=await sandbox.read_file("kept") == b"", what="files that stay")
         await _require_alive(sandbox)
-    finally:
-        await sandbox.aclose()
 
 
 async def _forked_state(backend: Backend) -> None:
-    sandbox = await backend.start("suite-fork")
-    try:
+    async with started(backend, "suite-fork") as sandbox:
         await sandbox.exec('mkdir -p d; cd d; x=1; f() { echo f; }; echo h >"$HOME/h"')
         other = await sandbox.fork("suite-fork-other")
         try:
@@ -239,13 +191,10 @@ async def _forked_state(backend: Backend) -> None:
         require(
             holds=(await sandbox.exec("echo ${x-none}")).stdout.text == "none\n", what="a restart forgets"
         )
-    finally:
-        await sandbox.aclose()
 
 
 async def _links(backend: Backend) -> None:
-    sandbox = await backend.start("suite-links")
-    try:
+    async with started(backend, "suite-links") as sandbox:
         await sandbox.exec(
             "ln -s /etc/passwd out; ln -s / root; mkfifo pipe; echo in >plain; ln -s plain link"
         )
@@ -256,13 +205,10 @@ async def _links(backend: Backend) -> None:
         for path in ("out", "root/etc/passwd", "pipe", "link"):
             await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path}")
         require(holds=await sandbox.read_file("link") == b"in\n", what="a link that stays inside")
-    finally:
-        await sandbox.aclose()
 
 
 async def _frozen(backend: Backend) -> None:
-    sandbox = await backend.start("suite-frozen")
-    try:
+    async with started(backend, "suite-frozen") as sandbox:
         await sandbox.exec("while :; do echo x >>grows; sleep 0.01; done >/dev/null 2>&1 &")
         await sandbox.freeze()
         with anyio.move_on_after(0.2):
@@ -274,8 +220,6 @@ async def _frozen(backend: Backend) -> None:
         require(holds=before == after, what=f"a file that stands still, not {before} and {after} bytes")
         await sandbox.thaw()
         await _require_alive(sandbox)
-    finally:
-        await sandbox.aclose()
 
 
 async def _require_alive(sandbox: Sandbox) -> None:
@@ -283,7 +227,7 @@ async def _require_alive(sandbox: Sandbox) -> None:
     require(holds=result.stdout.text == "alive\n", what=f"a shell that answers, not {result}")
 
 
-FILE_PLAYS: dict[str, Play] = {
+FILE_PROMISES: dict[str, PromiseCheck] = {
     "files are written, read and listed": _files,
     "what a file operation may not do is refused by name": _refused_files,
     "copies of the files are copies": _copies,
@@ -291,9 +235,9 @@ FILE_PLAYS: dict[str, Play] = {
 }
 """Promises that need no shell."""
 
-SHELL_PLAYS: dict[str, Play] = {
+SHELL_PROMISES: dict[str, PromiseCheck] = {
     "what the report claims is held": _isolation,
-    "two sessions are strangers": _strangers,
+    "two sessions are strangers": _other_sessions,
     "output is capped, counted and limited": _output_caps,
     "late output of background jobs comes apart": _background,
     "a cancelled command leaves a free shell": _cancellation,

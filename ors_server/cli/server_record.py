@@ -1,0 +1,186 @@
+"""A running server's record, read over its control API."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx2
+from pydantic import TypeAdapter, ValidationError
+
+from ors_server.cli.command_output import CommandError
+from ors_server.cli.server_requests import VARIABLE
+from ors_server.errors import ClientError, EpisodeNotFoundError
+from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
+from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step
+from ors_server.transports.control_episodes import EpisodePage, EpisodeRecordView, EpisodeStepPage
+from ors_server.transports.control_operations import Problem
+
+MAX_PAGE = 500
+"""Most episodes or steps of one request."""
+TIME_LIMIT = 60.0
+"""Seconds without a byte after which the server counts as lost; it sends a ping every few seconds."""
+MAX_EVENT_BYTES = 256 * 1024 * 1024
+"""Largest event that is accepted: one step and its blocks."""
+
+_Content = TypeVar("_Content")
+
+
+class ServerRecord:
+    """Reads a server's record as a store is read; a `RecordReader`.
+
+    Every method may raise `CommandError`, which says why the server's answer cannot be used.
+    """
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        """Read over a client whose base URL is that of the control API; `aclose` closes it."""
+        self._client = client
+
+    @classmethod
+    def at(cls, url: str, api_key: str | None) -> "ServerRecord":
+        """Return the record of the server at a URL; nothing is sent yet."""
+        headers = {} if api_key is None else {"X-API-Key": api_key}
+        return cls(
+            httpx2.AsyncClient(base_url=f"{url.rstrip('/')}/_ors", headers=headers, timeout=TIME_LIMIT)
+        )
+
+    async def find(self, name: str) -> EpisodeRecord | None:
+        """Return the record of an episode id, the beginning of one, or a session id."""
+        try:
+            return (await self._get(_path(name), EpisodeRecordView)).as_record()
+        except EpisodeNotFoundError:
+            return None
+
+    async def resolve(self, prefix: str, limit: int = 2) -> Sequence[str]:
+        """Return the ids that begin with a prefix: `find` knows at most one."""
+        record = await self.find(prefix)
+        return [] if record is None else [record.origin.episode_id][:limit]
+
+    async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
+        """Return a slice of an episode's steps."""
+        found: list[Step] = []
+        while stop is None or start + len(found) < stop:
+            first = start + len(found)
+            last = first + MAX_PAGE if stop is None else min(stop, first + MAX_PAGE)
+            page = await self._get(
+                _path(episode_id, "/steps"), EpisodeStepPage, {"start": first, "stop": last}
+            )
+            found += page.steps
+            if not page.steps:
+                break
+        return found
+
+    async def page(
+        self,
+        episode_filter: EpisodeFilter,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
+    ) -> Sequence[EpisodeRecord]:
+        """Return a page of episodes, without task, policy, sandbox, prompt and transitions."""
+        query = {**_query(episode_filter), "order": "newest" if newest_first else "oldest", "limit": limit}
+        page = await self._get(
+            "/episodes", EpisodePage, query if after is None else {**query, "cursor": after}
+        )
+        left_out: dict[str, Any] = {"task_spec": {}, "policy": {}, "sandbox": None, "prompt": None}
+        return [
+            EpisodeRecordView.model_construct(**dict(entry), **left_out, transitions=()).as_record()
+            for entry in page.episodes
+        ]
+
+    async def stream(
+        self, episode_filter: EpisodeFilter = ALL
+    ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
+        """Yield episodes with all their steps, oldest first."""
+        after: str | None = None
+        while page := await self.page(episode_filter, after=after, limit=MAX_PAGE, newest_first=False):
+            for each in page:
+                after = each.origin.episode_id
+                record = await self.find(after)
+                if record is not None:
+                    yield record, await self.steps(after)
+
+    async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
+        """Return statistics over episodes."""
+        return await self._get("/episodes/totals", EpisodeTotals, _query(episode_filter))
+
+    async def follow(self, episode_id: str, start: int) -> AsyncGenerator[Step | EpisodeSummary, None]:
+        """Yield an episode's steps as they are played, and its final figures when its session has ended."""
+        path = _path(episode_id, "/events")
+        try:
+            async with self._client.sse(
+                path, params={"start": start}, max_event_size=MAX_EVENT_BYTES
+            ) as stream:
+                if not stream.response.is_success:
+                    await stream.response.aread()
+                    raise _refusal(stream.response)
+                async for event in stream:
+                    if event.event == "step":
+                        yield self._read(Step, event.data)
+                    elif event.event == "end":
+                        yield self._read(EpisodeSummary, event.data)
+                        return
+                    elif event.event == "error":
+                        problem = self._read(Problem, event.data)
+                        raise CommandError(f"the server ended the stream: {problem.detail}")
+        except httpx2.HTTPError as error:
+            raise CommandError(f"lost {self._client.base_url}: {_reason(error)}") from error
+        raise CommandError(f"{self._client.base_url} ended the stream before the episode's end")
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _get(self, path: str, kind: type[_Content], query: Mapping[str, Any] | None = None) -> _Content:
+        try:
+            response = await self._client.get(path, params=query)
+        except httpx2.HTTPError as error:
+            raise CommandError(f"cannot reach {self._client.base_url}: {_reason(error)}") from error
+        if not response.is_success:
+            raise _refusal(response)
+        return self._read(kind, response.content)
+
+    def _read(self, kind: type[_Content], text: str | bytes) -> _Content:
+        try:
+            return TypeAdapter(kind).validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise CommandError(
+                f"the answer of {self._client.base_url} is not as this version knows it: "
+                f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            ) from error
+
+
+def _path(name: str, below: str = "") -> str:
+    return f"/episodes/{quote(name, safe='')}{below}"
+
+
+def _query(episode_filter: EpisodeFilter) -> dict[str, Any]:
+    """Return a filter as the parameters of the control API."""
+    query: dict[str, Any] = {
+        field.name: getattr(episode_filter, field.name) for field in fields(EpisodeFilter)
+    }
+    query["credential"] = query.pop("credential_id")
+    query["label"] = [f"{key}={value}" for key, value in query.pop("labels").items()]
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in query.items()
+        if value is not None
+    }
+
+
+def _refusal(response: httpx2.Response) -> ClientError:
+    try:
+        problem = Problem.model_validate_json(response.content)
+    except ValidationError:
+        return CommandError(f"the server refused with {response.status_code}: {response.reason_phrase}")
+    if problem.code == EpisodeNotFoundError.code:
+        return EpisodeNotFoundError(problem.detail)
+    hint = f" (set {VARIABLE})" if response.status_code in {401, 403} else ""
+    return CommandError(f"the server refused with {response.status_code}: {problem.detail}{hint}")
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
