@@ -88,7 +88,7 @@ async def test_a_server_that_nobody_started_fails_everything_that_is_asked():
     report = await check_server(url)
     assert not report.is_conformant
     assert {v.outcome for v in report.verdicts} == {"fail", "skip"}
-    assert all("nobody listens" in v.reason for v in report.verdicts if v.outcome == "fail")
+    assert all("no server listens" in v.reason for v in report.verdicts if v.outcome == "fail")
 
 
 async def test_a_server_of_something_else_fails_everything_that_is_asked(listen):
