@@ -1,13 +1,12 @@
 """Decides the result of an attempt from what its agent, its session and its server report; pure."""
 
 import math
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 from ors_server.client.session_summary import Summary
 from ors_server.evaluation.budgets import Limit
-from ors_server.evaluation.runs import Attempt, AttemptStatus
+from ors_server.evaluation.runs import AttemptStatus
 from ors_server.export.episodes import is_played_out
 
 TOLERANCE = 1e-9
@@ -33,26 +32,6 @@ class Ending:
     def failed(cls, error: str) -> "Ending":
         """Return the end by a failure."""
         return cls("error", error=error)
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptFacts:
-    """What is known of an attempt whatever its result; the fields are those of `Attempt`."""
-
-    run_id: str
-    environment: str
-    split: str
-    index: int
-    task_hash: str
-    attempt: int
-    seed: int
-    started_at: datetime
-    seconds: float
-    episode_id: str | None
-    session_id: str | None
-    tokens_in: int | None
-    tokens_out: int | None
-    cost: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +69,8 @@ class AttemptEnd:
         return self.own_last if known is None else known
 
 
-def judge(facts: AttemptFacts, end: AttemptEnd, success_at: float) -> Attempt:
-    """Decide the result of an attempt.
+def judge(end: AttemptEnd, success_at: float) -> dict[str, Any]:
+    """Return the fields of an `Attempt` that follow from its end.
 
     The server's return counts. Without one, the session's sum does. If both exist and differ, the attempt has
     errored.
@@ -100,7 +79,6 @@ def judge(facts: AttemptFacts, end: AttemptEnd, success_at: float) -> Attempt:
     paid = end.own_sum if summary is None else summary.episode_return
     error, limit = _error(end, paid), _limit(end)
     known: dict[str, Any] = {
-        **asdict(facts),
         "last_reward": end.last_reward,
         "finished": end.is_played_out or (end.server_reason is None and end.is_over),
         "stop_reason": "error" if end.ending.error is not None else _stop_reason(end, limit),
@@ -109,11 +87,10 @@ def judge(facts: AttemptFacts, end: AttemptEnd, success_at: float) -> Attempt:
         "metrics": {} if summary is None else dict(summary.metrics),
     }
     if error is not None:
-        return Attempt(**known, status=AttemptStatus.ERRORED, error=error)
+        return {**known, "status": AttemptStatus.ERRORED, "error": error}
     status = AttemptStatus.DONE if limit is None else AttemptStatus.OVER_BUDGET
-    return Attempt(
-        **known, status=status, episode_return=paid, success=paid is not None and paid >= success_at
-    )
+    success = paid is not None and paid >= success_at
+    return {**known, "status": status, "episode_return": paid, "success": success}
 
 
 def _limit(end: AttemptEnd) -> Limit | None:

@@ -14,7 +14,7 @@ from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import EvaluationAgent
-from ors_server.evaluation.attempt_result import AttemptEnd, AttemptFacts, Ending, judge
+from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
 from ors_server.evaluation.budgets import NO_BUDGET, BudgetSpentError, Limit, Meter, UsageBudget
 from ors_server.evaluation.runs import Attempt, AttemptPlace
 from ors_server.evaluation.seeds import seed_of
@@ -164,7 +164,7 @@ class _RunningAttempt:
             is_unjudged=session is not None and session.is_unjudged,
             own_step_limit=self._own_step_limit,
         )
-        facts = AttemptFacts(
+        return Attempt(
             run_id=self._rules.run_id,
             environment=self._target.environment,
             split=self._place.split,
@@ -179,8 +179,8 @@ class _RunningAttempt:
             tokens_in=meter.tokens_in,
             tokens_out=meter.tokens_out,
             cost=meter.cost,
+            **judge(end, self._rules.success_at),
         )
-        return judge(facts, end, self._rules.success_at)
 
 
 def first_of(error: Exception) -> Exception:

@@ -37,8 +37,7 @@ def summary_table(summary: RunSummary) -> Table:
     """Return the figures of a run: a column for each split, and one for all if there are several."""
     splits = dict(summary.splits)
     columns = {**splits, "all": summary.overall} if len(splits) != 1 else splits
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("")
+    table = _table("")
     for name in columns:
         table.add_column(Text(name))
     for heading, spell in _rows(summary.overall):
@@ -46,11 +45,17 @@ def summary_table(summary: RunSummary) -> Table:
     return table
 
 
+def _table(name: str, *numbers: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(name)
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def tasks_table(summary: RunSummary) -> Table:
     """Return the figures of each task, a row for each."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("task", "counted", "successes", "reward", "interval", "steps", "errored", "over budget"):
-        table.add_column(heading, justify="left" if heading == "task" else "right")
+    table = _table("task", "counted", "successes", "reward", "interval", "steps", "errored", "over budget")
     for task in summary.tasks:
         table.add_row(
             Text(f"{task.split}/{task.index}"),
@@ -94,9 +99,7 @@ def intervals_remark(kind: str, how: Resampling, resamples: int) -> str:
 
 def comparison_table(comparison: RunComparison) -> Table:
     """Return the differences between two runs, a row for each figure."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("", "first", "second", "difference", "interval", "sign flips"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    table = _table("", "first", "second", "difference", "interval", "sign flips")
     for name in COMPARED:
         if name in comparison.figures:
             cells = difference_cells(comparison.figures[name], is_rate=name in RATES)
@@ -111,9 +114,7 @@ def label_of(name: str, k: int) -> str:
 
 def changes_table(comparison: RunComparison) -> Table:
     """Return the tasks whose mean return changed most."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("task", "first", "second", "difference"):
-        table.add_column(heading, justify="left" if heading == "task" else "right")
+    table = _table("task", "first", "second", "difference")
     for change in comparison.tasks[:MOST_CHANGED]:
         if change.difference:
             name = f"{change.split}/{change.index}"

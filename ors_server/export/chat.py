@@ -14,7 +14,6 @@ from ors_server.export.conversation import (
     Blocks,
     Conversation,
     ConversationTurn,
-    ToolUse,
     read_conversation,
     text_of,
 )
@@ -92,17 +91,26 @@ def openai_message(turn: ConversationTurn) -> JSONObject:
     message: dict[str, Any] = {"role": turn.role, "content": _content(turn)}
     if turn.role == "assistant" and turn.calls:
         message["content"] = message["content"] or None
-        message["tool_calls"] = [
-            call_message(use, json.dumps(use.arguments, ensure_ascii=False)) for use in turn.calls
-        ]
+        message["tool_calls"] = text_calls(turn)
     if turn.answers is not None:
         message["tool_call_id"] = turn.answers.id
     return message
 
 
-def call_message(use: ToolUse, arguments: str | Mapping[str, Any]) -> JSONObject:
+def call_message(call_id: str, tool: str, arguments: str | Mapping[str, Any]) -> JSONObject:
     """Return one call of an assistant's message; `arguments` is JSON text or an object."""
-    return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}
+    return {"id": call_id, "type": "function", "function": {"name": tool, "arguments": arguments}}
+
+
+def text_calls(turn: ConversationTurn) -> list[JSONObject]:
+    """Return the calls of an assistant's message with arguments as JSON text."""
+    texts = (json.dumps(use.arguments, ensure_ascii=False) for use in turn.calls)
+    return [call_message(use.id, use.name, text) for use, text in zip(turn.calls, texts, strict=True)]
+
+
+def image_part(image: ImageBlock) -> JSONObject:
+    """Return an image as a part of a user's message."""
+    return {"type": "image_url", "image_url": {"url": f"data:{image.mimeType};base64,{image.data}"}}
 
 
 def _content(turn: ConversationTurn) -> str | list[JSONObject]:
@@ -112,8 +120,6 @@ def _content(turn: ConversationTurn) -> str | list[JSONObject]:
 
 def _parts(blocks: Blocks) -> list[JSONObject]:
     return [
-        {"type": "image_url", "image_url": {"url": f"data:{block.mimeType};base64,{block.data}"}}
-        if isinstance(block, ImageBlock)
-        else {"type": "text", "text": block.text}
+        image_part(block) if isinstance(block, ImageBlock) else {"type": "text", "text": block.text}
         for block in blocks
     ]

@@ -68,7 +68,7 @@ def trl_message(turn: ConversationTurn) -> JSONObject:
     """Return one message as chat templates take it."""
     message: dict[str, Any] = {"role": turn.role, "content": text_of(turn.blocks)}
     if turn.calls:
-        message["tool_calls"] = [call_message(use, use.arguments) for use in turn.calls]
+        message["tool_calls"] = [call_message(use.id, use.name, use.arguments) for use in turn.calls]
     if turn.answers is not None:
         message |= {"name": turn.answers.name, "tool_call_id": turn.answers.id}
     return message

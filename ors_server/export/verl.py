@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.export.chat import ConversationOptions, call_message, is_trained
+from ors_server.export.chat import ConversationOptions, is_trained, text_calls
 from ors_server.export.conversation import ConversationTurn
 from ors_server.export.episodes import describe, judged_return
 from ors_server.export.offered_tools import as_text, tools_of
@@ -62,9 +62,7 @@ def verl_row(
 def _message(turn: ConversationTurn) -> JSONObject:
     message = trl_message(turn)
     if turn.calls:
-        message["tool_calls"] = [
-            call_message(use, json.dumps(use.arguments, ensure_ascii=False)) for use in turn.calls
-        ]
+        message["tool_calls"] = text_calls(turn)
     return message
 
 

@@ -12,7 +12,6 @@ from ors_server.resources.resource_errors import ResourceError
 from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.sessions.checked_output import EPISODE_KEY
 from ors_server.trajectory import EpisodeRecord, Step, StepStatus
-from ors_server.wire import JSONObject
 
 RESTORED_KEY = "restored_to_step"
 """Key of a step's metadata, if the session was restored to a snapshot before it."""
@@ -38,22 +37,13 @@ class RecordedEpisode:
         return any(transition.event == "setup_failed" for transition in self.record.transitions)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
-    """One call of a recorded episode."""
-
-    tool: str
-    arguments: JSONObject
-    call_id: str
-
-
-def recorded_calls(steps: Sequence[Step]) -> Generator[RecordedCall, None, None]:
-    """Yield the calls that can be made again, in order, up to a restored snapshot."""
+def repeatable_steps(steps: Sequence[Step]) -> Generator[Step, None, None]:
+    """Yield the steps whose calls can be made again, in order, up to a restored snapshot."""
     for step in steps:
         if restored_to(step) is not None:
             return
         if why_not_comparable(step) is None:
-            yield RecordedCall(step.tool, step.arguments, step.call_id)
+            yield step
 
 
 def why_not_comparable(step: Step) -> str | None:

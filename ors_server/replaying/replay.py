@@ -12,7 +12,6 @@ from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerErro
 from ors_server.replaying.normalising import Normaliser
 from ors_server.replaying.recorded_episode import (
     TIMEOUT,
-    RecordedCall,
     RecordedEpisode,
     is_ended_by_time,
     is_machinery,
@@ -105,7 +104,7 @@ class _ReplayRun:
                 step, StepVerdict.SKIPPED, "the episode's time was up with it, and a replay is faster"
             )
         try:
-            now = await self.session.call(RecordedCall(step.tool, step.arguments, step.call_id))
+            now = await self.session.call(step)
         except AuthorError:
             raise
         except OrsServerError as error:

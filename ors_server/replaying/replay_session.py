@@ -1,6 +1,7 @@
 """A new session of a recorded episode's task, played over a server's control API."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +13,6 @@ from ors_server.client.connection import Connection, HttpRequest
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError
 from ors_server.recording import BLOCKS, ORIGIN, STEP
-from ors_server.replaying.recorded_episode import RecordedCall
 from ors_server.sessions.manager import hash_task
 from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import JSONObject
@@ -21,47 +21,40 @@ CALL_LIMIT = 660.0
 """Seconds without an answer after which a call is lost: more than its default time limit."""
 
 
+@dataclass(slots=True)
 class ReplaySession:
-    """A new session in which recorded calls are repeated.
+    """A new session in which recorded calls are repeated; made by `create_session`."""
 
-    Attributes:
-        origin: The session's origin; its differences from the recorded one are reported.
-        volatile: Regular expressions of what its environment declares volatile.
-        notes: Notes on the place of the replay, one sentence each.
-    """
+    connection: Connection
+    origin: EpisodeOrigin
+    """Its differences from the recorded one are reported."""
+    volatile: tuple[str, ...]
+    """Regular expressions of what its environment declares volatile."""
+    notes: tuple[str, ...]
+    """Notes on the place of the replay, one sentence each."""
+    _count: int = 0
+    _ids: set[str] = field(default_factory=set[str])
 
-    def __init__(
-        self,
-        connection: Connection,
-        origin: EpisodeOrigin,
-        *,
-        volatile: tuple[str, ...] = (),
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        self.origin = origin
-        self.volatile = volatile
-        self.notes = notes
-        self._connection = connection
-        self._path = session_path(origin.session_id)
-        self._count = 0
-        self._ids: set[str] = set()
+    @property
+    def _path(self) -> str:
+        return session_path(self.origin.session_id)
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup; raises `AuthorError` if setup or the method failed."""
         request = HttpRequest("GET", f"{self._path}/prompt", time_limit=CALL_LIMIT)
-        return list(BLOCKS.of_json((await self._connection.ask(request))["blocks"]))
+        return list(BLOCKS.of_json((await self.connection.ask(request))["blocks"]))
 
     async def setup_error(self) -> str | None:
         """Return why setup failed; `None` while it runs or if it did not."""
-        found: str | None = (await self._connection.ask(HttpRequest("GET", self._path)))["setup_error"]
+        found: str | None = (await self.connection.ask(HttpRequest("GET", self._path)))["setup_error"]
         return found
 
     async def delete(self) -> None:
         """End the session and wait for its teardown."""
-        await self._connection.ask(HttpRequest("DELETE", self._path, time_limit=CALL_LIMIT))
+        await self.connection.ask(HttpRequest("DELETE", self._path, time_limit=CALL_LIMIT))
 
-    async def call(self, call: RecordedCall) -> Step | None:
-        """Make a call, under its recorded id if that is new, and return the step that the session records.
+    async def call(self, recorded: Step) -> Step | None:
+        """Repeat a call, under its recorded id if that is new, and return the step that the session records.
 
         `None` means that the episode is over, so that no call is a step.
 
@@ -69,13 +62,13 @@ class ReplaySession:
             AuthorError: If setup failed.
             OrsServerError: If the server failed; then there is no step.
         """
-        call_id = uuid4().hex if call.call_id in self._ids or not call.call_id else call.call_id
+        call_id = uuid4().hex if recorded.call_id in self._ids or not recorded.call_id else recorded.call_id
         self._ids.add(call_id)
-        body = {"name": call.tool, "arguments": call.arguments, "call_id": call_id}
+        body = {"name": recorded.tool, "arguments": recorded.arguments, "call_id": call_id}
         request = HttpRequest("POST", f"{self._path}/calls", body, time_limit=CALL_LIMIT)
-        answer = await self._connection.ask(request)
+        answer = await self.connection.ask(request)
         place = f"{self._path}/steps?start={self._count}&stop={self._count + 1}"
-        steps: list[Any] = (await self._connection.ask(HttpRequest("GET", place)))["steps"]
+        steps: list[Any] = (await self.connection.ask(HttpRequest("GET", place)))["steps"]
         if steps:
             self._count += 1
             return STEP.of_json(steps[0])

@@ -18,11 +18,11 @@ from ors_server.evaluation.agents.chat_messages import (
     Reply,
     as_chat,
     as_results,
-    as_tools,
     for_reading,
     read_reply,
 )
 from ors_server.evaluation.targets import Target
+from ors_server.export.offered_tools import as_functions
 from ors_server.wire import JSONObject, TerminalToolSpec
 
 NUDGE = "The task is not over. Go on by calling one of the tools."
@@ -185,7 +185,7 @@ class _ChatAttempt:
     async def _open(self) -> None:
         listing = await self._session.tools()
         self._terminal = listing.terminal_tool
-        tools = as_tools(listing)
+        tools = as_functions(listing.tools)
         if tools:
             self._body["tools"] = tools
         else:

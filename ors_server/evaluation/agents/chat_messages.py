@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from ors_server.client.call_result import CallResult
 from ors_server.evaluation.agents.base import AgentError
+from ors_server.export.chat import call_message, image_part
 from ors_server.wire import (
     ImageBlock,
     JSONObject,
@@ -20,9 +21,7 @@ from ors_server.wire import (
     MessageBlock,
     TextBlock,
     ToolCallBlock,
-    ToolListing,
     ToolResultBlock,
-    ToolSpec,
 )
 
 ChatMessage: TypeAlias = dict[str, Any]
@@ -31,7 +30,6 @@ NO_TEXT = "(no output)"
 UNSEEN = "[image]"
 """Replaces an image where none is sent."""
 FOLLOWING = "[image: it follows]"
-NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,31 +114,13 @@ def _assistant(
     message: ChatMessage = {"role": "assistant", "content": text or (None if calls else "")}
     if calls:
         message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": call.tool,
-                    "arguments": "{}" if call.arguments is None else json.dumps(call.arguments),
-                },
-            }
+            call_message(call.id, call.tool, "{}" if call.arguments is None else json.dumps(call.arguments))
             for call in calls
         ]
     for name in ("reasoning_content", "reasoning", "reasoning_details"):
         if keeps_reasoning and given.get(name):
             message[name] = given[name]
     return message
-
-
-def as_tools(listing: ToolListing) -> list[ChatMessage]:
-    """Return the tools for a model, without the terminal one, which receives its last message."""
-    return [_tool(spec) for spec in listing.tools]
-
-
-def _tool(spec: ToolSpec) -> ChatMessage:
-    parameters = dict(NO_PARAMETERS if spec.input_schema is None else spec.input_schema)
-    function = {"name": spec.name, "description": spec.description, "parameters": parameters}
-    return {"type": "function", "function": function}
 
 
 def as_chat(messages: Sequence[Message], *, images: bool = True) -> list[ChatMessage]:
@@ -182,7 +162,7 @@ def _result(call_id: str, blocks: Sequence[TextBlock | ImageBlock], *, images: b
 
 
 def _pictures(blocks: Sequence[ImageBlock], *, images: bool) -> list[ChatMessage]:
-    return [{"role": "user", "content": [_picture(block) for block in blocks]}] if blocks and images else []
+    return [{"role": "user", "content": [image_part(block) for block in blocks]}] if blocks and images else []
 
 
 def _joined(blocks: Sequence[TextBlock | ImageBlock], picture: str) -> str:
@@ -193,13 +173,9 @@ def _content(blocks: Sequence[TextBlock | ImageBlock], *, images: bool) -> str |
     if not images or not any(isinstance(block, ImageBlock) for block in blocks):
         return _joined(blocks, UNSEEN)
     return [
-        {"type": "text", "text": block.text} if isinstance(block, TextBlock) else _picture(block)
+        {"type": "text", "text": block.text} if isinstance(block, TextBlock) else image_part(block)
         for block in blocks
     ]
-
-
-def _picture(block: ImageBlock) -> ChatMessage:
-    return {"type": "image_url", "image_url": {"url": f"data:{block.mimeType};base64,{block.data}"}}
 
 
 def for_reading(message: ChatMessage) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport
 from ors_server.evaluation.agents.baselines import make_calls
-from ors_server.replaying.recorded_episode import recorded_calls
+from ors_server.replaying.recorded_episode import repeatable_steps
 from ors_server.store.base import EpisodeFilter, RecordReader
 from ors_server.trajectory import EpisodeRecord
 from ors_server.wire import JSONObject
@@ -42,7 +42,7 @@ class ReplayAgent:
         record = await self._find(session)
         steps = await self._reader.steps(record.origin.episode_id)
         session.log.append(f"replays the episode {record.origin.episode_id}")
-        return await make_calls(session, [(call.tool, call.arguments) for call in recorded_calls(steps)])
+        return await make_calls(session, [(call.tool, call.arguments) for call in repeatable_steps(steps)])
 
     async def aclose(self) -> None:
         """Close the store."""

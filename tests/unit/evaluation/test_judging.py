@@ -3,12 +3,22 @@
 import pytest
 
 from ors_server.client.session_summary import Summary
-from ors_server.evaluation.attempt_result import AttemptEnd, AttemptFacts, Ending, judge
+from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
 from ors_server.evaluation.budgets import Limit
-from ors_server.evaluation.runs import AttemptStatus
+from ors_server.evaluation.runs import Attempt, AttemptStatus
 from tests.fixtures.evaluation_plays import BEGUN
 
-FACTS = AttemptFacts("run-1", "guessing", "test", 2, "ab", 1, 5, BEGUN, 0.5, "ep", "se", None, None, None)
+FACTS = {
+    "run_id": "run-1",
+    "environment": "guessing",
+    "split": "test",
+    "index": 2,
+    "task_hash": "ab",
+    "attempt": 1,
+    "seed": 5,
+    "started_at": BEGUN,
+    "seconds": 0.5,
+}
 
 
 def figures_of(episode_return, steps=0, **known):
@@ -21,7 +31,8 @@ LEFT = figures_of(0.25, steps=1, last_reward=0.25, stop_reason="deleted")
 
 
 def judged(ending=None, summary=PAID, success_at=1.0, **standing):
-    return judge(FACTS, AttemptEnd(ending or Ending("completed"), summary, **standing), success_at)
+    end = AttemptEnd(ending or Ending("completed"), summary, **standing)
+    return Attempt(**FACTS, **judge(end, success_at))
 
 
 def test_the_server_s_return_counts():

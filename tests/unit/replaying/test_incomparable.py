@@ -10,7 +10,6 @@ from ors_server.client.connection import HttpRequest
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.replaying.normalising import Normaliser
-from ors_server.replaying.recorded_episode import RecordedCall
 from ors_server.replaying.replay import replay_steps
 from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.replaying.replay_session import ReplaySession
@@ -99,7 +98,7 @@ class Lost(ReplaySession):
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = list(steps)
 
-    async def call(self, call: RecordedCall) -> Step | None:
+    async def call(self, call: Step) -> Step | None:
         if not self._steps:
             raise StoreError("the database is gone")
         return self._steps.pop(0)

@@ -8,7 +8,7 @@ import pytest
 from ors_server.errors import RecordError
 from ors_server.policy import EpisodePolicy
 from ors_server.replaying.normalising import FOLDER, SESSION, VOLATILE, Normaliser
-from ors_server.replaying.recorded_episode import is_machinery, overlapping, recorded_calls, restored_to
+from ors_server.replaying.recorded_episode import is_machinery, overlapping, repeatable_steps, restored_to
 from ors_server.replaying.recorded_policy import overrides_of, recorded_policy
 from ors_server.replaying.rendering import MAX_LINES, MAX_WIDTH, explain, render
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
@@ -180,7 +180,7 @@ def test_calls_that_can_be_made_again_end_at_a_restored_snapshot():
         step(5, metadata={"episode": {"restored_to_step": 1}}),
         step(6),
     ]
-    assert [call.call_id for call in recorded_calls(steps)] == ["call-1", "call-4"]
+    assert [call.call_id for call in repeatable_steps(steps)] == ["call-1", "call-4"]
 
 
 def told(verdict: StepVerdict, *differences: ReplayDifference, why: str | None = None) -> StepReplay:

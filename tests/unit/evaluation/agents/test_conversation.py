@@ -9,10 +9,10 @@ from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.agents.chat_messages import (
     as_chat,
     as_results,
-    as_tools,
     for_reading,
     read_reply,
 )
+from ors_server.export.offered_tools import as_functions
 from ors_server.wire import (
     ImageBlock,
     Message,
@@ -73,7 +73,7 @@ def test_a_prompt_with_a_picture_shows_it_or_says_that_there_is_one():
 
 def test_a_tool_without_parameters_is_announced_with_an_empty_object():
     listing = ToolListing(tools=[ToolSpec(name="go", description="Goes.", input_schema=None)])
-    assert as_tools(listing)[0]["function"]["parameters"] == {"type": "object", "properties": {}}
+    assert as_functions(listing.tools)[0]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
 def test_pictures_of_several_answers_follow_all_of_them():
