@@ -5,8 +5,7 @@ a label, if one is named. They are ordered by return, earlier ones first among e
 with the last, the second with the last but one, and so on, up to `Pairing.most` pairs, while the returns
 differ by more than the margin.
 
-Memory does not grow with the number of episodes: an index of ids and returns is in a temporary database on
-disk.
+Memory does not grow with the number of episodes: their index is in a temporary database on disk.
 """
 
 import sqlite3

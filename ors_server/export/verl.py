@@ -25,7 +25,7 @@ class VerlOptions:
     ground_truth: str | None = None
     """Key of the task that holds the answer; without it, or where a task lacks it, the answer is null."""
     ability: str = "tool_use"
-    """The category of the tasks."""
+    """Category of the tasks."""
     data_source: str | None = None
     """Selects verl's reward function; the environment's name by default."""
 

@@ -54,9 +54,7 @@ class ReplaySession:
         await self.connection.ask(HttpRequest("DELETE", self._path, time_limit=CALL_LIMIT))
 
     async def call(self, recorded: Step) -> Step | None:
-        """Repeat a call, under its recorded id if that is new, and return the step that the session records.
-
-        `None` means that the episode is over, so that no call is a step.
+        """Repeat a call, under its recorded id if that is new, and return its step; `None` after the end.
 
         Raises:
             AuthorError: If setup failed.

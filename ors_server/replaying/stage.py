@@ -165,10 +165,7 @@ async def open_local_stage(
 async def open_server_stage(
     url: str, *, api_key: str | None = None, environment: str | None = None, patience: Patience | None = None
 ) -> AsyncGenerator[ServerStage]:
-    """Prepare to replay on a server, where the sessions are deleted again.
-
-    `environment` is played instead of every recorded one; that of the same name by default.
-    """
+    """Prepare to replay on a server; `environment` is played instead of every recorded one."""
     options = ClientOptions(patience=patience or Patience(seconds=60.0))
     async with AsyncClient(url, api_key, options=options) as client:
         yield ServerStage(client.server.connection, environment)

@@ -8,21 +8,21 @@ from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable,
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.report.page import agent_name, run_facts
 from ors_server.evaluation.report.shell import document, figures, header, remarks, section, tile
-from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
+from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, difference_cells, label_of
 
 _SECTIONS = (("figures", "GroupFigures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
 _TILES = 4
-_COLUMNS = (
-    Column("task", in_id=True),
-    Column("difference", "number"),
-    Column("first", "number"),
-    Column("second", "number"),
-    Column("first success rate", "number"),
-    Column("second success rate", "number"),
-    Column("first attempts", "number"),
-    Column("second attempts", "number"),
+_COLUMNS: tuple[Column[TaskChange], ...] = (
+    Column("task", lambda one: f"{one.split}/{one.index}", in_id=True),
+    Column("difference", lambda one: one.difference, "number"),
+    Column("first", lambda one: one.first, "number"),
+    Column("second", lambda one: one.second, "number"),
+    Column("first success rate", lambda one: one.first_success_rate, "number"),
+    Column("second success rate", lambda one: one.second_success_rate, "number"),
+    Column("first attempts", lambda one: one.first_attempts, "number"),
+    Column("second attempts", lambda one: one.second_attempts, "number"),
 )
 
 
@@ -31,6 +31,7 @@ def comparison_report(comparison: RunComparison) -> str:
     first, second = comparison.first[0], comparison.second[0]
     names = f"{_name(first)} and {_name(second)}"
     *sentences, how = comparison_remarks(comparison)
+    tasks = LongTable("tasks", "The tasks that changed most come first.", _COLUMNS, comparison.tasks, "task:")
     body = (
         section(
             "figures",
@@ -42,7 +43,7 @@ def comparison_report(comparison: RunComparison) -> str:
         section(
             "plots", "Plots", figures([differences(comparison), both_returns(comparison), record(comparison)])
         ),
-        section("tasks-section", "Tasks", _tasks(comparison)),
+        section("tasks-section", "Tasks", tasks.render()),
         section("run", "Runs", *_runs("First", comparison.first), *_runs("Second", comparison.second)),
     )
     matched = count_of(comparison.matched, "task")
@@ -86,24 +87,6 @@ def _table(comparison: RunComparison) -> Markup:
     found = comparison.mcnemar
     mcnemar = "" if found is None else f" McNemar, exact: {chance(found.p)}."
     return plain_table(headings, rows, f"Over the matched tasks.{mcnemar}")
-
-
-def _tasks(comparison: RunComparison) -> Markup:
-    rows = [
-        (
-            f"{one.split}/{one.index}",
-            one.difference,
-            one.first,
-            one.second,
-            one.first_success_rate,
-            one.second_success_rate,
-            one.first_attempts,
-            one.second_attempts,
-        )
-        for one in comparison.tasks[:MAX_ROWS]
-    ]
-    table = LongTable("tasks", "The tasks that changed most come first.", _COLUMNS, rows, "task:")
-    return table.render(known=len(comparison.tasks))
 
 
 def _runs(which: str, runs: Sequence[Run]) -> list[Markup]:

@@ -1,8 +1,9 @@
 """Long tables of a report: all rows as data for the page's script, the first ones as HTML too."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from ors_server.evaluation.number_format import NOTHING, number
 from ors_server.evaluation.report.markup import Markup, element, join
@@ -18,13 +19,16 @@ _FINE = 10
 """Significant digits of a number in the data."""
 
 Cell = str | float | int | None
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Generic[Item]):
     """One column of a long table."""
 
     name: str
+    read: Callable[[Item], Cell]
+    """Returns the cell of an item's row."""
     kind: str = "plain"
     """How it looks: `plain`, `number`, `text` (long), `mono`, `badge`, or `link` (an id of the page)."""
     in_id: bool = False
@@ -32,14 +36,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class LongTable:
+class LongTable(Generic[Item]):
     """A table that is sorted, filtered and paged."""
 
     name: str
     """Its id."""
     title: str
-    columns: tuple[Column, ...]
-    rows: Sequence[Sequence[Cell]]
+    columns: Sequence[Column[Item]]
+    items: Sequence[Item]
     anchor: str
     """Beginning of each row's id."""
     link: str = ""
@@ -47,39 +51,41 @@ class LongTable:
     filter_by: str | None = None
     """Column with a list of its values to choose from."""
 
-    def render(self, *, known: int) -> Markup:
-        """Return the table with its controls and data; `known` is the number of all rows."""
+    def render(self) -> Markup:
+        """Return the table with its controls and data."""
+        rows = [[column.read(item) for column in self.columns] for item in self.items[:MAX_ROWS]]
         return element(
             "div",
-            self._tools(),
+            self._tools(rows),
             element(
                 "div",
                 element(
                     "table",
-                    element("caption", self._caption(known)),
+                    element("caption", self._caption(len(rows))),
                     element("thead", element("tr", *map(_head, self.columns))),
-                    element("tbody", *(self._row(row) for row in self.rows[:PAGE])),
+                    element("tbody", *(self._row(row) for row in rows[:PAGE])),
                 ),
                 class_="scroll",
                 tabindex="0",
                 role="region",
                 aria_label=self.title,
             ),
-            element("script", self._data(), type="application/json", id=f"{self.name}-data"),
+            element("script", self._data(rows), type="application/json", id=f"{self.name}-data"),
             class_="card",
             id=self.name,
             data_rows=f"{self.name}-data",
         )
 
-    def _caption(self, known: int) -> str:
-        held = "" if known <= len(self.rows) else f" The first {len(self.rows):,} of {known:,} are here."
+    def _caption(self, shown: int) -> str:
+        known = len(self.items)
+        held = "" if known <= shown else f" The first {shown:,} of {known:,} are here."
         return f"{self.title}{held}"
 
-    def _tools(self) -> Markup:
+    def _tools(self, rows: Sequence[Sequence[Cell]]) -> Markup:
         choices: list[Markup] = []
         if self.filter_by is not None:
             at = [column.name for column in self.columns].index(self.filter_by)
-            values = sorted({str(row[at]) for row in self.rows if row[at] is not None})
+            values = sorted({str(row[at]) for row in rows if row[at] is not None})
             options = (element("option", value, value=value) for value in values)
             choices.append(
                 element(
@@ -115,8 +121,8 @@ class LongTable:
             return element("td", element("a", words, href=f"#{self.link}{words}"))
         return element("td", words, class_=None if kind == "plain" else kind)
 
-    def _data(self) -> Markup:
-        choices = [_choices([row[place] for row in self.rows]) for place in range(len(self.columns))]
+    def _data(self, rows: Sequence[Sequence[Cell]]) -> Markup:
+        choices = [_choices([row[place] for row in rows]) for place in range(len(self.columns))]
         codes = [
             None if known is None else {value: code for code, value in enumerate(known)} for known in choices
         ]
@@ -124,14 +130,14 @@ class LongTable:
             {"name": column.name, "kind": column.kind, "in_id": column.in_id, "choices": known}
             for column, known in zip(self.columns, choices, strict=True)
         ]
-        rows = [
+        coded = [
             [
                 _brief(cell) if code is None or not isinstance(cell, str) else code[cell]
                 for cell, code in zip(row, codes, strict=True)
             ]
-            for row in self.rows
+            for row in rows
         ]
-        return as_data({"columns": columns, "rows": rows, "anchor": self.anchor, "link": self.link})
+        return as_data({"columns": columns, "rows": coded, "anchor": self.anchor, "link": self.link})
 
 
 def as_data(value: object) -> Markup:
@@ -154,7 +160,7 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption:
     return element("div", table, class_="scroll")
 
 
-def _head(column: Column) -> Markup:
+def _head(column: Column[Item]) -> Markup:
     return element("th", column.name, scope="col", class_="number" if column.kind == "number" else None)
 
 

@@ -51,34 +51,18 @@ SECTIONS = (
     ("transcripts", "Transcripts"),
     ("run", "Run"),
 )
-_TASK_COLUMNS = (
-    Column("task", in_id=True),
-    Column("attempts", "number"),
-    Column("mean return", "number"),
-    Column("interval"),
-    Column("successes", "number"),
-    Column("success rate", "number"),
-    Column("steps", "number"),
-    Column("tokens", "number"),
-    Column("seconds", "number"),
-    Column("errored", "number"),
-    Column("over budget", "number"),
-)
-_ATTEMPT_COLUMNS = (
-    Column("task", in_id=True),
-    Column("attempt", "number", in_id=True),
-    Column("status", "badge"),
-    Column("return", "number"),
-    Column("success", "badge"),
-    Column("steps", "number"),
-    Column("penalties", "number"),
-    Column("tokens", "number"),
-    Column("cost", "number"),
-    Column("seconds", "number"),
-    Column("stop reason"),
-    Column("episode", "mono"),
-    Column("transcript", "link"),
-    Column("error", "text"),
+_TASK_COLUMNS: tuple[Column[TaskFigures], ...] = (
+    Column("task", lambda task: f"{task.split}/{task.index}", in_id=True),
+    Column("attempts", lambda task: task.counted, "number"),
+    Column("mean return", lambda task: task.reward, "number"),
+    Column("interval", lambda task: between(task.interval)),
+    Column("successes", lambda task: task.successes, "number"),
+    Column("success rate", lambda task: task.success_rate, "number"),
+    Column("steps", lambda task: task.steps, "number"),
+    Column("tokens", lambda task: task.tokens, "number"),
+    Column("seconds", lambda task: task.seconds, "number"),
+    Column("errored", lambda task: task.errored, "number"),
+    Column("over budget", lambda task: task.over_budget, "number"),
 )
 _OWN_LINES = frozenset({"target", "environment", "split", "attempts", "seed", "success_at"})
 """Options of a run that have a line of their own."""
@@ -265,57 +249,41 @@ def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptio
 
 
 def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
-    rows = [
-        (
-            f"{task.split}/{task.index}",
-            task.counted,
-            task.reward,
-            between(task.interval),
-            task.successes,
-            task.success_rate,
-            task.steps,
-            task.tokens,
-            task.seconds,
-            task.errored,
-            task.over_budget,
-        )
-        for task in tasks[:MAX_ROWS]
-    ]
     title = "A task leads to its attempts. Attempts that count, and means over them."
-    table = LongTable("tasks", title, _TASK_COLUMNS, rows, "task:", link="attempts-of:")
-    return table.render(known=len(tasks))
+    return LongTable("tasks", title, _TASK_COLUMNS, tasks, "task:", link="attempts-of:").render()
 
 
 def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str]) -> Markup:
-    several = len(results.runs) > 1
-    columns = (*_ATTEMPT_COLUMNS, Column("run", "mono", in_id=True)) if several else _ATTEMPT_COLUMNS
-    rows = [
-        (*_attempt(attempt, options, shown), attempt.run_id) if several else _attempt(attempt, options, shown)
-        for attempt in results.attempts[:MAX_ROWS]
+    title = "In the order in which they ended. ors-server episodes show EPISODE shows one step by step."
+    columns = _attempt_columns(options, shown, several=len(results.runs) > 1)
+    return LongTable("attempts", title, columns, results.attempts, "attempt:", filter_by="status").render()
+
+
+def _attempt_columns(
+    options: FigureOptions, shown: Collection[str], *, several: bool
+) -> list[Column[Attempt]]:
+    def success(one: Attempt) -> Cell:
+        return None if one.status is AttemptStatus.ERRORED else "yes" if options.succeeded(one) else "no"
+
+    columns: list[Column[Attempt]] = [
+        Column("task", lambda one: f"{one.split}/{one.index}", in_id=True),
+        Column("attempt", lambda one: one.attempt, "number", in_id=True),
+        Column("status", lambda one: one.status.value, "badge"),
+        Column("return", lambda one: one.episode_return, "number"),
+        Column("success", success, "badge"),
+        Column("steps", lambda one: one.steps, "number"),
+        Column("penalties", lambda one: one.penalties, "number"),
+        Column("tokens", tokens_of, "number"),
+        Column("cost", lambda one: one.cost, "number"),
+        Column("seconds", lambda one: round(one.seconds, 3), "number"),
+        Column("stop reason", lambda one: cut(one.stop_reason)),
+        Column("episode", lambda one: one.episode_id, "mono"),
+        Column("transcript", lambda one: name_of(one) if name_of(one) in shown else None, "link"),
+        Column("error", lambda one: cut(one.error), "text"),
     ]
-    title = "In the order in which they ended. `ors-server episodes show EPISODE` shows one step by step."
-    table = LongTable("attempts", title.replace("`", ""), columns, rows, "attempt:", filter_by="status")
-    return table.render(known=len(results.attempts))
-
-
-def _attempt(attempt: Attempt, options: FigureOptions, shown: Collection[str]) -> tuple[Cell, ...]:
-    errored = attempt.status is AttemptStatus.ERRORED
-    return (
-        f"{attempt.split}/{attempt.index}",
-        attempt.attempt,
-        attempt.status.value,
-        attempt.episode_return,
-        None if errored else "yes" if options.succeeded(attempt) else "no",
-        attempt.steps,
-        attempt.penalties,
-        tokens_of(attempt),
-        attempt.cost,
-        round(attempt.seconds, 3),
-        cut(attempt.stop_reason),
-        attempt.episode_id,
-        name_of(attempt) if name_of(attempt) in shown else None,
-        cut(attempt.error),
-    )
+    if several:
+        columns.append(Column("run", lambda one: one.run_id, "mono", in_id=True))
+    return columns
 
 
 def run_facts(run: Run) -> Markup:
