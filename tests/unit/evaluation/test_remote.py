@@ -20,7 +20,7 @@ from ors_server.settings import Settings
 from ors_server.testing import FakeClock
 from tests.conftest import LiveServer
 from tests.fixtures.evaluated_environments import Guessing, Talking
-from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, WatchedFolder, make_run, manner, play_run
+from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, WatchedFolder, make_run, play_run, rules_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 TALK = AttemptPlace("test", 0, 1)
@@ -37,14 +37,14 @@ async def target(request, server):
         yield opened
 
 
-async def play(seat):
-    await seat.call("bonus")
-    await seat.call("nothing at all")
-    await seat.call("roll" if seat.index % 2 else "guess", {} if seat.index % 2 else {"number": 2})
+async def play(session):
+    await session.call("bonus")
+    await session.call("nothing at all")
+    await session.call("roll" if session.index % 2 else "guess", {} if session.index % 2 else {"number": 2})
 
 
 async def attempt_at(target, agent, place=PLACE, **changes):
-    attempt, _ = await AttemptRunner(target, agent, manner(**changes), FakeClock()).play(place)
+    attempt, _ = await AttemptRunner(target, agent, rules_of(**changes), FakeClock()).play(place)
     return attempt
 
 
@@ -91,8 +91,8 @@ async def test_labels_seed_and_policy_reach_the_server(target, server):
 
 
 async def test_a_tool_that_fails_at_the_server_errs(target):
-    async def crash(seat):
-        await seat.call("crash")
+    async def crash(session):
+        await session.call("crash")
 
     attempt = await attempt_at(target, ScriptedAgent(crash))
     assert (attempt.status, attempt.episode_return) == (AttemptStatus.ERRORED, None)
@@ -105,10 +105,10 @@ async def test_gold_stays_with_the_server_s_author(target):
 
 
 async def test_an_agent_s_url_leads_to_the_episode(target, server):
-    async def look(seat):
-        url = await seat.agent_url()
+    async def look(session):
+        url = await session.agent_url()
         assert url.startswith(f"{server.url}/agent/")
-        assert not await seat.has_ended()
+        assert not await session.has_ended()
 
     assert (await attempt_at(target, ScriptedAgent(look))).status is AttemptStatus.DONE
 
@@ -166,8 +166,8 @@ async def test_on_a_server_without_figures_the_client_s_own_sum_counts(stranger)
 
 
 async def test_a_server_without_words_for_it_is_told_no_policy_and_has_no_url(stranger):
-    async def ask(seat):
-        await seat.agent_url()
+    async def ask(session):
+        await session.agent_url()
 
     async with open_server_target(stranger.url) as target:
         refused = await attempt_at(target, NoopAgent(), policy={"step_limit": 1})

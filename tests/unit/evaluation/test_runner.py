@@ -57,7 +57,7 @@ async def test_no_more_attempts_run_at_a_time_than_wished(target, tmp_path):
     now, most = 0, 0
     full = anyio.Event()
 
-    async def play(seat):
+    async def play(session):
         nonlocal now, most
         now += 1
         most = max(most, now)
@@ -65,7 +65,7 @@ async def test_no_more_attempts_run_at_a_time_than_wished(target, tmp_path):
             full.set()
         with anyio.fail_after(30):
             await full.wait()
-        await seat.call("bonus")
+        await session.call("bonus")
         now -= 1
 
     await play_run(target, ScriptedAgent(play), tmp_path, conduct=RunControls(concurrency=3))
@@ -77,12 +77,12 @@ async def test_no_more_attempts_run_at_a_time_than_wished(target, tmp_path):
 async def test_a_cancelled_run_keeps_what_ended_and_goes_on_with_the_rest(target, tmp_path):
     played = []
 
-    async def play(seat):
-        played.append((seat.index, seat.attempt))
+    async def play(session):
+        played.append((session.index, session.attempt))
         if len(played) == 4:
             scope.cancel()
             await anyio.sleep_forever()
-        await seat.call("guess", {"number": seat.index})
+        await session.call("guess", {"number": session.index})
 
     with anyio.CancelScope() as scope:
         await play_run(target, ScriptedAgent(play), tmp_path, conduct=RunControls(concurrency=1))
@@ -113,7 +113,7 @@ async def test_a_spent_budget_stops_new_attempts_and_a_larger_one_goes_on(target
 
 
 async def test_a_run_gives_up_after_so_many_errors_in_a_row(target, tmp_path):
-    async def fail(seat):
+    async def fail(session):
         raise AgentError("the endpoint is down")
 
     run, attempts = await play_run(
@@ -124,10 +124,10 @@ async def test_a_run_gives_up_after_so_many_errors_in_a_row(target, tmp_path):
 
 
 async def test_what_errored_is_played_again_only_on_request_and_the_later_outcome_stands(target, tmp_path):
-    async def fail_at_first(seat):
-        if seat.index == 1:
+    async def fail_at_first(session):
+        if session.index == 1:
             raise AgentError("not today")
-        await seat.call("guess", {"number": seat.index})
+        await session.call("guess", {"number": session.index})
 
     _, attempts = await play_run(target, ScriptedAgent(fail_at_first), tmp_path)
     _, same = await play_run(target, OracleAgent(), tmp_path)
@@ -147,7 +147,7 @@ async def test_what_errored_is_played_again_only_on_request_and_the_later_outcom
 
 
 async def test_a_run_is_played_by_one_at_a_time(target, tmp_path):
-    async def meddle(seat):
+    async def meddle(session):
         with pytest.raises(RecordError, match="another process plays"):
             await play_run(target, OracleAgent(), tmp_path)
 
@@ -166,9 +166,9 @@ async def test_a_budget_of_cost_is_refused_where_there_are_no_prices(target, tmp
 
 
 async def test_a_run_s_budget_of_tokens_demands_that_they_are_told(target, tmp_path):
-    async def play(seat):
-        assert seat.counts_tokens
-        seat.spend(6, 5)
+    async def play(session):
+        assert session.counts_tokens
+        session.spend(6, 5)
 
     run, attempts = await play_run(
         target,
@@ -181,9 +181,9 @@ async def test_a_run_s_budget_of_tokens_demands_that_they_are_told(target, tmp_p
 
 
 async def test_what_agents_leave_to_read_is_kept_beside_the_attempts(target, tmp_path):
-    async def play(seat):
-        if seat.index == 0:
-            seat.log += ["one", "two\n"]
+    async def play(session):
+        if session.index == 0:
+            session.log += ["one", "two\n"]
 
     await play_run(target, ScriptedAgent(play), tmp_path)
     assert log_path(tmp_path, AttemptPlace("test", 0, 1)).read_text() == "one\ntwo\n"
@@ -206,8 +206,8 @@ async def test_a_folder_with_attempts_of_another_run_is_refused(target, tmp_path
 
 
 async def test_a_folder_that_cannot_be_written_ends_the_run(target, tmp_path):
-    async def play(seat):
-        seat.log.append("something to keep")
+    async def play(session):
+        session.log.append("something to keep")
         (tmp_path / "logs").touch()
 
     with pytest.raises(ExceptionGroup) as group:

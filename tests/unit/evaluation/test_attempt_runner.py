@@ -15,7 +15,7 @@ from ors_server.evaluation.targets import TargetError
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import FakeClock
 from tests.fixtures.evaluated_environments import Broken, Guessing, Talking
-from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, attempt_with, manner
+from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, attempt_with, rules_of
 
 pytestmark = pytest.mark.anyio
 LIMIT = 20.0
@@ -28,12 +28,12 @@ async def outcome(play, environment=Guessing, **changes):
 
 
 async def test_an_attempt_tells_everything_that_is_known_of_it():
-    async def play(seat):
-        assert await seat.prompt() == "Guess the number, which is 2."
-        await seat.call("bonus")
-        answer = await seat.call("guess", {"number": 2})
+    async def play(session):
+        assert await session.prompt() == "Guess the number, which is 2."
+        await session.call("bonus")
+        answer = await session.call("guess", {"number": 2})
         assert (answer.text, answer.reward, answer.finished) == ("So it is.", 1.0, True)
-        seat.spend(10, 2, 0.5)
+        session.spend(10, 2, 0.5)
 
     attempt = await outcome(play)
     assert attempt.status is AttemptStatus.DONE
@@ -49,7 +49,7 @@ async def test_an_attempt_tells_everything_that_is_known_of_it():
 async def test_the_episode_is_recorded_with_its_seed_and_its_place_in_the_run():
     store = MemoryStore()
     async with open_local_target(Guessing, store=store) as target:
-        attempt, _ = await AttemptRunner(target, OracleAgent(), manner(), FakeClock()).play(PLACE)
+        attempt, _ = await AttemptRunner(target, OracleAgent(), rules_of(), FakeClock()).play(PLACE)
         record = await store.find(attempt.episode_id)
     assert record.origin.seed == attempt.seed
     assert record.origin.labels == {"run": "run-1", "attempt": "1", "agent": "oracle"}
@@ -57,8 +57,8 @@ async def test_the_episode_is_recorded_with_its_seed_and_its_place_in_the_run():
 
 
 async def test_the_same_place_of_the_same_run_has_the_same_chances():
-    async def roll(seat):
-        await seat.call("roll")
+    async def roll(session):
+        await session.call("roll")
 
     first, second = [await outcome(roll) for _ in range(2)]
     others = [(await outcome(roll, seed=seed)).episode_return for seed in range(8)]
@@ -67,7 +67,7 @@ async def test_the_same_place_of_the_same_run_has_the_same_chances():
 
 
 async def test_an_agent_that_leaves_says_why():
-    async def leave(seat):
+    async def leave(session):
         return AgentReport("bored", tokens_in=5, tokens_out=1)
 
     attempt = await outcome(leave)
@@ -76,15 +76,15 @@ async def test_an_agent_that_leaves_says_why():
 
 
 async def test_an_agent_that_crashes_errs_and_leaves_its_traceback():
-    async def crash(seat):
-        await seat.call("bonus")
+    async def crash(session):
+        await session.call("bonus")
         raise KeyError("oops")
 
     with anyio.fail_after(LIMIT):
         attempt, log = await attempt_with(Guessing, ScriptedAgent(crash))
     assert attempt.status is AttemptStatus.ERRORED
     line = crash.__code__.co_firstlineno + 2
-    assert attempt.error == f"KeyError: 'oops' (test_playing.py:{line})"
+    assert attempt.error == f"KeyError: 'oops' (test_attempt_runner.py:{line})"
     assert (attempt.episode_return, attempt.success, attempt.steps) == (None, None, 1)
     assert "in crash" in "".join(log)
 
@@ -93,7 +93,7 @@ async def test_an_error_in_a_group_is_told_as_what_failed_first():
     async def fail():
         raise AgentError("the endpoint is down")
 
-    async def play(seat):
+    async def play(session):
         async with anyio.create_task_group() as group:
             group.start_soon(fail)
 
@@ -102,10 +102,10 @@ async def test_an_error_in_a_group_is_told_as_what_failed_first():
 
 
 async def test_a_tool_that_fails_errs_even_if_the_agent_goes_on():
-    async def play(seat):
+    async def play(session):
         with pytest.raises(Exception, match="the author's mistake"):
-            await seat.call("crash")
-        await seat.call("guess", {"number": 2})
+            await session.call("crash")
+        await session.call("guess", {"number": 2})
 
     attempt = await outcome(play)
     assert attempt.status is AttemptStatus.ERRORED
@@ -113,8 +113,8 @@ async def test_a_tool_that_fails_errs_even_if_the_agent_goes_on():
 
 
 async def test_an_environment_that_cannot_be_set_up_errs():
-    async def play(seat):
-        await seat.prompt()
+    async def play(session):
+        await session.prompt()
 
     attempt = await outcome(play, Broken)
     assert attempt.status is AttemptStatus.ERRORED
@@ -122,9 +122,9 @@ async def test_an_environment_that_cannot_be_set_up_errs():
 
 
 async def test_an_end_without_a_judgement_is_no_return_of_zero():
-    async def play(seat):
-        await seat.call("bonus")
-        await seat.call("shrug")
+    async def play(session):
+        await session.call("bonus")
+        await session.call("shrug")
 
     attempt = await outcome(play)
     assert (attempt.status, attempt.episode_return) == (AttemptStatus.ERRORED, None)
@@ -132,9 +132,9 @@ async def test_an_end_without_a_judgement_is_no_return_of_zero():
 
 
 async def test_an_agent_s_mistake_is_told_to_it_and_no_error():
-    async def play(seat):
+    async def play(session):
         for tool, arguments in (("nothing", {}), ("guess", {"number": "many"})):
-            answer = await seat.call(tool, arguments)
+            answer = await session.call(tool, arguments)
             assert answer.is_error
             assert answer.text
 
@@ -143,10 +143,10 @@ async def test_an_agent_s_mistake_is_told_to_it_and_no_error():
 
 
 async def test_after_the_end_nothing_is_called():
-    async def play(seat):
-        await seat.call("guess", {"number": 2})
-        assert seat.is_over
-        answer = await seat.call("bonus")
+    async def play(session):
+        await session.call("guess", {"number": 2})
+        assert session.is_over
+        answer = await session.call("bonus")
         assert (answer.finished, answer.is_error) == (True, True)
 
     attempt = await outcome(play)
@@ -154,9 +154,9 @@ async def test_after_the_end_nothing_is_called():
 
 
 async def test_calls_beyond_the_budget_are_not_made():
-    async def play(seat):
+    async def play(session):
         while True:
-            await seat.call("bonus")
+            await session.call("bonus")
 
     attempt = await outcome(play, budget=UsageBudget(steps=3))
     assert (attempt.status, attempt.stop_reason) == (AttemptStatus.OVER_BUDGET, "step_budget")
@@ -164,7 +164,7 @@ async def test_calls_beyond_the_budget_are_not_made():
 
 
 async def test_a_budget_that_a_report_overdraws_is_over_too():
-    async def play(seat):
+    async def play(session):
         return AgentReport("agent", tokens_in=100, tokens_out=1)
 
     attempt = await outcome(play, budget=UsageBudget(tokens=100))
@@ -172,9 +172,9 @@ async def test_a_budget_that_a_report_overdraws_is_over_too():
 
 
 async def test_what_an_agent_raises_after_its_budget_does_not_hide_the_budget():
-    async def play(seat):
+    async def play(session):
         async with anyio.create_task_group() as group:
-            group.start_soon(seat.call, "bonus")
+            group.start_soon(session.call, "bonus")
             raise BudgetSpentError(Limit.COST)
 
     assert (await outcome(play)).stop_reason == "cost_budget"
@@ -183,13 +183,13 @@ async def test_what_an_agent_raises_after_its_budget_does_not_hide_the_budget():
 async def test_time_that_is_up_cancels_the_call_and_keeps_what_was_paid():
     clock, paid = FakeClock(), anyio.Event()
 
-    async def play(seat):
-        await seat.call("bonus")
+    async def play(session):
+        await session.call("bonus")
         paid.set()
-        await seat.call("wait")
+        await session.call("wait")
 
     async with open_local_target(Guessing) as target:
-        player = AttemptRunner(target, ScriptedAgent(play), manner(budget=UsageBudget(seconds=60)), clock)
+        player = AttemptRunner(target, ScriptedAgent(play), rules_of(budget=UsageBudget(seconds=60)), clock)
         found = []
         with anyio.fail_after(LIMIT):
             async with anyio.create_task_group() as group:
@@ -211,9 +211,9 @@ async def test_a_policy_is_passed_on_and_a_step_budget_becomes_one_for_agents_ou
     class Outside(ScriptedAgent):
         plays_outside = True
 
-    async def play(seat):
+    async def play(session):
         for _ in range(3):
-            await seat.call("bonus")
+            await session.call("bonus")
 
     attempt = await outcome(play, policy={"step_limit": 2})
     assert (attempt.status, attempt.stop_reason, attempt.steps) == (AttemptStatus.DONE, "step_limit", 2)
@@ -239,22 +239,22 @@ async def test_a_session_that_cannot_be_made_errs_without_an_episode():
 
 
 async def test_a_terminal_tool_is_there_for_whoever_asks():
-    async def play(seat):
-        listing = await seat.tools()
-        await seat.call(listing.terminal_tool.name, {listing.terminal_tool.arg: "yes"})
+    async def play(session):
+        listing = await session.tools()
+        await session.call(listing.terminal_tool.name, {listing.terminal_tool.arg: "yes"})
 
     async with open_local_target(Talking) as target:
-        attempt, _ = await AttemptRunner(target, ScriptedAgent(play), manner(), FakeClock()).play(
+        attempt, _ = await AttemptRunner(target, ScriptedAgent(play), rules_of(), FakeClock()).play(
             type(PLACE)("test", 0, 1)
         )
     assert attempt.episode_return == 1.0
 
 
 async def test_an_engine_that_is_not_served_gives_no_url():
-    async def play(seat):
+    async def play(session):
         with pytest.raises(TargetError, match="not served"):
-            await seat.agent_url()
-        assert not await seat.has_ended()
+            await session.agent_url()
+        assert not await session.has_ended()
 
     assert (await outcome(play)).status is AttemptStatus.DONE
 
@@ -264,11 +264,11 @@ async def test_a_store_that_fails_errs_instead_of_paying():
         async def append(self, episode_id, step, summary):
             raise StoreError("the disk is full")
 
-    async def play(seat):
-        await seat.call("bonus")
+    async def play(session):
+        await session.call("bonus")
 
     async with open_local_target(Guessing, store=Full()) as target:
-        attempt, _ = await AttemptRunner(target, ScriptedAgent(play), manner(), FakeClock()).play(PLACE)
+        attempt, _ = await AttemptRunner(target, ScriptedAgent(play), rules_of(), FakeClock()).play(PLACE)
     assert attempt.status is AttemptStatus.ERRORED
     assert attempt.error.startswith("the disk is full; ")
 

@@ -1,4 +1,4 @@
-"""What an attempt came to follows from what agent, seat and server say, and from nothing else."""
+"""What an attempt came to follows from what agent, session and server say, and from nothing else."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runs import AttemptStatus
 from ors_server.testing import FakeClock
 from tests.fixtures.evaluated_environments import Guessing
-from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, manner
+from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, rules_of
 from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -24,16 +24,16 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 async def played(agent, clock=None, **changes):
     async with open_local_target(Guessing) as target:
         served = replace(target, gives_urls=True)
-        return await AttemptRunner(served, agent, manner(**changes), clock or FakeClock()).play(PLACE)
+        return await AttemptRunner(served, agent, rules_of(**changes), clock or FakeClock()).play(PLACE)
 
 
 def after_the_end(command):
     """Ends the episode before the program is started."""
     agent = CommandAgent(command, clock=HurriedClock())
 
-    async def play(seat):
-        await seat.call("guess", {"number": 2})
-        return await agent.play(seat)
+    async def play(session):
+        await session.call("guess", {"number": 2})
+        return await agent.play(session)
 
     return ScriptedAgent(play)
 
@@ -75,7 +75,7 @@ async def test_what_a_prompt_says_is_not_filled_in_again():
     async with open_local_target(Sly) as target:
         served = replace(target, gives_urls=True)
         agent = CommandAgent("echo {prompt}")
-        _, log = await AttemptRunner(served, agent, manner(), FakeClock()).play(PLACE)
+        _, log = await AttemptRunner(served, agent, rules_of(), FakeClock()).play(PLACE)
     assert "".join(log) == "{url} {seed}\n"
 
 

@@ -17,7 +17,7 @@ from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Counting, Guessing, Talking
-from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with, manner
+from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with, rules_of
 
 pytestmark = pytest.mark.anyio
 TALK = AttemptPlace("test", 0, 1)
@@ -68,7 +68,7 @@ async def test_chance_plays_the_same_again_and_otherwise_with_another_seed():
 
     async def calls(seed):
         async with open_local_target(Counting, store=store) as target:
-            player = AttemptRunner(target, RandomAgent(steps=5), manner(seed=seed), SystemClock())
+            player = AttemptRunner(target, RandomAgent(steps=5), rules_of(seed=seed), SystemClock())
             attempt, _ = await player.play(TALK)
         return [(step.tool, step.arguments) for step in await store.steps(attempt.episode_id)]
 
@@ -106,17 +106,17 @@ async def test_where_there_is_no_tool_chance_has_nothing_to_do():
 async def test_a_replay_makes_the_calls_that_were_recorded():
     store = MemoryStore()
 
-    async def play(seat):
-        await seat.call("bonus")
-        await seat.call("guess", {"number": seat.index})
+    async def play(session):
+        await session.call("bonus")
+        await session.call("guess", {"number": session.index})
 
     async with open_local_target(Guessing, store=store) as target:
         for number in (1, 2):
-            await AttemptRunner(target, ScriptedAgent(play), manner(), SystemClock()).play(
+            await AttemptRunner(target, ScriptedAgent(play), rules_of(), SystemClock()).play(
                 AttemptPlace("test", 2, number)
             )
         idle = ScriptedAgent()
-        await AttemptRunner(target, idle, manner(), SystemClock()).play(AttemptPlace("test", 2, 3))
+        await AttemptRunner(target, idle, rules_of(), SystemClock()).play(AttemptPlace("test", 2, 3))
     agent = ReplayAgent(store, "memory", run_id="run-1")
     attempt, log = await attempt_with(Guessing, agent)
     other, _ = await attempt_with(Guessing, agent, AttemptPlace("test", 2, 9))

@@ -48,9 +48,9 @@ async def test_an_object_with_an_async_call_plays():
 
 
 async def test_a_plain_function_is_stopped_by_its_budget():
-    def greedy(seat):
+    def greedy(session):
         while True:
-            seat.call("bonus")
+            session.call("bonus")
 
     attempt, _ = await attempt_with(Guessing, CallableAgent(greedy, "greedy"), budget=UsageBudget(steps=2))
     assert (attempt.status, attempt.steps) == (AttemptStatus.OVER_BUDGET, 2)
@@ -89,7 +89,7 @@ def test_a_file_that_fails_to_load_is_tried_anew(tmp_path):
     path.write_text("raise ValueError('not yet')\n")
     with pytest.raises(AgentSettingsError, match="not yet"):
         find_callable(f"{path}:play")
-    path.write_text("def play(seat): ...\n")
+    path.write_text("def play(session): ...\n")
     assert find_callable(f"{path}:play") is find_callable(f"{path}:play")
 
 
