@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from ors_server.evaluation import planning
 from ors_server.evaluation.budgets import BudgetError
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.planning import (
@@ -157,3 +158,8 @@ def test_the_split_is_that_for_tests_unless_somebody_says_otherwise(names, chose
 def test_where_it_is_not_clear_which_split_is_meant_it_has_to_be_named():
     with pytest.raises(RunError, match="name a split: a, b"):
         choose_split([Split(name="a", type="train"), Split(name="b", type="validation")], None)
+
+
+def test_the_old_name_of_run_options_warns():
+    with pytest.deprecated_call(match="RunOptions"):
+        assert planning.Wish is RunOptions
