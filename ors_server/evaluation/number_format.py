@@ -23,8 +23,8 @@ def number(value: float | None, figures: int = 4) -> str:
     if value == 0:
         return "0"
     digits = max(0, figures - 1 - math.floor(math.log10(abs(value))))
-    spelled = f"{value:,.{min(digits, 8)}f}"
-    return spelled.rstrip("0").rstrip(".") if "." in spelled else spelled
+    text = f"{value:,.{min(digits, 8)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def signed(value: float, figures: int = 4) -> str:

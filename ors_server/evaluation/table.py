@@ -29,7 +29,7 @@ COMPARED = ("reward", *RATES, "steps", "tokens", "cost", "seconds", "penalties")
 """Figures of a comparison, in the order in which they are shown."""
 _SHOWN_K = 3
 """Number of k above 1 that are shown, the first and the last among them."""
-_Spelling: TypeAlias = Callable[[GroupFigures], str]
+_Format: TypeAlias = Callable[[GroupFigures], str]
 _AMOUNTS = ("steps", "tokens", "cost", "seconds")
 
 
@@ -40,8 +40,8 @@ def summary_table(summary: RunSummary) -> Table:
     table = _table("")
     for name in columns:
         table.add_column(Text(name))
-    for heading, spell in _rows(summary.overall):
-        table.add_row(*map(Text, (heading, *map(spell, columns.values()))))
+    for heading, format_ in _rows(summary.overall):
+        table.add_row(*map(Text, (heading, *map(format_, columns.values()))))
     return table
 
 
@@ -157,14 +157,14 @@ def _some(names: Iterable[str], most: int = 4) -> str:
 
 def difference_cells(found: FigureDifference, *, is_rate: bool) -> tuple[str, str, str, str, str]:
     """Format both figures, their difference, its interval and its p-value."""
-    spell, spell_signed = (percent, signed_percent) if is_rate else (number, signed)
+    format_, format_change = (percent, signed_percent) if is_rate else (number, signed)
     brief = signed_percent if is_rate else _brief
     interval = found.interval
     within = NOTHING if interval is None else " to ".join(map(brief, (interval.low, interval.high)))
     return (
-        spell(found.first),
-        spell(found.second),
-        spell_signed(found.difference),
+        format_(found.first),
+        format_(found.second),
+        format_change(found.difference),
         within,
         chance(found.test.p),
     )
@@ -174,8 +174,8 @@ def _brief(value: float) -> str:
     return signed(value, 3)
 
 
-def _rows(overall: GroupFigures) -> list[tuple[str, _Spelling]]:
-    rows: list[tuple[str, _Spelling]] = [
+def _rows(overall: GroupFigures) -> list[tuple[str, _Format]]:
+    rows: list[tuple[str, _Format]] = [
         ("tasks", lambda figures: f"{figures.counts.tasks:,}"),
         ("attempts", lambda figures: f"{figures.counts.counted:,} of {figures.counts.recorded:,} counted"),
         ("reward", lambda figures: _estimate(figures.reward)),
@@ -186,8 +186,8 @@ def _rows(overall: GroupFigures) -> list[tuple[str, _Spelling]]:
             ("... errors as failures", lambda figures: _rate(figures.success_rate_errors_as_failures))
         )
     for k in _shown_ks(overall):
-        rows.extend((f"{name}{k}", _spelling_at(name, k)) for name in ("pass@", "pass^", "best of "))
-    rows.extend((name, _spelling_of(name)) for name in _AMOUNTS if getattr(overall, name) is not None)
+        rows.extend((f"{name}{k}", _format_at(name, k)) for name in ("pass@", "pass^", "best of "))
+    rows.extend((name, _format_amount(name)) for name in _AMOUNTS if getattr(overall, name) is not None)
     rows.extend((name, _metric(name)) for name in overall.metrics if name.endswith("/mean"))
     return rows
 
@@ -197,7 +197,7 @@ def _shown_ks(overall: GroupFigures) -> list[int]:
     return ks if len(ks) <= _SHOWN_K else [ks[0], ks[len(ks) // 2], ks[-1]]
 
 
-def _metric(name: str) -> _Spelling:
+def _metric(name: str) -> _Format:
     return lambda figures: number(figures.metrics.get(name))
 
 
@@ -213,18 +213,18 @@ def _rate(found: Rate | None) -> str:
     return f"{percent(found.value)}  ({between(found.interval, as_percent=True)})"
 
 
-def _spelling_of(name: str) -> _Spelling:
-    spell = duration if name == "seconds" else number
+def _format_amount(name: str) -> _Format:
+    unit = duration if name == "seconds" else number
 
-    def spelling(figures: GroupFigures) -> str:
+    def format_(figures: GroupFigures) -> str:
         found: Amount | None = getattr(figures, name)
-        return NOTHING if found is None else f"{spell(found.mean.value)} each, {spell(found.total)} in all"
+        return NOTHING if found is None else f"{unit(found.mean.value)} each, {unit(found.total)} in all"
 
-    return spelling
+    return format_
 
 
-def _spelling_at(name: str, k: int) -> _Spelling:
-    def spelling(figures: GroupFigures) -> str:
+def _format_at(name: str, k: int) -> _Format:
+    def format_(figures: GroupFigures) -> str:
         found = next((found for found in figures.at_k if found.k == k), None)
         if found is None:
             return NOTHING
@@ -233,4 +233,4 @@ def _spelling_at(name: str, k: int) -> _Spelling:
         share = found.pass_at_k if name == "pass@" else found.pass_hat_k
         return f"{percent(share.value)}  ({between(share.interval, as_percent=True)})"
 
-    return spelling
+    return format_

@@ -44,8 +44,8 @@ def _message(turn: ConversationTurn, trained: TrainedCalls) -> JSONObject:
     message: dict[str, Any] = {"from": _NAMES[turn.role], "value": text_of(turn.blocks)}
     if turn.calls:
         calls = [_call(use) for use in turn.calls]
-        spelled = json.dumps(calls if calls[1:] else calls[0], ensure_ascii=False)
-        message = {"from": "function_call", "value": spelled}
+        text = json.dumps(calls if calls[1:] else calls[0], ensure_ascii=False)
+        message = {"from": "function_call", "value": text}
     return message | {"train": is_trained(turn, trained)}
 
 

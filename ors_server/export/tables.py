@@ -44,7 +44,7 @@ class TableWriter:
             ExtraMissingError: If pyarrow is not installed.
         """
         self._arrow = load_pyarrow()
-        fields = [(name, type_of(spelled, self._arrow)) for name, spelled in columns.items()]
+        fields = [(name, type_of(kind, self._arrow)) for name, kind in columns.items()]
         self._schema = self._arrow.schema(fields)
         self._writer = self._arrow.parquet.ParquetWriter(sink, self._schema, compression="zstd")
         self._rows: list[JSONObject] = []
@@ -86,7 +86,7 @@ def weigh(value: object) -> int:
     return 8
 
 
-def type_of(spelled: str, arrow: Any) -> Any:
+def type_of(name: str, arrow: Any) -> Any:
     """Return an Arrow type by its name, such as `text` or `time` (UTC, microseconds)."""
     text, whole = arrow.string(), arrow.int64()
     call = arrow.struct([("name", text), ("arguments", text)])
@@ -109,7 +109,7 @@ def type_of(spelled: str, arrow: Any) -> Any:
         "messages": arrow.list_(arrow.struct(turn)),
         "reward_model": arrow.struct([("style", text), ("ground_truth", text)]),
         "extra_info": arrow.struct(extra),
-    }[spelled]
+    }[name]
 
 
 VERL = {

@@ -126,7 +126,7 @@ class ChatEndpoint:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise _RetryableError(f"an answer that is no JSON: {text[:MOST_QUOTED]}") from error
+            raise _RetryableError(f"a response that is not JSON: {text[:MOST_QUOTED]}") from error
 
     def _open(self, openai: Any) -> Any:
         key = os.environ.get(self._api_key_env)

@@ -69,7 +69,9 @@ def read_reply(body: Any, *, keeps_reasoning: bool = False) -> Reply:
         calls = tuple(_read_call(number, one) for number, one in enumerate(message.get("tool_calls") or ()))
         text = _text(message.get("content"))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise AgentError(f"the endpoint's answer is no chat completion: {json.dumps(body)[:300]}") from error
+        raise AgentError(
+            f"the endpoint's response is not a chat completion: {json.dumps(body)[:300]}"
+        ) from error
     usage: Mapping[str, Any] = body.get("usage") or {}
     reason: str | None = choice.get("finish_reason")
     return Reply(

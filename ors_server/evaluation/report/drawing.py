@@ -101,14 +101,14 @@ class Drawing:
         *,
         x_ticks: Sequence[float] | None = None,
         y_ticks: Sequence[float] | None = None,
-        spell_y: Callable[[float], str] = number,
+        format_y: Callable[[float], str] = number,
     ) -> None:
         """Draw lines at values of y, and label values on both axes; round values by default."""
         frame = self.frame
         for value in ticks(*self.y) if y_ticks is None else y_ticks:
             y = self.at_y(value)
             self.parts.append(element("line", x1=frame.left, x2=frame.end, y1=y, y2=y, class_="grid"))
-            self.text(frame.left - 8, y + 4, spell_y(value), "tick end")
+            self.text(frame.left - 8, y + 4, format_y(value), "tick end")
         for value in ticks(*self.x) if x_ticks is None else x_ticks:
             self.text(self.at_x(value), frame.floor + 17, number(value), "tick middle")
         self.parts.append(
@@ -151,18 +151,18 @@ class Drawing:
         at = self.at_x(x)
         self.parts.append(element("line", x1=at, x2=at, y1=bottom, y2=top, class_=style))
         if low < self.y[0]:
-            self._arrow(at, bottom, (0, ARROW), f"goes on down to {number(low)}")
+            self._arrow(at, bottom, (0, ARROW), f"continues down to {number(low)}")
         if high > self.y[1]:
-            self._arrow(at, top, (0, -ARROW), f"goes on up to {number(high)}")
+            self._arrow(at, top, (0, -ARROW), f"continues up to {number(high)}")
 
     def extent(self, low: float, high: float, y: float) -> None:
         """Draw a horizontal line at `y` in the drawing's units; an arrow marks an end beyond the scale."""
         left, right = (self.at_x(min(max(value, self.x[0]), self.x[1])) for value in (low, high))
         self.parts.append(element("line", x1=left, x2=max(right, left + 1), y1=y, y2=y, class_="extent"))
         if low < self.x[0]:
-            self._arrow(left, y, (-ARROW, 0), f"goes on down to {number(low)}")
+            self._arrow(left, y, (-ARROW, 0), f"continues down to {number(low)}")
         if high > self.x[1]:
-            self._arrow(right, y, (ARROW, 0), f"goes on up to {number(high)}")
+            self._arrow(right, y, (ARROW, 0), f"continues up to {number(high)}")
 
     def _arrow(self, x: float, y: float, to: tuple[float, float], title: str) -> None:
         """Draw an arrow that points out of the drawing."""

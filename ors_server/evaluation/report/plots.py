@@ -273,7 +273,7 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
     ks = [float(one.k) for one in found]
     drawing = Drawing((ks[0], ks[-1]), (0.0, 1.0), frame)
     marks = ks if len(ks) <= MOST_VALUES else [k for k in ticks(ks[0], ks[-1]) if k >= 1]
-    drawing.axes("attempts at a task, k", "probability", x_ticks=marks, spell_y=_whole_percent)
+    drawing.axes("attempts at a task, k", "probability", x_ticks=marks, format_y=_whole_percent)
     curves: tuple[tuple[str, str, Callable[[AtK], tuple[float, Interval | None]]], ...] = (
         ("pass@k", "success-line", lambda one: (one.pass_at_k.value, one.pass_at_k.interval)),
         ("pass^k", "accent", lambda one: (one.pass_hat_k.value, one.pass_hat_k.interval)),

@@ -121,7 +121,7 @@ def test_reasoning_goes_on_only_where_it_is_kept():
     ids=json.dumps,
 )
 def test_what_is_no_completion_is_refused(body):
-    with pytest.raises(AgentError, match="no chat completion"):
+    with pytest.raises(AgentError, match="not a chat completion"):
         read_reply(body)
 
 
