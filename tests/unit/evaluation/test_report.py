@@ -154,7 +154,7 @@ def test_all_attempts_are_in_the_page_and_the_first_are_read_without_script():
 
 
 def test_the_page_of_very_many_attempts_is_bounded(monkeypatch):
-    monkeypatch.setattr("ors_server.evaluation.report.page.MAX_ROWS", 30)
+    monkeypatch.setattr("ors_server.evaluation.report.long_table.MAX_ROWS", 30)
     outcome = make_outcome([[1.0]] * 40)
     page = page_of(outcome)
     assert len(data_of(page, "attempts")["rows"]) == 30
