@@ -36,11 +36,7 @@ _ORS_SERVER_ONLY = ("seed", "policy", "labels", "visibility")
 
 
 def check_request(requested: EpisodeRequest) -> None:
-    """Check that a request names its task, and only once.
-
-    Raises:
-        InvalidRequestError: If not.
-    """
+    """Raise `InvalidRequestError` unless a request names one task, once."""
     by_value = requested.get("task_spec") is not None
     places = [requested.get("split") is not None, requested.get("index") is not None]
     if by_value == any(places) or (any(places) and not all(places)):
@@ -48,23 +44,13 @@ def check_request(requested: EpisodeRequest) -> None:
 
 
 def control_body(environment: str | None, requested: EpisodeRequest, session_id: str) -> JSONObject:
-    """Return the body of `POST /_ors/sessions`.
-
-    `environment` may be `None` for the default one.
-    """
+    """Return the body of `POST /_ors/sessions`."""
     body = {**requested, "environment": environment, "session_id": session_id}
     return {name: value for name, value in body.items() if value is not None}
 
 
 def standard_body(environment: str, requested: EpisodeRequest, *, with_secrets: bool) -> JSONObject:
-    """Return the body of the standard's `POST /create`.
-
-    Args:
-        with_secrets: Whether the server takes secrets in the body.
-
-    Raises:
-        NotSupportedError: If the request has a field that the standard lacks.
-    """
+    """Return the body of the standard's `POST /create`, or raise `NotSupportedError` for other fields."""
     excess = [name for name in _ORS_SERVER_ONLY if requested.get(name) is not None]
     if excess:
         raise NotSupportedError(

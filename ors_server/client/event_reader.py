@@ -32,11 +32,7 @@ class EventReader:
         self._data: list[str] = []
 
     def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
-        """Read the next bytes and yield the events that they complete.
-
-        Raises:
-            ValueError: If a line is longer than `MAX_LINE`.
-        """
+        """Read the next bytes and yield the events that they complete; `ValueError` for too long a line."""
         *lines, rest = piece.split(b"\n")
         if lines:
             lines[0] = b"".join([*self._pieces, lines[0]])

@@ -65,11 +65,7 @@ class Server:
         return [str(name) for name in names]
 
     async def name_of(self, environment: str | None) -> str:
-        """Return an environment's name; for `None`, that of the default environment.
-
-        Raises:
-            UnknownEnvironmentError: If the server has no environment.
-        """
+        """Return an environment's name; for `None`, that of the default environment."""
         if environment is not None:
             return environment
         if self._default is None:

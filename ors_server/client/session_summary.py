@@ -45,12 +45,7 @@ class Summary(EpisodeSummary):
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> "Summary":
-        """Read a session's JSON of the control API or the MCP extension; unknown names are ignored.
-
-        Raises:
-            NotSupportedError: If there are no figures in it.
-            BrokenAnswerError: If the figures do not have their form.
-        """
+        """Read a session's JSON of the control API or the MCP extension; unknown names are ignored."""
         episode = session.get("episode")
         if not isinstance(episode, Mapping):
             raise NotSupportedError("the server's answer about the session has no figures of its episode")
