@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from ors_server.clock import Clock
 from ors_server.errors import StoreError
@@ -13,7 +13,7 @@ from ors_server.recording import SUMMARY
 from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import as_bigint, as_search_text, row_digest, to_microseconds
-from ors_server.store.sql.database import Database, transaction
+from ors_server.store.sql.database import Database, execute, transaction
 from ors_server.store.sql.pending_writes import (
     PendingClose,
     PendingOpen,
@@ -23,12 +23,13 @@ from ors_server.store.sql.pending_writes import (
     PendingWrite,
     WriteState,
 )
-from ors_server.store.sql.record_tables import episodes, moves, standings, steps
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 
 Rejections = dict[PendingWrite, StoreError]
-_LOOKED_UP = 500
-"""Most episodes that one statement looks up."""
+_LOOK_UP = (
+    'SELECT episode_id, "key", (SELECT max(position) FROM moves WHERE episode = episodes."key"), '
+    '(SELECT max(number) FROM steps WHERE episode = episodes."key") FROM episodes WHERE episode_id IN'
+)
 
 
 @dataclass(slots=True)
@@ -122,7 +123,7 @@ class BatchWriter:
 
     def _after_all_others(self, connection: Connection, now: int) -> int:
         """Return a closing time later than every other one, even if the clock was set back."""
-        last = connection.execute(select(func.max(standings.c.closed_at))).scalar()
+        [(last,)] = execute(connection, "SELECT max(closed_at) FROM standings", ()).fetchall()
         return now if last is None else max(now, last + 1)
 
     def _look_up(self, connection: Connection, entries: Iterable[PendingWrite]) -> None:
@@ -132,15 +133,14 @@ class BatchWriter:
             for entry in entries
             if entry.state and entry.state.key is None
         }
-        ids = list(states)
-        for start in range(0, len(ids), _LOOKED_UP):
-            query = select(
-                episodes.c.episode_id,
-                episodes.c.key,
-                _last(moves.c.position, moves.c.episode),
-                _last(steps.c.number, steps.c.episode),
-            ).where(episodes.c.episode_id.in_(ids[start : start + _LOOKED_UP]))
-            for episode_id, key, position, number in connection.execute(query):
+        ids = tuple(states)
+        placeholder = self._database.placeholder
+        start = 0
+        for size in upserts.sizes_of(len(ids), placeholder):
+            query = f"{_LOOK_UP} ({', '.join([placeholder] * size)})"
+            found = execute(connection, query, ids[start : start + size]).fetchall()
+            start += size
+            for episode_id, key, position, number in found:
                 state = states[episode_id]
                 state.key = key
                 state.moves = max(state.moves, 0 if position is None else position + 1)
@@ -149,7 +149,8 @@ class BatchWriter:
     def _run(self, connection: Connection, rows: _Rows, now: int) -> None:
         placeholder = self._database.placeholder
         for state, number in rows.unconfirmed.items():
-            connection.exec_driver_sql(
+            execute(
+                connection,
                 f"DELETE FROM steps WHERE episode = {placeholder} AND number >= {placeholder}",  # noqa: S608  (placeholders)
                 (state.key, number),
             )
@@ -198,10 +199,6 @@ def _share_states(entries: Iterable[PendingWrite]) -> None:
     for entry in entries:
         if entry.state is not None:
             entry.state = states.setdefault(entry.state.episode_id, entry.state)
-
-
-def _last(column: Any, episode: Any) -> Any:
-    return select(func.max(column)).where(episode == episodes.c.key).scalar_subquery()
 
 
 def _add_step(entry: PendingStep, key: int, rows: _Rows) -> None:

@@ -1,9 +1,9 @@
 """What the store needs of a database beside SQL: connections, locks, and the meaning of errors."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -119,6 +119,26 @@ def transaction(database: Database, connection: Connection) -> Generator[None]:
     except BaseException:
         _roll_back(connection)
         raise
+
+
+def execute(connection: Connection, statement: str, values: Sequence[Any]) -> Any:
+    """Run a statement of the driver and return its cursor.
+
+    A batch has several of them, and most take less time than SQLAlchemy's own work around each would.
+
+    Raises:
+        DBAPIError: If it failed, as from SQLAlchemy.
+    """
+    dialect = connection.dialect
+    errors: Any = dialect.loaded_dbapi
+    cursor: Any = connection.connection.cursor()
+    try:
+        cursor.execute(statement, values)
+    except errors.Error as error:
+        raise DBAPIError.instance(
+            statement, None, error, errors.Error, hide_parameters=True, dialect=dialect
+        ) from error
+    return cursor
 
 
 def _roll_back(connection: Connection) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from ors_server.store.sql.database import execute
+
 _MOST_ROWS = 64
 """Most rows of one statement."""
 _POWERS = (64, 32, 16, 8, 4, 2, 1)
@@ -47,7 +49,7 @@ class Upsert:
         start = 0
         for size in sizes_of(len(rows), placeholder):
             values = tuple(chain.from_iterable(rows[start : start + size]))
-            connection.exec_driver_sql(self.text(size, placeholder), values)
+            execute(connection, self.text(size, placeholder), values)
             start += size
 
 

@@ -1,7 +1,10 @@
 """Statements of many rows: every row is in one of them, and there are few of them."""
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.exc import IntegrityError, OperationalError
 
+from ors_server.store.sql.database import execute, is_about_values
 from ors_server.store.sql.upserts import STEPS, sizes_of
 
 
@@ -23,3 +26,18 @@ def test_a_statement_has_a_mark_for_every_value():
     text = STEPS.text(3, "?")
     assert text.startswith("INSERT INTO steps (episode, number, reward, body, digest, blobs) VALUES ")
     assert text.count("(?, ?, ?, ?, ?, ?)") == 3
+
+
+def test_a_statement_that_breaks_a_rule_fails_as_one_of_sqlalchemy_does(tmp_path):
+    engine = create_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("CREATE TABLE a (b INTEGER UNIQUE)")
+        assert execute(connection, "INSERT INTO a VALUES (?), (?)", (1, 2)).rowcount == 2
+        assert execute(connection, "SELECT b FROM a ORDER BY b", ()).fetchall() == [(1,), (2,)]
+        with pytest.raises(IntegrityError, match="UNIQUE") as refused:
+            execute(connection, "INSERT INTO a VALUES (?)", (4711 - 4710,))
+        with pytest.raises(OperationalError, match="no such table"):
+            execute(connection, "SELECT * FROM c", ())
+    assert is_about_values(refused.value)
+    assert "[parameters:" not in str(refused.value)
+    engine.dispose()
