@@ -30,9 +30,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    def monotonic(self) -> float:
-        """Return seconds from an arbitrary origin that never run backwards."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
     def now(self) -> datetime:
         """Return the wall-clock time, with the UTC zone set."""
@@ -50,14 +48,14 @@ class SystemClock:
 class LastUse:
     """When something was last used; an object of its own, so that its parts need not hold the whole."""
 
-    __slots__ = ("_clock", "at")
+    __slots__ = ("_now", "at")
 
     def __init__(self, clock: Clock) -> None:
         """Begin now."""
-        self._clock = clock
+        self._now = clock.monotonic
         self.at = clock.monotonic()
         """Seconds from the clock's origin."""
 
     def touch(self) -> None:
         """Note a use."""
-        self.at = self._clock.monotonic()
+        self.at = self._now()

@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
+from functools import lru_cache
 from typing import Any, TextIO, TypeGuard
 
 import structlog
@@ -105,7 +106,7 @@ def _clean(name: str, value: Any) -> Any:
     if _is_secret(name):
         return REDACTED
     if isinstance(value, str):
-        return _INSIDE.sub(REDACTED, value)
+        return _INSIDE.sub(REDACTED, value) if _may_hold_secret(value) else value
     if _is_mapping(value):
         return {inner: _clean(str(inner), part) for inner, part in value.items()}
     if _is_list(value):
@@ -121,6 +122,15 @@ def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list | tuple)
 
 
+def _may_hold_secret(text: str) -> bool:
+    """Whether a text may match `_INSIDE`, at a tenth of its time."""
+    if not text.isascii():  # other characters have other lower cases than the expression's
+        return True
+    lowered = text.lower()
+    return "agt_" in lowered or "bearer " in lowered or "input_value=" in lowered
+
+
+@lru_cache(1024)
 def _is_secret(name: str) -> bool:
     lowered = name.lower()
     return lowered in SECRET_WORDS or lowered.endswith(_SECRET_ENDINGS)

@@ -19,6 +19,7 @@ MESSAGE_BLOCK_TYPES = ("text", "image", "reasoning", "tool_call", "tool_result")
 """Block types that a message may hold, as advertised by `/tools`."""
 
 
+_set = object.__setattr__
 _IMAGE_TYPE = re.compile(r"image/[A-Za-z0-9.+-]+")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
@@ -37,6 +38,16 @@ class WireModel(BaseModel):
     """Base of everything that crosses the wire: frozen, and closed to unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of_checked(cls, values: dict[str, Any]) -> Self:
+        """Make one of values that were checked: every field by name; `values` must not be used again."""
+        made = cls.__new__(cls)
+        _set(made, "__dict__", values)
+        _set(made, "__pydantic_fields_set__", set(values))
+        _set(made, "__pydantic_extra__", None)
+        _set(made, "__pydantic_private__", None)
+        return made
 
 
 class TextBlock(WireModel):
@@ -103,6 +114,9 @@ Block: TypeAlias = Annotated[TextBlock | ImageBlock, Field(discriminator="type")
 """What prompts and tool outputs are made of."""
 
 
+_BLOCKS = frozenset({TextBlock, ImageBlock})
+
+
 class ToolResultBlock(WireModel):
     """The answer to a recorded tool call inside a conversation prompt."""
 
@@ -129,8 +143,7 @@ class Message(WireModel):
     """One turn of a conversation prompt.
 
     Which blocks a role may hold follows the reference implementation: tool results belong to the user,
-        reasoning
-    and tool calls to the assistant.
+    reasoning and tool calls to the assistant.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -212,7 +225,7 @@ class ToolOutput(WireModel):
         Raises:
             ValueError: If the reward is NaN or infinite (pydantic's `ValidationError`).
         """
-        return cls(blocks=as_blocks(content), reward=reward, metadata=metadata, finished=False)
+        return cls._of(content, metadata=metadata, reward=reward, finished=False)
 
     @classmethod
     def final(
@@ -227,21 +240,23 @@ class ToolOutput(WireModel):
         Raises:
             ValueError: If the reward is NaN or infinite (pydantic's `ValidationError`).
         """
-        return cls(blocks=as_blocks(content), reward=reward, metadata=metadata, finished=True)
+        return cls._of(content, metadata=metadata, reward=reward, finished=True)
+
+    @classmethod
+    def _of(cls, content: Sequence[str | TextBlock | ImageBlock], **rest: Any) -> "ToolOutput":
+        """Make one of all fields; those of most steps need no check, which costs five times as much."""
+        values, reward = {"blocks": as_blocks(content), **rest}, rest["reward"]
+        is_number = reward is None or (type(reward) is float and math.isfinite(reward))
+        is_plain = values["metadata"] is None and _BLOCKS.issuperset(map(type, values["blocks"]))
+        return cls.of_checked(values) if cls is ToolOutput and is_number and is_plain else cls(**values)
 
 
 def check_number(value: Any, what: str) -> Any:
-    """Refuse what would silently become a number: a truth value, or text.
-
-    Raises:
-        ValueError: If it is one of these.
-    """
+    """Refuse what would silently become a number, a truth value or text, by a `ValueError`."""
     if isinstance(value, bool | str | bytes) or type(value).__name__ in {"bool_", "bool"}:
-        hint = (
-            f"write float(...), {float(bool(value))} here"
-            if not isinstance(value, str | bytes)
-            else "write float(...)"
-        )
+        hint = "write float(...)"
+        if not isinstance(value, str | bytes):
+            hint += f", {float(bool(value))} here"
         raise ValueError(f"{what} is a number, not {value!r:.40} ({type(value).__name__}); {hint}")
     return value
 

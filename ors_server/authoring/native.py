@@ -171,10 +171,11 @@ def _own_description(cls: type) -> str:
 def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScorer | None) -> Hooks:
     has_messages = _overrides(cls, "get_messages")
     has_prompt = _overrides(cls, "get_prompt")
+    has_init = _overrides(cls, "__init__")
 
     async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
         _prepare(reward, task_spec)
-        if not _overrides(cls, "__init__"):
+        if not has_init:
             return cls(task_spec, secrets)
         return await call_hook(cls, task_spec, secrets)
 
@@ -198,7 +199,7 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
         score_group=score_group,
         save=_save_state if _overrides(cls, "save_state") else None,
         load=_load_state if _overrides(cls, "save_state") else None,
-        has_constructor=_overrides(cls, "__init__") or _overrides(cls, "__new__"),
+        has_constructor=has_init or _overrides(cls, "__new__"),
     )
 
 

@@ -36,8 +36,6 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
     """Check what a tool returned, and admit its reward.
 
     Args:
-        output: The tool's output.
-        policy: The episode's rules, for the range of rewards.
         max_bytes: Most bytes of text and image data, roughly as they travel.
 
     Returns:
@@ -69,26 +67,22 @@ def add_episode_metadata(
 
     Args:
         output: What the tool returned; it must not be used again.
-        charge: What the step pays.
-        state: The state after the step.
-        policy: The episode's rules.
-        now: Seconds from the clock's origin.
     """
     stated = describe_state(state, policy, now)
     stated["components"] = dict(charge.components)
     metadata = {EPISODE_KEY: stated} if output.metadata is None else output.metadata | {EPISODE_KEY: stated}
-    return ToolOutput.model_construct(  # everything was checked, and a check costs more for many blocks
-        blocks=output.blocks, metadata=metadata, reward=charge.reward, finished=charge.finished
+    return ToolOutput.of_checked(
+        {
+            "blocks": output.blocks,
+            "metadata": metadata,
+            "reward": charge.reward,
+            "finished": charge.finished,
+        }
     )
 
 
 def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
     """Describe an episode's state after its latest step.
-
-    Args:
-        state: The state.
-        policy: The episode's rules.
-        now: Seconds from the clock's origin.
 
     Returns:
         `step`, `return`, `withheld` (earned and charged, and not paid yet), `penalty_sum`, `penalties` by

@@ -177,7 +177,10 @@ def credential_from(headers: Mapping[str, str]) -> str | None:
     key = headers.get("x-api-key")
     if key:
         return key.strip()
-    scheme, _, value = headers.get("authorization", "").partition(" ")
+    given = headers.get("authorization")
+    if given is None:
+        return None
+    scheme, _, value = given.partition(" ")
     return value.strip() or None if scheme.lower() == "bearer" else None
 
 

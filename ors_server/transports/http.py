@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from anyio import Event
 from anyio.lowlevel import checkpoint
+from typing_extensions import override
 
 from ors_server.errors import OrsServerError, PayloadTooLargeError
 from ors_server.logs import get_logger
@@ -31,9 +32,30 @@ class ClientGoneError(ConnectionError):
     """The client closed the connection before its request was whole."""
 
 
-def headers_of(scope: Scope) -> dict[str, str]:
-    """Return a request's headers by lower-case name; of a repeated one, the last."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+class RequestHeaders(Mapping[str, str]):
+    """A request's headers by lower-case name; the last of a repeated one. Each is decoded when read."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._raw: dict[bytes, bytes] = dict(scope["headers"])
+
+    @override
+    def __getitem__(self, name: str) -> str:
+        return self._raw[name.encode("latin-1")].decode("latin-1")
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    @override
+    def get(self, key: str, default: Any = None) -> Any:  # each request calls it several times
+        value = self._raw.get(key.encode("latin-1"))
+        return default if value is None else value.decode("latin-1")
 
 
 async def read_body(receive: Receive, limit: int, coding: str | None = None) -> bytes:

@@ -8,6 +8,7 @@ manifest names each point.
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
@@ -49,6 +50,9 @@ PLACEHOLDER = "env"
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""
 
+MAX_CACHED_PATHS = 256
+"""Most paths whose endpoints are cached; a path is limited as all headers are."""
+
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -57,7 +61,7 @@ class OrsRequest:
     """A request that was routed and whose caller is known."""
 
     caller: Caller
-    headers: dict[str, str]
+    headers: http.RequestHeaders
     body: bytes
     environment: str | None
     """The environment's name in the path; `None` for a path without one."""
@@ -75,7 +79,7 @@ class OrsRequest:
         Raises:
             InvalidRequestError: If it is missing or empty.
         """
-        session_id = self.headers.get("x-session-id", "").strip()
+        session_id: str = self.headers.get("x-session-id", "").strip()
         if not session_id:
             raise InvalidRequestError("X-Session-ID header is required")
         return session_id
@@ -117,6 +121,7 @@ class OrsApp:
         self._streams = CallStreams(ping_seconds)
         self._create_retries = CreateRetries(sessions)
         self._deferred = DeferredCreates(sessions.create)
+        self._find_route = lru_cache(MAX_CACHED_PATHS)(self._route)
         get, post = "GET", "POST"
         self._endpoints = {
             "health": Endpoint(get, self._health, has_environment=False, is_open=True),
@@ -156,17 +161,16 @@ class OrsApp:
             await http.send_fault(send, error)
 
     async def _serve(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
-        segments = [segment for segment in scope["path"].split("/") if segment]
-        environment, endpoint = self._route(segments)
+        environment, endpoint = self._find_route(scope["path"])
         if endpoint is None:
-            self._check_environment(segments)
+            self._check_environment(_segments(scope["path"]))
             await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
             return
         if scope["method"] != endpoint.method:
             allow = {"allow": endpoint.method}
             await http.send_json(send, {"detail": "Method Not Allowed"}, HTTPStatus.METHOD_NOT_ALLOWED, allow)
             return
-        headers = http.headers_of(scope)
+        headers = http.RequestHeaders(scope)
         caller = OPEN_CALLER if endpoint.is_open else self._keyring.identify(credential_from(headers))
         body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
         try:
@@ -174,8 +178,8 @@ class OrsApp:
         except OrsServerError as error:
             await http.send_fault(send, error if caller.role >= Role.TRAINER else withhold(error))
 
-    def _route(self, segments: list[str]) -> tuple[str | None, Endpoint | None]:
-        match segments:
+    def _route(self, path: str) -> tuple[str | None, Endpoint | None]:
+        match _segments(path):
             case [name]:
                 return None, self._endpoints.get(name)
             case [environment, name] if environment.lower() in self._sessions.environments:
@@ -309,7 +313,8 @@ class OrsApp:
     def _check_session(self, request: OrsRequest) -> str:
         """Return the session id, refusing an agent at another session."""
         session_id = request.session_id
-        request.caller.require_session(session_id, self._sessions.episode_of(session_id))
+        if request.caller.role <= Role.AGENT:
+            request.caller.require_session(session_id, self._sessions.episode_of(session_id))
         return session_id
 
     async def _own_session(self, request: OrsRequest) -> str:
@@ -371,6 +376,10 @@ class OrsApp:
         reader = ResultReader(request.caller, self._sessions.visibility_of(session_id))
         call = await self._sessions.score_group(session_id, wanted.candidates, call_id=wanted.task_id or None)
         await self._streams.follow(call, reader, send)
+
+
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.split("/") if segment]
 
 
 OPEN_CALLER = Caller(Role.AGENT)

@@ -114,7 +114,15 @@ def test_fields_that_only_sound_like_secrets_stay():
 
 
 @pytest.mark.parametrize(
-    "text", ["GET /agent/agt_c2Vzc2lvbg.c2ln/mcp", "Authorization: Bearer abc.def-123", "agt_c2Vzc2lvbg.c2ln"]
+    "text",
+    [
+        "GET /agent/agt_c2Vzc2lvbg.c2ln/mcp",
+        "Authorization: Bearer abc.def-123",
+        "authorization: BEARER abc.def-123",
+        "é Bearer abc.def-123",
+        "agt_c2Vzc2lvbg.c2ln",
+        "AGT_c2Vzc2lvbg.c2ln",
+    ],
 )
 def test_credentials_inside_texts_are_redacted(text):
     cleaned = logs.redact(None, "info", {"path": text, "list": [text]})

@@ -1,6 +1,8 @@
 """The standard's bodies: what they hold, what they refuse, and what they never show."""
 
+import copy
 import math
+import sys
 
 import pytest
 from pydantic import ValidationError
@@ -163,3 +165,43 @@ def test_a_body_of_another_form_is_refused(model, body):
 def test_a_body_of_lax_form_is_taken_as_the_reference_takes_it():
     assert TaskRequest.model_validate({"split": "train", "index": "1"}).index == 1
     assert TaskRangeRequest.model_validate({"split": "train", "start": None, "stop": None}).stop is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reward"),
+    [
+        ((), None),
+        (("one", "two"), 0.5),
+        ((TextBlock(text="one"), ImageBlock(data="aGk=", mimeType="image/png")), -1.0),
+        (("one",), 1),
+        (("one",), sys.float_info.max),
+    ],
+)
+def test_an_output_of_a_constructor_is_what_checking_every_field_gives(content, reward):
+    made = ToolOutput.ongoing(*content, reward=reward)
+    blocks = [TextBlock(text=item) if isinstance(item, str) else item for item in content]
+    checked = ToolOutput(blocks=blocks, reward=reward, metadata=None, finished=False)
+    assert made == checked
+    assert (repr(made), made.model_dump_json()) == (repr(checked), checked.model_dump_json())
+    assert made.model_fields_set == checked.model_fields_set
+    assert isinstance(made.reward, float | None)
+    assert copy.deepcopy(made) == copy.copy(made) == made.model_copy() == checked
+    with pytest.raises(ValidationError, match="frozen"):
+        made.reward = 1.0  # type: ignore[misc]  # the mistake is tested
+
+
+def test_a_constructor_makes_an_output_of_its_class_and_checks_other_kinds_of_blocks():
+    class Own(ToolOutput):
+        """An author's own output."""
+
+        hint: str = "none"
+
+    class Shouted(TextBlock):
+        """An author's own block."""
+
+    own = Own.final(reward=1.0)
+    assert isinstance(own, Own)
+    assert own.hint == "none"
+    assert ToolOutput.ongoing(Shouted(text="a")) == ToolOutput(blocks=[Shouted(text="a")])
+    with pytest.raises(ValidationError):
+        ToolOutput.ongoing(3)  # type: ignore[arg-type]  # the mistake is tested

@@ -14,9 +14,9 @@ from ors_server.transports.http import (
     ClientGoneError,
     Message,
     Receive,
+    RequestHeaders,
     Scope,
     Send,
-    headers_of,
     read_body,
     send_fault,
     send_json,
@@ -126,7 +126,7 @@ class McpApp:
             SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
-        headers = headers_of(scope)
+        headers = RequestHeaders(scope)
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:

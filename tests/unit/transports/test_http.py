@@ -8,7 +8,7 @@ import pytest
 from ors_server.errors import CapacityError, PayloadTooLargeError, StartingError
 from ors_server.transports.http import (
     ClientGoneError,
-    headers_of,
+    RequestHeaders,
     read_body,
     send_fault,
     send_json,
@@ -111,7 +111,7 @@ async def test_a_fault_has_its_status_and_its_advice(error, status, headers):
 
 
 def test_of_a_repeated_header_the_last_counts():
-    assert headers_of({"headers": [(b"a", b"1"), (b"b", b"\xe9"), (b"a", b"2")]}) == {"a": "2", "b": "é"}
+    assert RequestHeaders({"headers": [(b"a", b"1"), (b"b", b"\xe9"), (b"a", b"2")]}) == {"a": "2", "b": "é"}
 
 
 async def ask(guard, host, origin=None):
