@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from ors_server.logs import get_logger
 
@@ -21,15 +21,16 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
-        """Run a function in the background.
+        """Run a function in the background."""
+        self._tasks.add(asyncio.get_running_loop().create_task(self._run(function, args)))
 
-        Args:
-            function: An async function.
-            *args: Its positional arguments.
-        """
-        task = asyncio.get_running_loop().create_task(_run(function, args))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _run(self, function: Callable[..., Awaitable[Any]], args: tuple[object, ...]) -> None:
+        try:
+            await function(*args)
+        except Exception:  # the border between a defect of ours and all other sessions
+            log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))
+        finally:  # each call passes here: a callback of the task would cost more than the task itself
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def aclose(self, time_limit: float) -> None:
         """Cancel what still runs and wait for it.
@@ -45,10 +46,3 @@ class BackgroundTasks:
         _, stuck = await asyncio.wait(running, timeout=time_limit)
         if stuck:
             log.warning("tasks_left_behind", count=len(stuck), hint="an async tool swallows its cancellation")
-
-
-async def _run(function: Callable[..., Awaitable[Any]], args: tuple[object, ...]) -> None:
-    try:
-        await function(*args)
-    except Exception:  # the border between a defect of ours and all other sessions
-        log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))

@@ -35,7 +35,6 @@ class CallRunner:
     """Runs the calls of one session."""
 
     __slots__ = (
-        "_calls",
         "_grade",
         "_lingering",
         "_make_end_error",
@@ -43,8 +42,9 @@ class CallRunner:
         "_services",
         "_setup",
         "_task_spec",
-        "_tools",
         "_waiting",
+        "calls",
+        "tools",
         "turns",
     )
 
@@ -57,20 +57,11 @@ class CallRunner:
         task_spec: JSONObject,
         grade: Grade | None = None,
     ) -> None:
-        """Run no call yet.
-
-        Args:
-            recorder: Records the steps.
-            calls: The session's calls.
-            tools: Its tools.
-            setup: Which every call waits for.
-            task_spec: The task as the tools see it.
-            grade: Grades an output that ends the episode without a reward.
-        """
+        """Run no call yet."""
         self.turns = Turns()
-        self._calls = calls
+        self.calls = calls
         self._recorder = recorder
-        self._tools = tools
+        self.tools = tools
         self._setup = setup
         self._services = recorder.services
         self._task_spec = task_spec
@@ -83,7 +74,7 @@ class CallRunner:
 
     def start(self, call: Call) -> None:
         """Run a call in the background, which goes on if its client leaves."""
-        self._calls.add(call)
+        self.calls.add(call)
         self._services.spawn(self._run, call, self._play)
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
@@ -95,44 +86,27 @@ class CallRunner:
                 return await perform()
             return None
 
-        self._calls.add(call)
+        self.calls.add(call)
         self._services.spawn(self._run, call, run_when_ready)
 
     def end(self, make_error: MakeError) -> None:
-        """Refuse everything from now on.
-
-        Args:
-            make_error: Makes the error of requests that still wait for the session.
-        """
+        """Refuse everything from now on, requests that still wait for the session included."""
         self._make_end_error = make_error
 
     def check_usable(self) -> None:
-        """Check that the session was not ended and that its setup did not fail.
-
-        Raises:
-            OrsServerError: The session's end, or why setup failed.
-        """
+        """Check that the session was not ended and that its setup did not fail."""
         if self._make_end_error is not None:
             raise self._make_end_error()
         self._setup.check()
 
     async def until_ready(self) -> None:
-        """Wait for setup.
-
-        Raises:
-            OrsServerError: As `check_usable`.
-        """
+        """Wait for setup."""
         await self._setup.wait()
         self.check_usable()
 
     @asynccontextmanager
     async def exclusive_turn(self) -> AsyncGenerator[None]:
-        """Wait until the session is ready and no call runs, and hold new ones back.
-
-        Raises:
-            EnvironmentFailedError: If the thread of a tool that was stopped keeps the turn for too long.
-            OrsServerError: As `check_usable`.
-        """
+        """Wait until the session is ready and no call runs, and hold new ones back."""
         await self.until_ready()
         await self._wait_for_turn(Concurrency.EXCLUSIVE)
         try:
@@ -157,15 +131,10 @@ class CallRunner:
             log.exception("call_defect", session_id=self._recorder.origin.session_id, tool=call.tool)
             result = Failure(OrsServerError("the server failed; its log has the details"))
         finally:
-            self._calls.finish(call, result)
+            self.calls.finish(call, result)
 
     async def _play(self, call: Call) -> CallResult | None:
-        """Play one step; return `None` if the call was cancelled before its tool was found.
-
-        Raises:
-            StoreError: If the step could not be written, or the one before it still cannot; then the tool did
-                not run.
-        """
+        """Play one step; return `None` if the call was cancelled before its tool was found."""
         found: BoundTool | CallResult | None = self._find_now(call)
         if found is None:
             with _cancellable(call):
@@ -190,7 +159,7 @@ class CallRunner:
         if call.repeats is not None or self._setup.is_pending or self._recorder.has_pending:
             return None
         self.check_usable()
-        return self._recorder.refusal(call.tool) or self._tools.found(call.tool)
+        return self._recorder.refusal(call.tool) or self.tools.found(call.tool)
 
     async def _find(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""
@@ -201,12 +170,12 @@ class CallRunner:
             return result
         started = recorder.now
         try:
-            tool = await self._tools.find(call.tool)
+            tool = await self.tools.find(call.tool)
         except OrsServerError as error:
             return await recorder.record(call, _fault(error, started))
         if tool is not None:
             return tool
-        text = refuse_unknown(call.tool, [spec.name for spec in (await self._tools.listing()).tools])
+        text = refuse_unknown(call.tool, [spec.name for spec in (await self.tools.listing()).tools])
         return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
     async def _use_turn(self, call: Call, tool: BoundTool, parsed: object) -> CallResult:

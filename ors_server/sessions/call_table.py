@@ -67,15 +67,7 @@ class CallTable:
         return call_id in self._on_record
 
     async def load_recorded(self, call_id: str, episode_id: str) -> None:
-        """Read a call whose output left memory from the record.
-
-        Args:
-            call_id: The id of a call that is only on record.
-            episode_id: The episode of the session.
-
-        Raises:
-            StoreError: If the record could not be read.
-        """
+        """Read a call whose output left memory from the record."""
         number, is_error = self._on_record[call_id]
         steps = await self._services.store.steps(episode_id, number - 1, number)
         if not steps or steps[0].call_id != call_id:
@@ -114,7 +106,6 @@ class CallTable:
 
         Args:
             time_limit: Seconds after which calls that ignore their cancellation fail without ending.
-            make_error: Makes the error of a cancelled call.
         """
         if not self._running:
             return

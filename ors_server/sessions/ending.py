@@ -19,7 +19,6 @@ from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import OrsServerError, SessionDeletedError, ShuttingDownError, StoreError
 from ors_server.logs import get_logger
 from ors_server.sessions.call_runner import CallRunner
-from ors_server.sessions.call_table import CallTable
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.reward_view import RewardView
@@ -46,73 +45,56 @@ class SessionParts:
     recorder: EpisodeRecorder
     definition: EnvironmentDefinition
     instance: Instance
-    calls: CallTable
     runner: CallRunner
     setup: Setup
     reward_view: RewardView
-    snapshots: Snapshots
+    snapshots: Snapshots | None
 
 
 class SessionEnding:
-    """Ends one session, once."""
+    """Ends one session, once; in the background, which goes on if the caller leaves."""
 
     __slots__ = ("_answered", "_is_recorded", "_make_error", "_parts", "_released", "_services")
 
-    def __init__(self, parts: SessionParts) -> None:
-        """Keep what will have to be ended."""
+    def __init__(
+        self, parts: SessionParts, event: EpisodeEvent, reason: StopReason, *, server_stops: bool
+    ) -> None:
+        """Begin; as `Session.aclose`."""
         self._parts = parts
         self._services = parts.recorder.services
-        self._answered: asyncio.Event | None = None
-        self._released: asyncio.Event | None = None
+        self._answered, self._released = asyncio.Event(), asyncio.Event()
         self._is_recorded = False
-        self._make_error = _session_deleted
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the ending has begun."""
-        return self._answered is not None
+        self._make_error = _server_stops if server_stops else _session_deleted
+        parts.runner.end(self._make_error)
+        self._services.spawn(self._run, event, reason)
 
     @property
     def is_answered(self) -> bool:
         """Whether the request to end the session has been answered."""
-        return self._answered is not None and self._answered.is_set()
+        return self._answered.is_set()
 
     @property
     def is_released(self) -> bool:
         """Whether nothing is left of the session, its environment included."""
-        return self._released is not None and self._released.is_set()
+        return self._released.is_set()
 
-    async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
-        """End the session; as `Session.aclose`.
-
-        Args:
-            event: `DELETE` or `EXPIRE`.
-            reason: The stop reason of an episode that was not over yet.
-            server_stops: Whether the server goes.
-        """
-        if self._answered is None:
-            self._make_error = _server_stops if server_stops else _session_deleted
-            self._answered, self._released = asyncio.Event(), asyncio.Event()
-            self._parts.runner.end(self._make_error)
-            self._services.spawn(self._run, event, reason, self._answered, self._released)
+    async def until_answered(self) -> None:
+        """Wait until the request to end the session can be answered."""
         await self._answered.wait()
 
     async def until_released(self) -> None:
-        """Wait until nothing is left of a session that is ending, its environment included."""
-        if self._released is not None:
-            await self._released.wait()
+        """Wait until nothing is left of the session, its environment included."""
+        await self._released.wait()
 
-    async def _run(
-        self, event: EpisodeEvent, reason: StopReason, answered: asyncio.Event, released: asyncio.Event
-    ) -> None:
+    async def _run(self, event: EpisodeEvent, reason: StopReason) -> None:
         parts = self._parts
         in_order = (
             self._stop_everything,
             partial(parts.recorder.end, event, reason),
-            partial(self._let_code_end, answered),
+            self._let_code_end,
             self._tear_down,
             parts.reward_view.aclose,
-            parts.snapshots.aclose,
+            self._discard_snapshots,
             parts.setup.release,
             self._close_record,
             self._log_end,
@@ -121,8 +103,8 @@ class SessionEnding:
             with make_scope(shield=True):
                 await self._release_all(in_order)
         finally:
-            answered.set()
-            released.set()
+            self._answered.set()
+            self._released.set()
 
     async def _release_all(self, in_order: Sequence[Release]) -> None:
         """Release one after another; a failure does not keep the rest from being released."""
@@ -157,7 +139,7 @@ class SessionEnding:
         """Stop calls and setup, waiting a while for code that ignores it."""
         limit = self._services.options.ending_time_limit
         until = time.monotonic() + limit
-        await self._parts.calls.stop(limit, self._make_error)
+        await self._parts.runner.calls.stop(limit, self._make_error)
         self._parts.setup.abandon()
         if self._is_touched:
             with make_scope(deadline=until):
@@ -168,12 +150,16 @@ class SessionEnding:
         """Whether code of the author's may still touch the environment."""
         return not self._parts.runner.turns.is_idle or self._parts.setup.lingers
 
-    async def _let_code_end(self, answered: asyncio.Event) -> None:
+    async def _discard_snapshots(self) -> None:
+        if self._parts.snapshots is not None:
+            await self._parts.snapshots.aclose()
+
+    async def _let_code_end(self) -> None:
         """Answer the request, then wait for code that ignored its cancellation."""
         if not self._is_touched:
             return
         await self._release_all((self._close_record,))
-        answered.set()
+        self._answered.set()
         with anyio.move_on_after(self._services.options.lingering_time_limit) as scope:
             await self._until_untouched()
         if scope.cancelled_caught:

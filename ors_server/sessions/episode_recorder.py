@@ -74,6 +74,7 @@ class EpisodeRecorder:
 
     __slots__ = (
         "_recording",
+        "_summed",
         "_unwritten",
         "clocks",
         "origin",
@@ -92,6 +93,8 @@ class EpisodeRecorder:
         self._unwritten: list[_PendingStep] = []
         """Counted calls that the store would not take yet, in step order."""
         self.state = EpisodeState(created_at=services.clock.monotonic())
+        self._summed: tuple[EpisodeState, EpisodeSummary] | None = None
+        """The state that was summed up last, and its figures; several writes of a state follow each other."""
         self.clocks: dict[CallClock, None] = {}
         """Of the calls that run."""
         self.restored_to_step: int | None = None
@@ -110,24 +113,12 @@ class EpisodeRecorder:
         return remaining_time(self.state, self.policy, self._played_until)
 
     async def open(self) -> None:
-        """Write the episode's origin.
-
-        Raises:
-            StoreError: If the store failed.
-        """
+        """Write the episode's origin."""
         with self.services.health.writing():
             await self.services.store.open(self.origin)
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
-        """Open an episode that goes on from where another one stood.
-
-        Args:
-            state: The state to begin with.
-            steps: The other's steps up to there, in order.
-
-        Raises:
-            StoreError: If the store failed.
-        """
+        """Open an episode that goes on from where another one stood."""
         self.state = state
         await self.open()
         summary = self._sum_up(state)
@@ -135,12 +126,7 @@ class EpisodeRecorder:
             await self.services.store.append(self.origin.episode_id, step, summary)
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
-        """Move the episode by something that is not a step; one whose time was up ended at that moment.
-
-        Args:
-            event: What happened.
-            reason: Why the episode ended, for events that end it.
-        """
+        """Move the episode by something that is not a step; one whose time was up ended at that moment."""
         self._change_state(move(self.current_state(), event, self.now, reason), event)
 
     def fail(self) -> None:
@@ -200,9 +186,6 @@ class EpisodeRecorder:
     async def write_pending(self, call: Call | None = None) -> CallResult | None:
         """Write the steps that the store would not take, so that no tool runs before they are on record.
 
-        Args:
-            call: A call that is about to run, if one is.
-
         Returns:
             The result of the step that was written, if `call` repeats its call.
 
@@ -231,11 +214,7 @@ class EpisodeRecorder:
         self.apply_event(event, reason)
 
     async def close(self) -> None:
-        """Write the final figures.
-
-        Raises:
-            StoreError: If the store failed.
-        """
+        """Write the final figures."""
         if self._unwritten:
             raise StoreError(f"step {self._unwritten[0].step.number} could not be written before the end")
         await self.services.store.close(self.origin.episode_id, self.summary())
@@ -347,7 +326,10 @@ class EpisodeRecorder:
         )
 
     def _sum_up(self, state: EpisodeState) -> EpisodeSummary:
-        return summarise(self.origin, state)
+        summed = self._summed
+        if summed is None or summed[0] is not state:
+            summed = self._summed = state, summarise(self.origin, state)
+        return summed[1]
 
     def _wall(self, moment: float) -> datetime:
         return wall_time(self.origin, self.state, moment)

@@ -36,13 +36,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
 
 
 def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> datetime:
-    """Turn a moment of the clock into a time of day.
-
-    Args:
-        origin: Where the episode comes from.
-        state: Any state of it.
-        moment: Seconds from the clock's origin.
-    """
+    """Turn a moment of the clock (seconds from its origin) into a time of day."""
     return origin.created_at + timedelta(0, moment - state.created_at)
 
 

@@ -21,20 +21,7 @@ async def make_fork(
     snapshot: SessionSnapshot,
     steps: Sequence[Step],
 ) -> Session:
-    """Make a session with an instance, files and a record of its own; it is ready at once.
-
-    Args:
-        parent: The session that is copied.
-        session_id: The new session's.
-        credential_id: Id of the credential that wants it, if any.
-        snapshot: Where the parent stood.
-        steps: The parent's steps up to there, in order.
-
-    Raises:
-        EnvironmentFailedError: If the environment's constructor or `load_state` failed.
-        SandboxError: If the files could not be copied.
-        StoreError: If the record could not be written.
-    """
+    """Make a session with an instance, files and a record of its own; it is ready at once."""
     before = parent.recorder.origin
     services = parent.recorder.services
     origin = replace(

@@ -15,15 +15,11 @@ _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class JSONCopyError(ValueError):
-    """A value is not JSON that every door can write."""
+    """A value is not JSON, or too deep or large for every door to write; each function here raises it."""
 
 
 def write_json(value: JSONObject) -> str:
-    """Write a value, with what UTF-8 cannot express replaced by question marks.
-
-    Raises:
-        JSONCopyError: If it holds NaN, an infinity, or something that is no JSON.
-    """
+    """Write a value, with what UTF-8 cannot express replaced by question marks; refuse NaN and infinities."""
     try:
         return encodable(_write(value))
     except (TypeError, ValueError, RecursionError) as error:
@@ -31,12 +27,7 @@ def write_json(value: JSONObject) -> str:
 
 
 def read_json(text: str) -> JSONObject:
-    """Read what `write_json` wrote.
-
-    Raises:
-        JSONCopyError: If it is nested deeper than 200 levels: the doors' serialisers give up at 255, and they
-            wrap it.
-    """
+    """Read what `write_json` wrote, at most 200 levels deep: answers wrap it, and serialisers stop at 255."""
     try:
         value: JSONObject = from_json(text)
     except ValueError as error:
@@ -45,11 +36,7 @@ def read_json(text: str) -> JSONObject:
 
 
 def check_size(value: JSONObject) -> None:
-    """Refuse a value that would take too long to copy.
-
-    Raises:
-        JSONCopyError: If it has more than 50,000 values, keys and containers.
-    """
+    """Refuse a value of more than `MAX_VALUES` parts, which would take too long to copy."""
     pending: list[object] = [value]
     count = 0
     while pending:
@@ -66,9 +53,5 @@ def check_size(value: JSONObject) -> None:
 
 
 def copy_json(value: JSONObject) -> JSONObject:
-    """Copy a value.
-
-    Raises:
-        JSONCopyError: If it is not JSON, or nested too deeply.
-    """
+    """Copy a value."""
     return read_json(write_json(value))

@@ -48,8 +48,6 @@ class Setup:
         """Prepare nothing yet.
 
         Args:
-            recorder: The episode's recorder; it records how setup ended.
-            last_use: Of the session; the end of setup is one.
             sandbox_limits: What the session's sandbox may use; `None` for a session without one.
         """
         self.error: EnvironmentFailedError | MachineryError | None = None
@@ -84,13 +82,7 @@ class Setup:
         memory: JSONObject,
         files: Snapshot | None,
     ) -> None:
-        """Prepare an instance as another one stood, instead of setting it up.
-
-        Raises:
-            SandboxError: If the files could not be brought back.
-            EnvironmentFailedError: If `load_state` failed.
-            NotSupportedError: If the environment cannot be copied.
-        """
+        """Prepare an instance as another one stood, instead of setting it up."""
         if self._limits is not None:
             await self._open_sandbox(instance, self._limits)
         await self.restore_snapshot(definition, instance, memory, files)
@@ -102,13 +94,7 @@ class Setup:
         memory: JSONObject,
         files: Snapshot | None,
     ) -> None:
-        """Bring files and memory back to what they were.
-
-        Raises:
-            SandboxError: If the files could not be brought back.
-            EnvironmentFailedError: If `load_state` failed.
-            NotSupportedError: If the environment cannot be copied.
-        """
+        """Bring files and memory back to what they were."""
         hook = definition.hooks.load
         if hook is None:
             raise cannot_be_copied(definition)
@@ -127,12 +113,7 @@ class Setup:
             await self._ready.wait()
 
     def check(self) -> None:
-        """Refuse to go on after a failure; the error is a new one each time, so that no traceback grows.
-
-        Raises:
-            EnvironmentFailedError: If setup failed.
-            MachineryError: If the session's sandbox did not start.
-        """
+        """Refuse to go on after a failure; the error is a new one each time, so that no traceback grows."""
         if self.error is not None:
             raise type(self.error)(str(self.error))
 
@@ -223,9 +204,7 @@ async def make_instance(
     """Construct an environment object; a client that leaves does not stop that.
 
     Args:
-        definition: The environment.
         task_spec: The task; the object may keep and change it.
-        secrets: Secrets by name.
         time_limit: Seconds that the constructor may take.
 
     Raises:

@@ -169,12 +169,7 @@ class SessionManager:
         """Begin a call, or return the one that has this id already; never waits for the tool.
 
         Args:
-            session_id: The session.
-            tool: The tool's name.
-            arguments: As the agent sent them.
             call_id: The caller's own id; the same id in the same session never runs twice.
-            listener: Gets the tool's progress.
-            client: The calling program, of which a tool may ask something.
 
         Raises:
             EnvironmentFailedError: If setup has failed.
@@ -294,18 +289,12 @@ class SessionManager:
         """Return all live sessions, oldest first; no activity."""
         return [session.status() for session in self._registry.live()]
 
-    async def count_episodes(self, wanted: EpisodeFilter) -> int:
+    async def count_episodes(self, episode_filter: EpisodeFilter) -> int:
         """Count the episodes of the record that meet a filter, live ones included; no activity."""
-        return (await self._services.store.totals(wanted)).episodes
+        return (await self._services.store.totals(episode_filter)).episodes
 
     async def steps(self, session_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
-        """Return a slice of a session's steps, also after its end, as long as its record is kept.
-
-        Args:
-            session_id: The session.
-            start: First position, from 0.
-            stop: Last position, exclusive.
-        """
+        """Return the steps from position `start` (from 0) to before `stop`, also after the session's end."""
         session = self._registry.peek(session_id)
         origin = session.recorder.origin if session else (await self._recorded(session_id)).origin
         return await self._services.store.steps(origin.episode_id, start, stop)
@@ -330,10 +319,6 @@ async def open_manager(
 
     Args:
         definitions: The environments, at least one, each name once; the first one is the default.
-        options: How sessions work.
-        clock: The source of time.
-        store: Where the record is kept; memory by default.
-        sandboxes: Where sessions get their sandboxes.
     """
     options = options or SessionOptions()
     clock = clock or SystemClock()

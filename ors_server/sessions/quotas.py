@@ -33,15 +33,7 @@ class Quotas:
         self._by_credential: Counter[str] = Counter()
 
     def add(self, environment: str, credential_id: str | None) -> None:
-        """Count a session that is about to be made.
-
-        Args:
-            environment: Its environment's name.
-            credential_id: Id of the credential that creates it, if any.
-
-        Raises:
-            CapacityError: If a limit is reached; then nothing was counted.
-        """
+        """Count a session that is about to be made."""
         limits = self._limits
         _check(self._all, limits.sessions, "the server")
         alive = self._by_environment[environment]

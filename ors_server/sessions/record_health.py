@@ -38,11 +38,7 @@ class RecordHealth:
         self._failure, self._failed_at = error, self._clock.monotonic()
 
     def check(self) -> None:
-        """Check that the record could be written lately.
-
-        Raises:
-            StoreError: If it could not.
-        """
+        """Check that the record could be written lately."""
         failure = self._failure
         if failure is not None and self._clock.monotonic() - self._failed_at < REMEMBERED_SECONDS:
             raise StoreError(f"the record cannot be written: {failure}")

@@ -25,13 +25,7 @@ class RewardView:
     def __init__(
         self, recorder: EpisodeRecorder, definition: EnvironmentDefinition, instance: Instance
     ) -> None:
-        """Look at an episode.
-
-        Args:
-            recorder: The episode's recorder.
-            definition: The environment.
-            instance: Its object.
-        """
+        """Look at an episode."""
         self._recorder = recorder
         self._definition = definition
         self._instance = instance
@@ -76,15 +70,7 @@ class RewardView:
         return call.step if call is not None and is_own else None
 
     async def trajectory(self, final_response: str) -> Trajectory:
-        """Return the steps that were answered so far, with the prompt.
-
-        Args:
-            final_response: What the agent hands in; empty if nothing yet.
-
-        Raises:
-            EnvironmentFailedError: If the environment gives no prompt.
-            StoreError: If the steps could not be read.
-        """
+        """Return the steps that were answered so far, with the prompt."""
         prompt = await self._read_prompt()
         origin = self._recorder.origin
         return trajectory_of(
@@ -98,10 +84,6 @@ class RewardView:
 
     async def grade(self, output: ToolOutput, final_response: str) -> ToolOutput:
         """Grade an output that ends the episode and has no result of its own.
-
-        Args:
-            output: The output.
-            final_response: What the agent handed in with the call.
 
         Returns:
             The same output, unless the class names a reward that can judge it.

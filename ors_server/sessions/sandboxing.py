@@ -74,7 +74,7 @@ def _own_folders() -> Iterable[Path]:
 @asynccontextmanager
 async def open_sandboxes(
     definitions: Iterable[EnvironmentDefinition],
-    wanted: BackendRequest | None = None,
+    request: BackendRequest | None = None,
     clock: Clock | None = None,
 ) -> AsyncGenerator[Sandboxes]:
     """Choose and prepare a backend if an environment may need one; leaving the context closes every sandbox.
@@ -88,14 +88,14 @@ async def open_sandboxes(
     """
     played = [definition for definition in definitions if definition.may_need_sandbox]
     needing = [definition.name for definition in played]
-    wanted = replace(wanted or BackendRequest(), hidden=_sources_of(played))
+    request = replace(request or BackendRequest(), hidden=_sources_of(played))
     if not needing:
         yield NO_SANDBOXES
         return
     try:
-        chosen = await choose(wanted, clock)
+        chosen = await choose(request, clock)
     except SandboxUnavailableError as error:
-        if wanted.choice is not BackendChoice.AUTO:
+        if request.choice is not BackendChoice.AUTO:
             raise
         log.warning("no_sandbox", environments=needing, reason=str(error))
         yield Sandboxes(refusal=str(error))

@@ -55,19 +55,16 @@ class Session:
     """One play of one task, from creation to deletion."""
 
     __slots__ = (
-        "_calls",
         "_ending",
         "_instance",
         "_last_use",
+        "_made_runner",
+        "_made_snapshots",
         "_reward_view",
-        "_runner",
-        "_services",
         "_setup",
         "_task_spec",
-        "_tools",
         "definition",
         "recorder",
-        "snapshots",
         "toolset",
         "visibility",
     )
@@ -82,43 +79,47 @@ class Session:
         task_spec: JSONObject,
         toolset: ToolsetDefinition | None = None,
     ) -> None:
-        """Take over an instance that was just made; `start` begins its setup.
-
-        Args:
-            recorder: The episode's recorder.
-            definition: The environment.
-            instance: The environment object of this session.
-            visibility: What an agent sees of rewards.
-            task_spec: The task as the environment's code sees it.
-            toolset: The toolset that the session request names.
-        """
+        """Take over an instance that was just made; `start` begins its setup."""
         self.recorder = recorder
         self.definition = definition
         self.visibility = visibility
         self.toolset = toolset
         self._instance = instance
-        services = self._services = recorder.services
-        self._last_use = LastUse(services.clock)
+        self._last_use = LastUse(recorder.services.clock)
         self._task_spec = task_spec
-        self._tools = SessionTools(definition, instance, toolset)
-        self._calls = CallTable(recorder.origin.session_id, services, self._last_use)
         self._reward_view = RewardView(recorder, definition, instance)
         self._setup = Setup(recorder, self._last_use, definition.sandbox_for(toolset))
-        grade = None if definition.reward is None else self._reward_view.grade
-        self._runner = CallRunner(recorder, self._calls, self._tools, self._setup, task_spec, grade)
-        self.snapshots = Snapshots(recorder, definition, instance, self._setup, self._runner)
-        self._ending = SessionEnding(
-            SessionParts(
+        self._made_runner: CallRunner | None = None
+        self._made_snapshots: Snapshots | None = None
+        self._ending: SessionEnding | None = None
+
+    @property
+    def _runner(self) -> CallRunner:
+        """Runs the calls; made when it is first needed, since it is a third of an idle session's memory."""
+        if self._made_runner is None:
+            recorder, definition = self.recorder, self.definition
+            self._made_runner = CallRunner(
                 recorder,
-                definition,
-                instance,
-                self._calls,
-                self._runner,
+                CallTable(recorder.origin.session_id, recorder.services, self._last_use),
+                SessionTools(definition, self._instance, self.toolset),
                 self._setup,
-                self._reward_view,
-                self.snapshots,
+                self._task_spec,
+                None if definition.reward is None else self._reward_view.grade,
             )
-        )
+        return self._made_runner
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """The session's snapshots."""
+        if self._made_snapshots is None:
+            self._made_snapshots = Snapshots(
+                self.recorder, self.definition, self._instance, self._setup, self._runner
+            )
+        return self._made_snapshots
+
+    @property
+    def _running_calls(self) -> int:
+        return 0 if self._made_runner is None else self._made_runner.calls.running
 
     @property
     def id(self) -> str:
@@ -133,19 +134,15 @@ class Session:
     @property
     def is_closed(self) -> bool:
         """Whether the session has ended altogether."""
-        return self._ending.is_answered
+        return self._ending is not None and self._ending.is_answered
 
     def touch(self) -> None:
         """Note that the session was used."""
         self._last_use.touch()
 
     def idle_seconds(self, now: float) -> float:
-        """Return for how long the session was not used; 0 while a call, setup or ending runs.
-
-        Args:
-            now: Seconds from the clock's origin.
-        """
-        busy = self._calls.running > 0 or self._setup.is_running or self._ending.has_begun
+        """Return for how long the session was not used; 0 while a call, setup or ending runs."""
+        busy = self._running_calls > 0 or self._setup.is_running or self._ending is not None
         return 0.0 if busy else now - self._last_use.at
 
     def status(self) -> SessionStatus:
@@ -155,8 +152,8 @@ class Session:
             origin=self.recorder.origin,
             summary=self.recorder.summary(),
             visibility=self.visibility,
-            idle_seconds=self.idle_seconds(self._services.clock.monotonic()),
-            running_calls=self._calls.running,
+            idle_seconds=self.idle_seconds(self.recorder.now),
+            running_calls=self._running_calls,
             setup_error=None if setup_error is None else str(setup_error),
             pending_steps=len(self.recorder.pending_calls),
         )
@@ -164,19 +161,10 @@ class Session:
     def start(self) -> None:
         """Begin setup in the background; without one, or on a fork, the session is ready at once."""
         if self.recorder.state.phase is Phase.CREATED:
-            self._setup.start(self.definition, self._instance, self._services)
+            self._setup.start(self.definition, self._instance, self.recorder.services)
 
     async def start_from_snapshot(self, snapshot: SessionSnapshot, steps: Sequence[Step]) -> None:
-        """Become a copy of another session, instead of being set up.
-
-        Args:
-            snapshot: Of the other session.
-            steps: Its steps up to there, in order.
-
-        Raises:
-            SandboxError: If the files could not be brought over.
-            StoreError: If the record could not be written.
-        """
+        """Become a copy of another session, instead of being set up."""
         await self._setup.start_from_snapshot(
             self.definition, self._instance, snapshot.memory, snapshot.files
         )
@@ -185,47 +173,28 @@ class Session:
         await self.recorder.open_fork(snapshot.resumed_at(self.recorder.now), steps)
 
     async def prompt(self) -> Blocks:
-        """Return the prompt, after setup.
-
-        Raises:
-            EnvironmentFailedError: If setup or the environment's method failed.
-            SessionDeletedError: If the session is deleted meanwhile.
-        """
+        """Return the prompt, after setup."""
         await self._runner.until_ready()
         blocks = await self.definition.hooks.prompt(self._instance)
         self._reward_view.record_prompt(blocks)
         return blocks
 
     async def messages(self) -> list[Message]:
-        """Return the prompt as a conversation, after setup.
-
-        Raises:
-            EnvironmentFailedError: If setup or the environment's method failed.
-            SessionDeletedError: If the session is deleted meanwhile.
-        """
+        """Return the prompt as a conversation, after setup."""
         await self._runner.until_ready()
         messages = await self.definition.hooks.messages(self._instance)
         self._reward_view.record_prompt(flatten_messages(messages))
         return messages
 
     async def tools(self) -> ToolListing:
-        """Return every tool that this session offers, without waiting for setup.
-
-        Raises:
-            EnvironmentFailedError: If setup or the environment's method failed.
-            SessionDeletedError: If the session is being deleted.
-        """
+        """Return every tool that this session offers, without waiting for setup."""
         self._runner.check_usable()
-        return await self._tools.listing()
+        return await self._runner.tools.listing()
 
     async def offered_prompt(
         self, name: str, arguments: Mapping[str, str], client: CallingClient | None = None
     ) -> list[Message]:
-        """Render a prompt that the environment offers besides its task, after setup.
-
-        Raises:
-            NotSupportedError: If the environment offers no such prompt.
-        """
+        """Render a prompt that the environment offers besides its task, after setup."""
         offer = self.definition.offers.prompts.get(name)
         if offer is None:
             raise NotSupportedError(f"environment {self.definition.name!r} offers no prompt {name!r}")
@@ -234,11 +203,7 @@ class Session:
             return await offer.call(self._instance, arguments, self._context("", client))
 
     async def read_resource(self, uri: str, client: CallingClient | None = None) -> ReadResource:
-        """Read a resource that the environment offers, after setup.
-
-        Raises:
-            NotSupportedError: If the environment offers no such resource.
-        """
+        """Read a resource that the environment offers, after setup."""
         found = self.definition.offers.find_resource(uri)
         if found is None:
             raise NotSupportedError(f"environment {self.definition.name!r} offers no resource {uri!r}")
@@ -249,13 +214,10 @@ class Session:
         return ReadResource(uri, offer.mime_type, content)
 
     async def load_recorded(self, call_id: str | None) -> None:
-        """Bring a call whose output left memory back from the record, if this is one.
-
-        Raises:
-            StoreError: If the record could not be read.
-        """
-        while call_id is not None and self._calls.is_only_on_record(call_id):
-            await self._calls.load_recorded(call_id, self.recorder.origin.episode_id)
+        """Bring a call whose output left memory back from the record, if this is one."""
+        calls = self._runner.calls
+        while call_id is not None and calls.is_only_on_record(call_id):
+            await calls.load_recorded(call_id, self.recorder.origin.episode_id)
 
     def begin(
         self,
@@ -266,21 +228,9 @@ class Session:
         listener: ProgressListener | None = None,
         client: CallingClient | None = None,
     ) -> Call:
-        """Begin a call, or return the one that has this id already; it goes on if the client leaves.
-
-        Args:
-            tool: The tool's name.
-            arguments: As the agent sent them.
-            call_id: The caller's own id; `None` makes one.
-            listener: Gets the tool's progress.
-            client: The calling program, of which the tool may ask something.
-
-        Raises:
-            EnvironmentFailedError: If setup has failed.
-            CallIdReusedError: If the id is that of a call with another tool or other arguments.
-        """
+        """Begin a call, or return the one that has this id already; it goes on if the client leaves."""
         self._setup.check()
-        known = self._pending(tool, arguments) if call_id is None else self._calls.get(call_id)
+        known = self._pending(tool, arguments) if call_id is None else self._runner.calls.get(call_id)
         if known is not None:
             known.expect(tool, arguments)
         if known is not None and not known.is_unwritten:
@@ -301,22 +251,13 @@ class Session:
         return call
 
     def begin_scoring(self, candidates: list[GroupCandidate], *, call_id: str | None = None) -> Call:
-        """Begin to score a group of rollouts of this session's task; it is no step of the episode.
-
-        Args:
-            candidates: The rollouts.
-            call_id: The caller's own id; `None` makes one.
-
-        Raises:
-            NotSupportedError: If the environment scores no groups.
-            CallIdReusedError: If the id is that of another call.
-        """
+        """Begin to score a group of rollouts of this session's task; it is no step of the episode."""
         hook = self.definition.hooks.score_group
         if hook is None:
             raise NotSupportedError(f"Environment {self.definition.name!r} does not implement score_group")
 
         arguments: JSONObject = {"candidates": candidates}
-        call = self._calls.get(call_id)
+        call = self._runner.calls.get(call_id)
         if call is not None:
             call.expect("score_group", arguments)
         else:
@@ -325,12 +266,8 @@ class Session:
         return call
 
     def resume(self, call_id: str) -> Call:
-        """Return the call of that id.
-
-        Raises:
-            UnknownCallError: If this session knows no such call.
-        """
-        call = self._calls.get(call_id)
+        """Return the call of that id."""
+        call = self._runner.calls.get(call_id)
         if call is None:
             raise UnknownCallError("unknown task_id")
         return call
@@ -342,27 +279,37 @@ class Session:
         first. Author code that ignores its stop delays the answer briefly, and the teardown for longer.
 
         Args:
-            event: `DELETE` or `EXPIRE`.
-            reason: The stop reason of an episode that was not over yet.
             server_stops: Whether the server goes, and not this session alone.
         """
-        await self._ending.aclose(event, reason, server_stops=server_stops)
+        if self._ending is None:
+            parts = SessionParts(
+                self.recorder,
+                self.definition,
+                self._instance,
+                self._runner,
+                self._setup,
+                self._reward_view,
+                self._made_snapshots,
+            )
+            self._ending = SessionEnding(parts, event, reason, server_stops=server_stops)
+        await self._ending.until_answered()
 
     @property
     def is_released(self) -> bool:
         """Whether nothing is left of a session that was ended."""
-        return self._ending.is_released
+        return self._ending is not None and self._ending.is_released
 
     async def until_released(self) -> None:
         """Wait until nothing is left of a session that was ended, its environment included."""
-        await self._ending.until_released()
+        if self._ending is not None:
+            await self._ending.until_released()
 
     def _pending(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the call that a caller without ids asks for again: one that ran and is not on record yet."""
         if not self.recorder.has_pending:
             return None
         for pending in self.recorder.pending_calls:
-            latest = self._calls.get(pending.id)
+            latest = self._runner.calls.get(pending.id)
             is_free = latest is not None and latest.is_unwritten and not latest.is_named
             if latest is not None and is_free and latest.is_same(tool, arguments):
                 return latest

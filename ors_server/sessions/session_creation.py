@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from secrets import randbelow
+from secrets import randbits
 
 import anyio
 
@@ -18,8 +18,8 @@ from ors_server.sessions.session_services import Services
 from ors_server.trajectory import EpisodeOrigin
 from ors_server.wire import JSONObject
 
-SEEDS = 2**53
-"""How many seeds there are: as many integers as every JSON reader keeps exact."""
+SEED_BITS = 53
+"""Bits of a seed: as many as every JSON reader keeps exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,7 @@ class SessionMaker:
     async def make(
         self, session_id: str, request: SessionRequest, definition: EnvironmentDefinition
     ) -> Session:
-        """Make a session and write its origin to the store.
-
-        Args:
-            session_id: An id that no live session has.
-            request: The request.
-            definition: The environment that it named.
+        """Make a session under an id that no live one has, and write its origin to the store.
 
         Raises:
             InvalidRequestError, UnknownSplitError, UnknownTaskError: If the request is wrong.
@@ -68,7 +63,7 @@ class SessionMaker:
             policy=self.policies[definition.name] if is_own else policy.model_dump(mode="json"),
             credential_id=request.credential_id,
             sandbox=services.sandboxes.tier if needs_sandbox else None,
-            seed=randbelow(SEEDS) if request.seed is None else request.seed,
+            seed=randbits(SEED_BITS) if request.seed is None else request.seed,
             visibility=visibility.value,
             toolset=request.toolset,
             labels=dict(request.labels),
@@ -89,11 +84,7 @@ class SessionMaker:
 
 
 def hash_task(task_spec: JSONObject) -> str:
-    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
-
-    Raises:
-        EnvironmentFailedError: If the task is not JSON.
-    """
+    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal."""
     try:
         return task_digest(task_spec)
     except (TypeError, ValueError, RecursionError) as error:

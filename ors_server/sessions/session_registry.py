@@ -38,12 +38,7 @@ class SessionRegistry:
     """Creates, finds and ends sessions."""
 
     def __init__(self, services: Services, maker: SessionMaker) -> None:
-        """Start without sessions.
-
-        Args:
-            services: What all sessions share.
-            maker: Makes a session from a request.
-        """
+        """Start without sessions."""
         self._services = services
         self._maker = maker
         self._limits = services.options.limits
@@ -55,14 +50,7 @@ class SessionRegistry:
         self._stopping = False
 
     async def create(self, request: SessionRequest, definition: EnvironmentDefinition) -> Session:
-        """Make a session and begin its setup, which may still run when this returns.
-
-        Raises:
-            SessionExistsError: If the requested id is live.
-            CapacityError: If a limit is reached.
-            ShuttingDownError: If the server stops.
-            OrsServerError: As `SessionMaker.make`; then there is no session.
-        """
+        """Make a session and begin its setup, which may still run when this returns."""
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         session_id = request.session_id or token_hex(16)
@@ -72,16 +60,7 @@ class SessionRegistry:
         return await self._add(session_id, definition, request.credential_id, make)
 
     async def fork(self, session_id: str, request: ForkRequest) -> list[Session]:
-        """Make copies of a live session, each of which goes on by itself; all of them, or none.
-
-        Raises:
-            SessionNotFoundError: If no live session has the id.
-            NotSupportedError: If the environment's sessions cannot be copied.
-            EpisodeOverError: If the episode has ended.
-            UnknownSnapshotError: If the session keeps no such snapshot.
-            CapacityError: If a limit is reached.
-            SandboxError: If the files could not be copied.
-        """
+        """Make copies of a live session, each of which goes on by itself; all of them, or none."""
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         parent = self.find(session_id)
@@ -155,10 +134,7 @@ class SessionRegistry:
         return self._sessions.get(session_id)
 
     async def delete(self, session_id: str) -> bool:
-        """End a session, waiting until its environment is torn down.
-
-        Args:
-            session_id: Its id; an unknown one is no error.
+        """End a session, waiting until its environment is torn down; an unknown id is no error.
 
         Returns:
             Whether there was such a session, or one that was being made.
@@ -230,11 +206,5 @@ class SessionRegistry:
 
 
 def expired(sessions: Iterable[Session], now: float, idle_seconds: float) -> list[Session]:
-    """Return the sessions that have been idle for too long.
-
-    Args:
-        sessions: Any sessions.
-        now: Seconds from the clock's origin.
-        idle_seconds: How long is too long.
-    """
+    """Return the sessions that have been idle for too long."""
     return [session for session in sessions if session.idle_seconds(now) >= idle_seconds]

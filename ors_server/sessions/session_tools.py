@@ -49,13 +49,7 @@ class SessionTools:
     def __init__(
         self, definition: EnvironmentDefinition, instance: Instance, session_toolset: ToolsetDefinition | None
     ) -> None:
-        """Keep the sources; objects are bound on first use.
-
-        Args:
-            definition: The environment.
-            instance: The session's environment object.
-            session_toolset: The toolset that the session request names.
-        """
+        """Keep the sources; objects are bound on first use."""
         self._definition = definition
         self._instance = instance
         self._session_toolset = session_toolset
@@ -71,12 +65,7 @@ class SessionTools:
         return self._bound.get(name)
 
     async def find(self, name: str) -> BoundTool | None:
-        """Return the tool of that name that this session offers, or `None`, and bind it to its object.
-
-        Raises:
-            EnvironmentFailedError: If the environment failed to say which tools the task has, or to make a
-                toolset.
-        """
+        """Return the tool of that name that this session offers, or `None`, and bind it to its object."""
         found = self._lookup(name)
         if found is None:
             await self._specs()
@@ -93,11 +82,7 @@ class SessionTools:
         return self._bound[name]
 
     async def listing(self) -> ToolListing:
-        """Return the announcement of everything that this session offers; task tools last.
-
-        Raises:
-            EnvironmentFailedError: If the environment failed to say which tools the task has.
-        """
+        """Return the announcement of everything that this session offers; task tools last."""
         if self._listing is None:
             self._listing = await self._compile()
         return self._listing

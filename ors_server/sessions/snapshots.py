@@ -40,11 +40,7 @@ class SessionSnapshot:
     """Seconds that it took."""
 
     def resumed_at(self, now: float) -> EpisodeState:
-        """Return the state of a copy that goes on now: time that passed meanwhile is not played time.
-
-        Args:
-            now: Seconds from the clock's origin.
-        """
+        """Return the state of a copy that goes on now: time that passed meanwhile is not played time."""
         played = 0.0 if self.state.started_at is None else self.taken_at - self.state.started_at
         return self.state._replace(created_at=now, started_at=now - played)
 
@@ -76,15 +72,7 @@ class Snapshots:
         setup: Setup,
         runner: CallRunner,
     ) -> None:
-        """Keep nothing yet.
-
-        Args:
-            recorder: The session's recorder.
-            definition: Its environment.
-            instance: Its object.
-            setup: Has its sandbox.
-            runner: Gives exclusive turns.
-        """
+        """Keep nothing yet."""
         self._recorder = recorder
         self._definition = definition
         self._instance = instance
@@ -93,14 +81,7 @@ class Snapshots:
         self._kept: dict[str, SessionSnapshot] = {}
 
     async def take(self) -> SessionSnapshot:
-        """Take a snapshot between two calls, which the caller keeps or discards.
-
-        Raises:
-            NotSupportedError: If the environment's sessions cannot be copied.
-            EpisodeOverError: If the episode has ended.
-            SnapshotError: If a file could not be copied.
-            StoreError: If the last step is not on record and still cannot be written.
-        """
+        """Take a snapshot between two calls, which the caller keeps or discards."""
         hook = self._definition.hooks.save
         if hook is None:
             raise cannot_be_copied(self._definition)
@@ -124,12 +105,7 @@ class Snapshots:
             )
 
     async def keep(self) -> SessionSnapshot:
-        """Take a snapshot and keep it.
-
-        Raises:
-            CapacityError: If the session keeps too many.
-            OrsServerError: As for `take`.
-        """
+        """Take a snapshot and keep it."""
         self._check_snapshot_limit()
         snapshot = await self.take()
         try:
@@ -141,13 +117,7 @@ class Snapshots:
         return snapshot
 
     async def restore(self, snapshot_id: str) -> SessionSnapshot:
-        """Bring files and memory back to a snapshot; steps and sums stay, for they have been paid.
-
-        Raises:
-            UnknownSnapshotError: If the session keeps no such snapshot.
-            EpisodeOverError: If the episode has ended.
-            SandboxError: If the files could not be brought back.
-        """
+        """Bring files and memory back to a snapshot; steps and sums stay, for they have been paid."""
         async with self._runner.exclusive_turn():
             self._check_playable()
             snapshot = self.find(snapshot_id)
@@ -159,11 +129,7 @@ class Snapshots:
             return snapshot
 
     def find(self, snapshot_id: str) -> SessionSnapshot:
-        """Return a snapshot.
-
-        Raises:
-            UnknownSnapshotError: If the session keeps no such snapshot.
-        """
+        """Return a snapshot."""
         found = self._kept.get(snapshot_id)
         if found is None:
             raise UnknownSnapshotError(f"the session keeps no snapshot {snapshot_id!r}")
@@ -174,11 +140,7 @@ class Snapshots:
         return list(self._kept.values())
 
     async def discard(self, snapshot_id: str) -> None:
-        """Discard a snapshot.
-
-        Raises:
-            UnknownSnapshotError: If the session keeps no such snapshot.
-        """
+        """Discard a snapshot."""
         snapshot = self.find(snapshot_id)
         del self._kept[snapshot_id]
         await snapshot.aclose()

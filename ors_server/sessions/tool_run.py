@@ -46,9 +46,6 @@ class ToolRun:
         """End the call by what the tool returned, after grading it if it ends the episode ungraded.
 
         Args:
-            result: What the tool returned.
-            policy: The rules of the episode.
-            max_bytes: Most bytes of its output.
             grade: `None` if the environment names no reward.
         """
         tool = self.tool
