@@ -1,1 +1,1 @@
-"""The bundled environments, one folder each; imported as `ors_server_tasks`, a link to this folder."""
+"""The bundled environments, imported as `ors_server_tasks`: README.md in this folder explains the name."""

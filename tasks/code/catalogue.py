@@ -1,4 +1,4 @@
-"""Which problems there are, in which split and in which order."""
+"""The problems of each split, in order."""
 
 from functools import cache
 from importlib.resources import files
@@ -115,14 +115,11 @@ SPLITS: dict[str, tuple[str, ...]] = {
 
 @cache
 def load_problem(name: str) -> Problem:
-    """Return a problem; each is read once.
-
-    Args:
-        name: One of the names in `SPLITS`.
+    """Return a problem of `SPLITS`; each is read once.
 
     Raises:
-        KeyError: If there is no such problem.
-        PageError: If its page is not laid out as pages are.
+        KeyError: There is no such problem.
+        PageError: Its page has a wrong layout.
     """
     if not any(name in names for names in SPLITS.values()):
         raise KeyError(name)

@@ -1,4 +1,4 @@
-"""The environment: a sandbox with a file to write or to mend, and hidden tests that judge it."""
+"""The environment: a sandbox with a file to write or fix, and hidden tests that grade it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,12 @@ from ors_server_tasks.code.catalogue import SPLITS, load_problem
 from ors_server_tasks.code.grading import judge
 from ors_server_tasks.code.problem import Problem
 
-EDITION = "1"
+EDITION = "1.1"
+"""Changes whenever a task or one of its texts changes."""
 
 
 class CodeTasks(Environment):
-    """Functions, classes and programs to write, and files to mend; 1.0 if all hidden cases pass, else 0.0."""
+    """Functions, classes and programs to write, and files to fix; 1.0 if all hidden cases pass, else 0.0."""
 
     name = "code"
     version = EDITION
@@ -48,21 +49,13 @@ class CodeTasks(Environment):
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that earn the most that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that earn the greatest return of the task."""
         problem = _problem_of(task_spec)
         return [("create", {"path": problem.file, "content": problem.solution}), ("submit", {})]
 
     @classmethod
     def blank_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that show no work and earn the least that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that do no work and earn the least return."""
         del task_spec  # the same for every task
         return [("submit", {})]
 
@@ -79,16 +72,9 @@ class CodeTasks(Environment):
 
     @override
     async def grade_submission(self, submission: Submission) -> ToolOutput:
-        """Judge the file in the work dir; the answer in words counts for nothing.
-
-        Args:
-            submission: What the agent handed in.
-
-        Raises:
-            RuntimeError: If there is no work dir to look at.
-        """
+        """Grade the file in the work dir; the answer is ignored."""
         if submission.evidence is None:
-            raise RuntimeError("a code task is judged by its work dir, and there is none")
+            raise RuntimeError("a code task is graded by its work dir, but the session has no sandbox")
         report = await judge(_problem_of(self.task_spec), submission.evidence)
         failed = [result.name for result in report.results if not result.passed]
         return ToolOutput.final(

@@ -1,4 +1,4 @@
-"""Judges the file that an agent left behind, by the problem's hidden cases or tests."""
+"""Grades the file that an agent left behind, by the problem's hidden cases or tests."""
 
 from itertools import groupby
 from operator import attrgetter
@@ -24,18 +24,7 @@ LIMITS = TimeLimits(case=10.0, whole=90.0)
 
 
 async def judge(problem: Problem, evidence: Evidence) -> CaseReport:
-    """Judge what an agent left behind.
-
-    Args:
-        problem: The problem.
-        evidence: The agent's work dir.
-
-    Returns:
-        What became of each hidden case.
-
-    Raises:
-        Exception: If it could not be judged, through no fault of the agent's.
-    """
+    """Return the results of the hidden cases; raises if grading fails without the agent's fault."""
     if problem.grading is Grading.TESTS:
         return await _judge_by_tests(problem, evidence)
     if problem.grading is Grading.INPUTS:

@@ -1,6 +1,6 @@
-"""Runs the trusted code of a page: which calls are made of a solution, and what they should give.
+"""Runs a page's trusted code to get the hidden calls of a solution and their expected results.
 
-Everything here is the pages' own Python and runs in the server; nothing of an agent's ever comes here.
+It runs in the server, and no code of an agent's does.
 """
 
 import copy
@@ -15,36 +15,26 @@ PROGRAM = "solve"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a solution's function and what comes of it."""
+    """One call of a solution's function, with its expected result."""
 
     function: str
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
     expected: Any = None
-    """What it returns, unless it raises."""
+    """Its return value, unless it raises."""
     raises: str | None = None
     """Name of the class of the exception that it raises."""
 
 
 def run_source(source: str, title: str, **names: Any) -> dict[str, Any]:
-    """Run a page's Python as a module and return its names.
-
-    Args:
-        source: The Python.
-        title: What tracebacks call it.
-        names: What it finds defined.
-    """
+    """Run a page's Python as a module and return its names; `title` is its name in tracebacks."""
     namespace: dict[str, Any] = {"__name__": "solution", **names}
     exec(compile(source, f"<{title}>", "exec"), namespace)  # noqa: S102  (the pages are part of this package)
     return namespace
 
 
 def public_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """Return the functions that a module defines for others.
-
-    Args:
-        namespace: The module's names.
-    """
+    """Return the public functions of a module."""
     return {
         name: value
         for name, value in namespace.items()
@@ -53,13 +43,9 @@ def public_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., An
 
 
 def record_calls(source: str, functions: Mapping[str, Callable[..., Any]], title: str) -> list[Call]:
-    """Return the calls that a page's code makes, with what the solution's functions make of them.
+    """Return the calls that a page's code makes, with the results of the solution's functions.
 
-    Args:
-        source: Python that calls the functions by name; it also finds `rng`, a random.Random seeded with the
-            title.
-        functions: The solution's functions by name.
-        title: The page's name.
+    The code calls the functions by name; it can also use `rng`, a random.Random seeded with the title.
     """
     calls: list[Call] = []
 
@@ -77,14 +63,7 @@ def record_calls(source: str, functions: Mapping[str, Callable[..., Any]], title
 def make_call(
     name: str, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Call:
-    """Return a call with what comes of it; the function gets copies.
-
-    Args:
-        name: The function's name.
-        function: The function.
-        arguments: Its arguments.
-        keywords: Its arguments by name.
-    """
+    """Return a call with its result; the function gets copies of the arguments."""
     kept = copy.deepcopy((arguments, dict(keywords)))
     given = copy.deepcopy(kept)
     try:

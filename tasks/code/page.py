@@ -1,7 +1,4 @@
-"""Reads a problem's page: Markdown with a title, some facts, and named sections of code.
-
-It knows how a page is laid out and nothing of what the sections mean.
-"""
+"""Reads a problem's page: Markdown with a title, some facts, and named sections of code."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +10,7 @@ _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE |
 
 
 class PageError(ValueError):
-    """A page is not laid out as pages are; the message says where."""
+    """A page has a wrong layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class Fence:
     """A fenced block of a section."""
 
     language: str
-    """The word behind the opening fence; may be empty."""
+    """The word after the opening fence; may be empty."""
     code: str
     """The text between the fences, ending with a newline unless it is empty."""
 
@@ -34,19 +31,12 @@ class Page:
     facts: Mapping[str, str]
     """The `key: value` lines below the title."""
     statement: str
-    """What stands between the facts and the first section, stripped; may be empty."""
+    """The text between the facts and the first section, stripped; may be empty."""
     sections: Mapping[str, tuple[Fence, ...]]
     """The fenced blocks of each section, by its heading."""
 
     def code(self, section: str) -> str:
-        """Return the only block of a section.
-
-        Args:
-            section: Its heading.
-
-        Raises:
-            PageError: If there is no such section, or it has not one block.
-        """
+        """Return the only block of a section; raises PageError unless there is exactly one."""
         fences = self.sections.get(section, ())
         if len(fences) != 1:
             raise PageError(f"{self.title}: expected one block in section {section!r}, found {len(fences)}")
@@ -56,11 +46,8 @@ class Page:
 def read_page(text: str) -> Page:
     """Read a page.
 
-    Args:
-        text: The whole file.
-
     Raises:
-        PageError: If it does not begin with a title and facts, or a heading stands there twice.
+        PageError: It does not begin with a title and facts, or has a heading twice.
     """
     head = _TITLE.match(text)
     if head is None:
@@ -69,7 +56,7 @@ def read_page(text: str) -> Page:
     statement, *rest = _SECTION.split(text[head.end() :])
     headings, bodies = rest[::2], rest[1::2]
     if len(set(headings)) != len(headings):
-        raise PageError(f"{head['title']}: a heading stands there twice: {headings}")
+        raise PageError(f"{head['title']}: it has a heading twice: {headings}")
     sections = {
         heading: tuple(Fence(fence["language"], fence["code"]) for fence in _FENCE.finditer(body))
         for heading, body in zip(headings, bodies, strict=True)

@@ -1,4 +1,4 @@
-"""One problem: what the agent is given, what solves it, and what is hidden."""
+"""One problem: its prompt and starting file, its solution, and its hidden cases."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,24 +12,22 @@ from ors_server_tasks.code.stub import make_stub, public_classes, put_in_bug
 DIFFICULTIES = ("easy", "medium", "hard")
 
 _PROGRAM = (
-    "Write the program into `{file}` in the work dir; it is run with `python3 {file}`. "
+    "Write the program to `{file}` in the work dir; it is run with `python3 {file}`. "
     "Use the standard library only."
 )
 _MEND_MODULE = (
-    "Mend `{file}` in the work dir so that everything does what its docstring says; there may be more bugs "
-    "than the description names. Keep the names and the parameters."
+    "Fix `{file}` in the work dir so that everything does what its docstring says; there may be more bugs "
+    "than the description mentions. Keep the names and the parameters."
 )
 _MEND_PROGRAM = (
-    "Mend `{file}` in the work dir; it is run with `python3 {file}`. There may be more bugs than the "
-    "description names."
+    "Fix `{file}` in the work dir; it is run with `python3 {file}`. There may be more bugs than the "
+    "description mentions."
 )
-_AFTER = (
-    "Then call submit. What counts is the file as it is at that moment, judged by tests that you cannot see."
-)
+_AFTER = "Then call submit. Hidden tests grade the file as it is at that moment."
 
 
 class Kind(StrEnum):
-    """What the agent is asked to do."""
+    """The agent's job."""
 
     FUNCTION = "function"
     """Write a function."""
@@ -38,16 +36,16 @@ class Kind(StrEnum):
     CLASS = "class"
     """Write a class."""
     FIX = "fix"
-    """Mend a file that has bugs."""
+    """Fix a file that has bugs."""
 
 
 class Grading(StrEnum):
-    """How a solution is judged."""
+    """How a solution is graded."""
 
     CALLS = "Hidden cases"
-    """By what its functions return."""
+    """By the results of its functions."""
     INPUTS = "Hidden inputs"
-    """By what the program prints."""
+    """By the program's output."""
     TESTS = "Hidden tests"
     """By tests."""
 
@@ -57,19 +55,14 @@ _MEND = {Grading.CALLS: _MEND_MODULE, Grading.TESTS: _MEND_MODULE, Grading.INPUT
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem, made of a page.
-
-    Attributes:
-        name: The page's name without its ending.
-        page: The page.
-    """
+    """A problem, made of a page; `name` is the page's file name without its ending."""
 
     name: str
     page: Page
 
     @cached_property
     def kind(self) -> Kind:
-        """What the agent is asked to do."""
+        """The agent's job."""
         return Kind(self.page.facts["kind"])
 
     @cached_property
@@ -79,12 +72,12 @@ class Problem:
 
     @cached_property
     def topics(self) -> list[str]:
-        """Words for what it is about."""
+        """Its topics, one word each."""
         return self.page.facts["topics"].split(", ")
 
     @cached_property
     def file(self) -> str:
-        """Name of the file that is judged, in the work dir."""
+        """Name of the file that is graded, in the work dir."""
         return self.page.facts.get("file", "solution.py")
 
     @cached_property
@@ -94,14 +87,14 @@ class Problem:
 
     @cached_property
     def starting_file(self) -> str | None:
-        """What stands in the file when the agent begins; `None` if there is no file then."""
+        """The content of the file at the start; `None` if there is no file then."""
         if self.kind is Kind.FIX:
             return put_in_bug(self.solution, self.page.code("Bug"))
         return None if self.kind is Kind.PROGRAM else make_stub(self.solution)
 
     @cached_property
     def examples(self) -> list[tuple[str, str]]:
-        """Inputs of a program with what it prints, as the agent is shown them; empty for the others."""
+        """Inputs and outputs of a program, as the agent sees them; empty for other kinds."""
         fences = self.page.sections.get("Example", ())
         if [fence.language for fence in fences] != ["input", "output"] * (len(fences) // 2):
             raise PageError(f"{self.name}: an example is an input and an output")
@@ -109,13 +102,13 @@ class Problem:
 
     @cached_property
     def grading(self) -> Grading:
-        """How a solution is judged."""
+        """How a solution is graded."""
         (heading,) = self.page.sections.keys() & set(Grading)
         return Grading(heading)
 
     @cached_property
     def hidden_calls(self) -> list[Call]:
-        """What is asked of a solution and what it should give; empty if it is judged by tests."""
+        """Hidden calls with their expected results; empty if tests grade the solution."""
         if self.grading is Grading.TESTS:
             return []
         functions = public_functions(run_source(self.solution, self.name))
@@ -125,7 +118,7 @@ class Problem:
 
     @property
     def hidden_tests(self) -> str:
-        """The tests that judge a solution."""
+        """The tests that grade a solution."""
         return self.page.code(Grading.TESTS)
 
     @cached_property
@@ -134,7 +127,7 @@ class Problem:
         return public_classes(self.solution)
 
     def describe(self) -> dict[str, Any]:
-        """Return the task as whoever lists tasks sees it: without the solution and all that is hidden."""
+        """Return the task, which any client may list: without the solution and hidden cases."""
         return {
             "id": f"code/{self.name}",
             "kind": self.kind.value,
@@ -147,7 +140,7 @@ class Problem:
 
     @cached_property
     def prompt(self) -> str:
-        """What the agent is told."""
+        """The agent's prompt."""
         parts = [f"# {self.page.title}", self.page.statement, *map(_show_example, self.examples), self._ask()]
         return "\n\n".join(part for part in parts if part)
 
@@ -158,7 +151,7 @@ class Problem:
             return f"{_PROGRAM.format(file=self.file)} {_AFTER}"
         thing = "class" if self.kind is Kind.CLASS else "function"
         return (
-            f"Write this {thing} into `{self.file}` in the work dir, where its outline stands:\n\n"
+            f"Complete this {thing} in `{self.file}` in the work dir, which has the following content:\n\n"
             f"```python\n{self.starting_file}```\n\nUse the standard library only. {_AFTER}"
         )
 

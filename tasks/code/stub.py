@@ -1,4 +1,4 @@
-"""Derives the file that an agent starts from: the solution without its insides, or with a bug put in."""
+"""Makes the file that an agent starts from: the solution without its bodies, or with a bug."""
 
 import ast
 import re
@@ -7,15 +7,13 @@ _HUNK = re.compile(r"(?:^-.*\n)*(?:^\+.*\n)+|(?:^-.*\n)+", re.MULTILINE)
 
 
 class BugError(ValueError):
-    """A bug does not fit the solution that it is for."""
+    """A bug does not fit its solution."""
 
 
 def make_stub(solution: str) -> str:
     """Return the public signatures and docstrings of a solution; every body raises NotImplementedError.
 
-    Args:
-        solution: Python source. Private names (with a leading underscore) and imports that no signature
-            needs are left out.
+    Private names (with a leading underscore) and imports that no signature needs are left out.
     """
     kept = [node for node in ast.parse(solution).body if _is_public(node)]
     for node in kept:
@@ -27,11 +25,7 @@ def make_stub(solution: str) -> str:
 
 
 def public_classes(source: str) -> list[str]:
-    """Return the names of the public classes of a source.
-
-    Args:
-        source: Python.
-    """
+    """Return the names of the public classes of a Python source."""
     return [
         node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and _is_public(node)
     ]
@@ -48,7 +42,7 @@ def _imports_any(node: ast.stmt, names: set[str]) -> bool:
 
 
 def _empty(node: ast.stmt) -> None:
-    """Takes the insides out of a function, or out of every public method of a class."""
+    """Remove the body of a function, or of every public method of a class."""
     if isinstance(node, ast.ClassDef):
         node.body = [part for part in node.body if _is_public(part) or _is_docstring(part)]
         for part in node.body:
@@ -71,10 +65,10 @@ def put_in_bug(solution: str, bug: str) -> str:
 
     Args:
         solution: Python source.
-        bug: Hunks: lines of the solution, each behind `-`, then what stands there instead, each behind `+`.
+        bug: Hunks: lines of the solution, each with `-` in front, then their replacement, each with `+`.
 
     Raises:
-        BugError: If the lines of a hunk do not stand in the solution exactly once.
+        BugError: The lines of a hunk are not exactly once in the solution.
     """
     for hunk in _HUNK.findall(bug):
         lines = hunk.splitlines(keepends=True)

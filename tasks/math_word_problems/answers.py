@@ -14,7 +14,7 @@ ACCEPTED = (
     "Accepted are whole numbers (12 or 1,234), decimals (3.5), fractions (7/2) and mixed numbers (3 1/2), "
     "with an optional minus sign before and the unit after the number."
 )
-"""What an agent is told whose answer cannot be read."""
+"""The forms of an answer, for agents whose answer cannot be read."""
 
 _MINUS_SIGN = "\u2212"
 _NUMBER = re.compile(
@@ -31,22 +31,21 @@ _NUMBER = re.compile(
 
 
 class AnswerError(ValueError):
-    """A submission that is not a number; the message tells its author why."""
+    """A submission that is not a number; the message explains why."""
 
 
 def parse_answer(text: str, unit: str = "") -> Fraction:
-    """Reads a number.
+    """Read a number; white space around it, a full stop at its end and the unit (once) are ignored.
 
     Args:
-        text: Any text. White space around it, a full stop at its end and the unit are ignored.
-        unit: The unit that the question asks for: "$", "%", a plural noun or "". Only this one may stand
-            beside the number, and only once.
+        text: Any text.
+        unit: The unit that the question asks for: "$", "%", a plural noun or "".
 
     Raises:
-        AnswerError: Something other than one number stands in the text.
+        AnswerError: The text is not exactly one number.
     """
     if len(text) > LENGTH_LIMIT:
-        raise AnswerError(f"The answer has {len(text):,} characters, and at most {LENGTH_LIMIT} are read.")
+        raise AnswerError(f"The answer has {len(text):,} characters; at most {LENGTH_LIMIT} are allowed.")
     bare = _without_unit(text.strip().replace(_MINUS_SIGN, "-"), unit)
     match = _NUMBER.fullmatch(bare)
     if match is None:
@@ -56,7 +55,7 @@ def parse_answer(text: str, unit: str = "") -> Fraction:
 
 
 def _without_unit(text: str, unit: str) -> str:
-    """The text without the unit and without a full stop after a word or a number."""
+    """Return the text without the unit and without a full stop after a word or a number."""
     text = text.removesuffix(".").rstrip()
     if unit == "$" and (match := re.fullmatch(r"([-+]?)\s*\$\s*(.*)", text)):
         sign, rest = match[1], match[2]

@@ -1,4 +1,4 @@
-"""The environment: a question, a calculator, and one answer, which the library's math reward grades."""
+"""The environment: a question, a calculator, and one answer, which `math_equal_reward` grades."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -23,7 +23,7 @@ from ors_server_tasks.math_word_problems.calculator import CalculatorError, calc
 from ors_server_tasks.math_word_problems.generator import EDITION, SPLIT_SIZES, generate
 
 UNREADABLE_LIMIT = 3
-"""Submissions that may be no number at all before one more ends the episode."""
+"""Submissions without a number after which another one ends the episode."""
 
 _IN_WORDS = {"$": "dollars", "%": "percent"}
 
@@ -35,19 +35,15 @@ class MathWordProblems(Environment):
     """
 
     name = "math_word_problems"
-    version = EDITION
+    version = f"{EDITION}.1"
+    """The edition of the tasks, and that of the prompt and the tools' texts."""
     policy = EpisodePolicy(step_limit=20, reward_range=(0.0, 1.0))
     reward = math_equal_reward
     seed: ClassVar[str] = "math-word-problems-1"
     """Decides all tasks of all splits."""
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
-        """Keeps the task.
-
-        Args:
-            task_spec: What `get_task` gave.
-            secrets: Not used.
-        """
+        """Keep the task."""
         super().__init__(task_spec, secrets)
         self._unreadable = 0
 
@@ -89,20 +85,12 @@ class MathWordProblems(Environment):
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that earn the most that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that earn the greatest return of the task."""
         return [("submit", {"answer": task_spec["answer"]})]
 
     @classmethod
     def blank_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that show no work and earn the least that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that do no work and earn the least return."""
         return [("submit", {"answer": "0" if Fraction(task_spec["answer"]) else "1"})]
 
     @override
@@ -112,20 +100,20 @@ class MathWordProblems(Environment):
         return (
             f"{self.task_spec['question']}\n\n"
             f"Call submit with one number{unit_note}: a whole number, a decimal or a fraction such as 7/2. "
-            "It must be exact unless the question asks you to round. The first number you submit counts. "
-            "The calculator tool computes exactly."
+            "It must be exact unless the question asks you to round. Only the first number that you submit "
+            "counts. The calculator tool computes exactly."
         )
 
     @tool(concurrent=True)
     async def calculator(self, expression: str) -> ToolOutput:
-        """Computes an arithmetic expression exactly.
+        """Compute an arithmetic expression exactly.
 
-        It knows + - * / // (quotient) % (remainder) ** (power), parentheses, decimals, and the functions
-        sqrt, abs, min, max, round (halves away from zero), floor, ceil, gcd and lcm. Results that are not
-        exact begin with ~.
+        Supported are + - * / // (quotient) % (remainder) ** (power), parentheses, decimals, and the functions
+        sqrt, abs, min, max, round (halves away from zero), floor, ceil, gcd and lcm. A result that is not
+        exact begins with ~.
 
         Args:
-            expression: Numbers and operators, such as "12 * (3 + 1/4)"; at most 500 characters.
+            expression: The expression, such as "12 * (3 + 1/4)"; at most 500 characters.
         """
         try:
             return ToolOutput.ongoing(calculate(expression))
@@ -134,9 +122,9 @@ class MathWordProblems(Environment):
 
     @tool(exclusive=True)
     async def submit(self, answer: str) -> ToolOutput:
-        """Submits the answer, which ends the episode.
+        """Submit the answer, which ends the episode.
 
-        A text that is not a number does not count as an answer, but only three of those are allowed.
+        A text that is not a number does not count as an answer, but at most three such texts are allowed.
 
         Args:
             answer: One number: whole (12), decimal (3.5), fraction (7/2) or mixed (3 1/2). A unit may follow.
@@ -145,15 +133,15 @@ class MathWordProblems(Environment):
             value = parse_answer(answer, self.task_spec["unit"])
         except AnswerError as error:
             return self._refuse(error)
-        # A fraction, not the text: the reward takes a decimal of many digits for the fraction that it rounds.
+        # A fraction, not the text: the reward reads a long decimal as the fraction that it rounds.
         result = await self.grade(final_response=str(value))
         return graded_output(result, f"Submitted: {value}.", finished=True, metadata={"value": str(value)})
 
     def _refuse(self, error: AnswerError) -> ToolOutput:
-        """Answers a submission that is not a number."""
+        """Return the output for a submission that is not a number."""
         self._unreadable += 1
         if self._unreadable > UNREADABLE_LIMIT:
-            message = f"{error} This was the last try; the task ends without an answer."
+            message = f"{error} This was the last attempt; the task ends without an answer."
             result = RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))
             return graded_output(result, message, finished=True, metadata={"value": None})
         unit = self._unit_in_words()
@@ -161,6 +149,6 @@ class MathWordProblems(Environment):
         return ToolOutput.ongoing(f"{error} {ACCEPTED}{asked} Submit again.")
 
     def _unit_in_words(self) -> str:
-        """The unit of the answer as a word, empty for a pure number."""
+        """Return the unit of the answer as a word; empty for a pure number."""
         unit: str = self.task_spec["unit"]
         return _IN_WORDS.get(unit, unit)

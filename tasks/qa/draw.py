@@ -44,7 +44,7 @@ class Draw:
         return options[self.below(len(options))]
 
     def pick_some(self, options: Sequence[T], count: int) -> list[T]:
-        """Draws `count` different positions of `options`, in random order, and returns what stands there."""
+        """Draw `count` different positions of `options`, and return their entries in random order."""
         pool = list(options)
         return [pool.pop(self.below(len(pool))) for _ in range(count)]
 

@@ -23,7 +23,7 @@ MAX_RESULTS = 10
 QUERY_LENGTH = 200
 """Longest query, in characters."""
 ANSWER_LENGTH = 200
-"""Longest answer, in characters: a few words are asked for, and a list of everything is none."""
+"""Longest answer, in characters: enough for an answer, too short for a list of guesses."""
 PAGE_SENTENCES = 4
 """Sentences of an article on one page."""
 _SUGGESTIONS = 3
@@ -36,7 +36,8 @@ class QuestionAnswering(Environment):
     """
 
     name = "qa"
-    version = EDITION
+    version = f"{EDITION}.1"
+    """The edition of the tasks, and that of the prompt and the tools' texts."""
     policy = EpisodePolicy(
         step_limit=20,
         reward_range=(0.0, 1.0),
@@ -48,14 +49,10 @@ class QuestionAnswering(Environment):
     """Decides all articles and tasks of all splits."""
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
-        """Opens the encyclopaedia of the task's split.
-
-        Args:
-            task_spec: What `get_task` gave.
-            secrets: Not used.
+        """Open the encyclopaedia of the task's split.
 
         Raises:
-            ValueError: The task is none of this environment's.
+            ValueError: The task is not one of this environment's.
         """
         super().__init__(task_spec, secrets)
         split = task_spec.get("split")
@@ -103,21 +100,13 @@ class QuestionAnswering(Environment):
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that earn the most that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that earn the greatest return of the task."""
         reading = [("read", {"title": title}) for title in task_spec["evidence"]]
         return [*reading, ("answer", {"answer": task_spec["answer"][0]})]
 
     @classmethod
     def blank_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that show no work and earn the least that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that do no work and earn the least return."""
         del task_spec  # an empty answer is the same everywhere
         return [("answer", {"answer": ""})]
 
@@ -127,61 +116,59 @@ class QuestionAnswering(Environment):
 
     @override
     def load_state(self, state: JSONObject) -> None:
-        """Takes over nothing: the encyclopaedia and the task are everything."""
+        """Restore nothing: an instance has no state of its own."""
 
     @override
     def get_prompt(self) -> str:
         return (
             f"{self.task_spec['question']}\n\n"
-            "The answer stands in an encyclopaedia, in one article or in several that lead to one another. "
+            "The answer is in an encyclopaedia: in one article, or in several that refer to one another. "
             "Find articles with search and open them with read, then call answer once. Answer with the name, "
-            "the date, the number or yes or no alone, in as few words as it takes, without a unit: every "
-            "further word costs."
+            "the date, the number, or yes or no. Add no unit and no other words: each additional word lowers "
+            "the reward."
         )
 
     @tool(concurrent=True)
     async def search(self, query: str, limit: int = 5) -> ToolOutput:
-        """Searches the encyclopaedia and returns titles with a sentence of each article, the best first.
+        """Search the encyclopaedia. Returns titles with one sentence of each article, the best match first.
 
         Args:
-            query: Words to look for, at most 200 characters.
-            limit: Greatest number of articles, from 1 to 10.
+            query: Words to search for; at most 200 characters.
+            limit: Maximum number of articles, from 1 to 10.
         """
         if not 1 <= limit <= MAX_RESULTS:
-            raise ToolError(f"The limit is a number from 1 to {MAX_RESULTS}, not {limit}.")
+            raise ToolError(f"The limit must be from 1 to {MAX_RESULTS}, not {limit}.")
         if len(query) > QUERY_LENGTH:
-            raise ToolError(
-                f"The query has {len(query):,} characters; at most {QUERY_LENGTH} are searched for."
-            )
+            raise ToolError(f"The query has {len(query):,} characters; at most {QUERY_LENGTH} are allowed.")
         hits = self._book.index.find(query, limit)
         if not hits:
-            return ToolOutput.ongoing("No article has any of these words.")
+            return ToolOutput.ongoing("No article contains any of these words.")
         return ToolOutput.ongoing("\n".join(f"{hit.title}: {hit.snippet}" for hit in hits))
 
     @tool(concurrent=True)
     async def read(self, title: str, page: int = 1) -> ToolOutput:
-        """Opens an article of the encyclopaedia.
+        """Read a page of an article of the encyclopaedia.
 
         Args:
-            title: The article's title, as search gives it, or another name of the same thing.
-            page: Which of its pages, from 1.
+            title: The article's title, as search returns it, or another name of its subject.
+            page: Number of the page, from 1.
         """
         article = self._find(title)
         pages = -(-len(article.sentences) // PAGE_SENTENCES)
         if not 1 <= page <= pages:
-            raise ToolError(f"The article {article.title} has the pages 1 to {pages}, and no page {page}.")
+            raise ToolError(f"The article {article.title} has pages 1 to {pages}, but no page {page}.")
         text = " ".join(article.sentences[(page - 1) * PAGE_SENTENCES : page * PAGE_SENTENCES])
         return ToolOutput.ongoing(f"{article.title} (page {page} of {pages})\n\n{text}")
 
     @tool(exclusive=True)
     async def answer(self, answer: str) -> ToolOutput:
-        """Gives the answer, which ends the episode.
+        """Give the answer, which ends the episode.
 
         Args:
-            answer: The name, the date, the number, yes or no, and nothing else; at most 200 characters.
+            answer: Only the name, the date, the number, or yes or no; at most 200 characters.
         """
         if len(answer) > ANSWER_LENGTH:
-            raise ToolError(f"The answer has {len(answer):,} characters; at most {ANSWER_LENGTH} are read.")
+            raise ToolError(f"The answer has {len(answer):,} characters, more than {ANSWER_LENGTH}.")
         result = await self.grade(qa_f1_reward, final_response=answer)
         return graded_output(result, "Answered.", finished=True)
 
@@ -190,5 +177,5 @@ class QuestionAnswering(Environment):
         if found is not None:
             return self._book.articles[found]
         near = self._book.index.find(title[:QUERY_LENGTH], _SUGGESTIONS)
-        hint = f" Near it: {', '.join(hit.title for hit in near)}." if near else ""
+        hint = f" Similar titles: {', '.join(hit.title for hit in near)}." if near else ""
         raise ToolError(f"There is no article with the title {title[:QUERY_LENGTH]!a}.{hint}")

@@ -1,7 +1,7 @@
 """From a seed and a split to an encyclopaedia, and with an index to a task.
 
-Each split has a world of its own, and no name stands in two of them: what an agent remembers of one split
-is of no use in another. A world is made once, in about a tenth of a second, and shared by all sessions.
+Each split has its own world, and no name is in two of them, so that knowledge of one split does not help in
+another. A world is made once, in about a tenth of a second, and shared by all sessions.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The sentences of the articles, by kind of thing. Data only; `articles` chooses among them.
 
 A kind has one opening and several facts, each in more than one wording, and asides that state no fact that
-is asked for. What stands in braces is a field of the thing.
+is asked for. A name in braces is a field of the thing.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from ors_server_tasks.qa.world import (
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """How a kind of thing is told."""
+    """The sentences about a kind of thing."""
 
     opening: tuple[str, ...]
     """Wordings of the first sentence."""
     facts: tuple[tuple[str, ...], ...]
     """For each fact its wordings; facts come in a random order."""
     asides: tuple[str, ...]
-    """Two of them stand between the facts."""
+    """Two of them come between the facts."""
 
 
 PHRASES: dict[type[Entity], Phrases] = {

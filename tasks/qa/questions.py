@@ -72,7 +72,7 @@ def company_founder(world: World, draw: Draw) -> Iterator[Question]:
 
 
 def town_river(world: World, draw: Draw) -> Iterator[Question]:
-    """Asks on which river a town stands."""
+    """Asks on which river a town is."""
     for town in world.towns.values():
         text = draw.pick(("Which river flows through {0}?", "On which river does {0} stand?"))
         yield Question(text.format(town.name), _river(world, town.river), (town.name, town.river))
@@ -93,7 +93,7 @@ def mountain_climber(world: World, draw: Draw) -> Iterator[Question]:
         yield Question(text.format(mountain.name), _person(world, mountain.climber), (mountain.name,))
 
 
-def company_seat(world: World, draw: Draw) -> Iterator[Question]:
+def company_town(world: World, draw: Draw) -> Iterator[Question]:
     """Asks where a company is."""
     for company in world.companies.values():
         text = draw.pick(("In which town is {0} based?", "Where does {0} have its head office?"))
@@ -119,8 +119,8 @@ def founder_teacher(world: World, draw: Draw) -> Iterator[Question]:
             )
 
 
-def seat_river(world: World, draw: Draw) -> Iterator[Question]:
-    """Asks on which river a company's town stands."""
+def company_river(world: World, draw: Draw) -> Iterator[Question]:
+    """Asks on which river a company's town is."""
     for company in world.companies.values():
         river = world.towns[company.seat].river
         text = draw.pick(
@@ -165,7 +165,7 @@ def architect_teacher(world: World, draw: Draw) -> Iterator[Question]:
             yield Question(text.format(museum.name), _person(world, teacher), (museum.name, museum.architect))
 
 
-def publisher_seat(world: World, draw: Draw) -> Iterator[Question]:
+def publisher_town(world: World, draw: Draw) -> Iterator[Question]:
     """Asks where a book's publisher is."""
     for book in world.books.values():
         seat = world.companies[book.publisher].seat
@@ -185,7 +185,7 @@ def older_birthplace(world: World, draw: Draw) -> Iterator[Question]:
 
 
 def larger_river(world: World, draw: Draw) -> Iterator[Question]:
-    """Asks on which river the larger of two towns stands."""
+    """Asks on which river the larger of two towns is."""
     for one, other in _pairs(draw, list(world.towns.values())):
         if one.river != other.river:
             larger = max(one, other, key=lambda town: town.population)
@@ -291,7 +291,7 @@ def years_between(world: World, draw: Draw) -> Iterator[Question]:
 
 
 def _pairs(draw: Draw, options: list[T]) -> Iterator[tuple[T, T]]:
-    """Neighbours of a random order, so that nobody comes up more than twice."""
+    """Return neighbours in a random order, so that each option is used at most twice."""
     return pairwise(draw.shuffle(options))
 
 
@@ -310,7 +310,7 @@ FAMILIES = (
     Family("founder_teacher", "two_hop", founder_teacher),
     Family("larger_river", "comparison", larger_river),
     Family("town_river", "single_hop", town_river),
-    Family("seat_river", "two_hop", seat_river),
+    Family("seat_river", "two_hop", company_river),
     Family("river_length", "number", river_length),
     Family("person_teacher", "single_hop", person_teacher),
     Family("leader_birthplace", "two_hop", leader_birthplace),
@@ -321,9 +321,9 @@ FAMILIES = (
     Family("mountain_climber", "single_hop", mountain_climber),
     Family("source_climber", "two_hop", source_climber),
     Family("older_company_founder", "comparison", older_company_founder),
-    Family("company_seat", "single_hop", company_seat),
+    Family("company_seat", "single_hop", company_town),
     Family("architect_teacher", "two_hop", architect_teacher),
     Family("years_between", "number", years_between),
-    Family("publisher_seat", "two_hop", publisher_seat),
+    Family("publisher_seat", "two_hop", publisher_town),
 )
 """Every family once, in the order in which tasks go through them."""

@@ -70,14 +70,14 @@ class SearchIndex:
         Returns:
             The best first, led by the one whose title the query is; none if no article has any of the words.
         """
-        wanted = frozenset(words_of(query))
+        words = frozenset(words_of(query))
         ranks: dict[str, float] = defaultdict(float)
-        for word in sorted(wanted):
+        for word in sorted(words):
             for title, count in self._counts.get(word, {}).items():
                 ranks[title] += self._rank(word, title, count)
         asked = " ".join(query.split()).casefold()
         order = sorted(ranks, key=lambda title: (title.casefold() != asked, -round(ranks[title], 6), title))
-        return [Hit(title, _snippet(self._articles[title], wanted)) for title in order[:limit]]
+        return [Hit(title, _snippet(self._articles[title], words)) for title in order[:limit]]
 
     def _rank(self, word: str, title: str, count: int) -> float:
         having = len(self._counts[word])
@@ -91,6 +91,6 @@ def words_of(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]
 
 
-def _snippet(article: Article, wanted: frozenset[str]) -> str:
-    best = max(article.sentences, key=lambda sentence: len(wanted.intersection(words_of(sentence))))
+def _snippet(article: Article, words: frozenset[str]) -> str:
+    best = max(article.sentences, key=lambda sentence: len(words.intersection(words_of(sentence))))
     return best if len(best) <= SNIPPET_LENGTH else best[: SNIPPET_LENGTH - 1].rstrip() + "…"

@@ -66,7 +66,7 @@ def pack(tree: Tree) -> bytes:
     """Return a tar archive of a tree, folders before what is in them.
 
     Raises:
-        TypeError: A node can only be wanted, not given.
+        TypeError: A node can only be required, not given.
     """
     parcel = io.BytesIO()
     with tarfile.open(fileobj=parcel, mode="w", format=tarfile.GNU_FORMAT) as archive:

@@ -18,7 +18,7 @@ _FROM_GZIP = 31
 
 
 def is_json(content: bytes, value: Any) -> bool:
-    """Tell whether a text is JSON for a value: no key twice, numbers and truth values told apart."""
+    """Return whether a text is JSON of a value, without repeated keys; true is not 1."""
     try:
         found = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -29,7 +29,7 @@ def is_json(content: bytes, value: Any) -> bool:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     return made
 
 
@@ -58,12 +58,12 @@ def _same_rows(found: list[Any], value: list[Any]) -> bool:
     return len(found) == len(value) and all(map(_is_same, found, value))
 
 
-def is_archive(content: bytes, wanted: Archive) -> bool:
-    """Tell whether bytes are a tar archive of exactly the wanted files."""
+def is_archive(content: bytes, expected: Archive) -> bool:
+    """Return whether bytes are a tar archive of exactly the expected files."""
     try:
-        plain = _unzipped(content) if wanted.gzipped else content
+        plain = _unzipped(content) if expected.gzipped else content
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
-            return _holds(archive, wanted)
+            return _holds(archive, expected)
     except (tarfile.TarError, zlib.error, OSError, ValueError, EOFError, OverflowError, RecursionError):
         return False
 
@@ -76,16 +76,16 @@ def _unzipped(content: bytes) -> bytes:
     return plain
 
 
-def _holds(archive: tarfile.TarFile, wanted: Archive) -> bool:
+def _holds(archive: tarfile.TarFile, expected: Archive) -> bool:
     found: dict[str, bytes] = {}
     for member in archive:
         if member.isdir():
             continue
         name = member.name.removeprefix("./")
-        expected = wanted.members.get(name)
+        content = expected.members.get(name)
         is_plain = member.isreg() and not member.issparse()
-        if not is_plain or expected is None or name in found or member.size != len(expected):
+        if not is_plain or content is None or name in found or member.size != len(content):
             return False
         body = archive.extractfile(member)
         found[name] = body.read() if body is not None else b""
-    return found == wanted.members
+    return found == expected.members

@@ -49,14 +49,14 @@ class Draw:
         return options[self.below(len(options))]
 
     def pick_some(self, options: Iterable[T], count: int) -> list[T]:
-        """Draw `count` different positions of `options`, in random order, and return what stands there.
+        """Draw `count` different positions of `options`, and return their entries in random order.
 
         Raises:
             UnsuitableDrawError: There are fewer.
         """
         pool = list(options)
         if count > len(pool):
-            raise UnsuitableDrawError(f"{count} of {len(pool)} options were wanted")
+            raise UnsuitableDrawError(f"{count} of {len(pool)} options were requested")
         return [pool.pop(self.below(len(pool))) for _ in range(count)]
 
     def shuffled(self, options: Iterable[T]) -> list[T]:

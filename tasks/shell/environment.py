@@ -1,4 +1,4 @@
-"""The environment: a work dir with files, an exercise about them, and a look at what is left of them."""
+"""The environment: a work dir with files, an exercise about them, and a check of the files at the end."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -12,36 +12,38 @@ from ors_server_tasks.shell.generator import EDITION, SPLIT_SIZES, describe, gen
 from ors_server_tasks.shell.grading import find_faults
 from ors_server_tasks.shell.observation import UnjudgedError
 
-_FAULTS_TOLD = 20
-"""Faults that are recorded with an episode, at most."""
+_MOST_FAULTS = 20
+"""Faults that are recorded with an episode."""
 _FAULT_LENGTH = 200
 """Characters of one of them."""
 
 _RULES = """\
-You work in a bash shell. It starts in the work directory, which holds the files; paths are relative to it. \
-The usual programs are there (coreutils, find, grep, sed, awk, tar, gzip, git, python3); there is no network.
+You work in a bash shell. It starts in the work directory, which has the files; paths are relative to it. \
+The usual programs are installed (coreutils, find, grep, sed, awk, tar, gzip, git, python3). There is no \
+network.
 
 {ask}
 
-Rules, where nothing else is said above:
-- Sorting is by byte value (as with LC_ALL=C sort).
-- Text files are UTF-8 without a byte order mark. Every line ends in one newline, the last one too. No line \
-is empty or ends in a space.
+Rules, unless stated otherwise above:
+- Sort by byte value (as with LC_ALL=C sort).
+- Write text files in UTF-8 without a byte order mark. Every line ends with one newline, including the last \
+one. No line is empty or ends with a space.
 - Do not change, rename or delete files that you are not asked to change. Do not make symbolic or hard links.
-- Leave no scratch files in folders that you are asked to work on; elsewhere they do no harm.
+- Leave no temporary files in folders that you are asked to work on; elsewhere they are allowed.
 
-When everything is in place, call submit. The work directory is then judged once, as a whole: it is right or \
-it is not. No answer in words is needed."""
+When you are done, call submit. The work directory is then checked once, as a whole; there is no partial \
+credit. No answer text is needed."""
 
 
 class ShellTasks(Environment):
-    """Exercises of 6 families for a terminal; reward 1.0 if the files are as asked for, else 0.0.
+    """Exercises of 6 families for a terminal; reward 1.0 if the files are as required, else 0.0.
 
     A subclass with another `seed` has other exercises of the same kinds.
     """
 
     name = "shell"
-    version = EDITION
+    version = f"{EDITION}.1"
+    """The edition of the exercises, and that of the prompt's rules."""
     policy = EpisodePolicy(step_limit=50, reward_range=(0.0, 1.0))
     toolsets = ("bash", "files", "submit")
     seed: ClassVar[str] = "shell-1"
@@ -50,12 +52,8 @@ class ShellTasks(Environment):
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
         """Generate the exercise.
 
-        Args:
-            task_spec: What `get_task` gave.
-            secrets: Not used.
-
         Raises:
-            ValueError: The task is none of this environment's.
+            ValueError: The task is not one of this environment's.
         """
         super().__init__(task_spec, secrets)
         self._exercise = _exercise_of(task_spec)
@@ -98,20 +96,12 @@ class ShellTasks(Environment):
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that earn the most that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that earn the greatest return of the task."""
         return [("bash", {"command": _exercise_of(task_spec).gold}), ("submit", {})]
 
     @classmethod
     def blank_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Tool calls, as (name, arguments) in order, that show no work and earn the least that the task pays.
-
-        Args:
-            task_spec: What `get_task` gave.
-        """
+        """Return tool calls, as (name, arguments) in order, that do no work and earn the least return."""
         del task_spec  # doing nothing is the same everywhere
         return [("submit", {})]
 
@@ -129,23 +119,23 @@ class ShellTasks(Environment):
 
     @override
     async def load_state(self, state: JSONObject) -> None:
-        """Take over nothing: the files are everything."""
+        """Restore nothing: the files are the whole state."""
 
     @override
     async def grade_submission(self, submission: Submission) -> ToolOutput:
         if submission.evidence is None:
-            raise UnjudgedError("there is no work dir to look at")
+            raise UnjudgedError("the session has no sandbox, so there is no work dir to check")
         faults = await find_faults(submission.evidence, self._exercise)
-        told = [_printable(fault) for fault in faults[:_FAULTS_TOLD]]
+        shown = [_printable(fault) for fault in faults[:_MOST_FAULTS]]
         return ToolOutput.final(
             "Submitted.",
             reward=0.0 if faults else 1.0,
-            metadata={"fault_count": len(faults), "faults": told},
+            metadata={"fault_count": len(faults), "faults": shown},
         )
 
 
 def _printable(fault: str) -> str:
-    """A fault with the names that an agent gave its files, whatever bytes they are made of."""
+    """Return a fault as text that can be encoded; file names may be any bytes."""
     return fault.encode(errors="backslashreplace").decode()[:_FAULT_LENGTH]
 
 
@@ -157,6 +147,6 @@ def _exercise_of(task_spec: JSONObject) -> Exercise:
         case _:
             pass
     raise ValueError(
-        "a task of the shell environment is what get_task gives: with a seed (text), one of the splits "
-        f"{', '.join(SPLIT_SIZES)}, and the index of one of its tasks"
+        "a task of the shell environment has a seed (text), a split (one of "
+        f"{', '.join(SPLIT_SIZES)}), and the index of one of its tasks; use get_task"
     )

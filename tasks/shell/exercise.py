@@ -1,4 +1,4 @@
-"""What an exercise is: the files before, the files wanted after, the words, and one command that does it.
+"""An exercise: the files before and after it, its text, and one command that solves it.
 
 This module knows neither the exercises nor sandboxes.
 """
@@ -31,7 +31,7 @@ class File:
 
     content: bytes
     mode: int | None = None
-    """Permission bits, special ones included; `None`: 0o644 when given, not looked at when wanted."""
+    """Permission bits, special ones included; `None`: 0o644 when given, not compared when required."""
     mtime: int = EPOCH
     """Modification time in Unix seconds; used when given only."""
 
@@ -53,14 +53,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A plain file that holds this JSON value in any layout; only wanted, never given."""
+    """A plain file with this JSON value in any layout; only required, never given."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A tar archive, gzipped or not, with exactly these files in it; only wanted, never given."""
+    """A tar archive, gzipped or not, with exactly these files in it; only required, never given."""
 
     members: Mapping[str, bytes]
     """Path to content; folders in the archive do not matter, a leading `./` neither."""
@@ -69,27 +69,27 @@ class Archive:
 
 Node: TypeAlias = File | Folder | Link | Json | Archive
 Tree: TypeAlias = dict[str, Node]
-"""Paths relative to the work dir to what stands there."""
+"""Files, folders and links by their paths relative to the work dir."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """One exercise with everything that is known of it."""
+    """One exercise."""
 
     ask: str
-    """What the agent is told to do, complete in itself; how to finish is said elsewhere."""
+    """The agent's job; the prompt adds the general rules and how to finish."""
     before: Mapping[str, Node]
-    """What stands in the work dir at the start."""
+    """The work dir at the start."""
     after: Mapping[str, Node]
-    """What must stand there at the end. What stands in `before` and not here must be gone."""
+    """The work dir at the end; paths that are only in `before` must be removed."""
     gold: str
-    """A bash command that leads from the one to the other."""
+    """A bash command that solves the exercise."""
     whole: tuple[str, ...] = ()
-    """Folders below which nothing may stand that is not in `after`."""
+    """Folders in which only paths of `after` may exist."""
     hidden: Mapping[str, Node] = field(default_factory=dict[str, "Node"])
-    """What else stands in the work dir at the start and is not compared (the inside of `.git`)."""
+    """Further files at the start, which are not compared (those of `.git`)."""
     repositories: tuple[RepositoryState, ...] = ()
-    """What git repositories must hold at the end."""
+    """Required states of git repositories at the end."""
 
 
 Choices: TypeAlias = tuple[int, ...]

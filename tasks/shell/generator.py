@@ -38,7 +38,7 @@ _DRAWS_AT_MOST = 1000
 
 
 class Task(TypedDict):
-    """A task's specification: where it stands and what it is about, nothing of what solves it."""
+    """A task's specification: its position and kind, nothing of its solution."""
 
     id: str
     """Environment, split and index, such as "shell/train/17"."""
@@ -53,7 +53,7 @@ class Task(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What kind of exercise stands at an index."""
+    """The kind of the exercise at an index."""
 
     family: str
     kind: Kind
@@ -124,15 +124,15 @@ def generate(seed: str, split: str, index: int) -> Exercise:
 
 
 def is_sound(exercise: Exercise) -> bool:
-    """Tell whether there is something to do, and nothing is empty or in the way of another by chance."""
+    """Return whether there is something to do, no file is empty, and no paths conflict."""
     changes = {path: node for path, node in exercise.after.items() if exercise.before.get(path) != node}
     has_work = bool(changes or exercise.before.keys() - exercise.after.keys() or exercise.repositories)
     is_hollow = any(_is_hollow(path, node) for path, node in changes.items())
-    return has_work and not is_hollow and _has_room(exercise.before) and _has_room(exercise.after)
+    return has_work and not is_hollow and _is_consistent(exercise.before) and _is_consistent(exercise.after)
 
 
-def _has_room(tree: Mapping[str, Node]) -> bool:
-    """Whether nothing stands below what is no folder."""
+def _is_consistent(tree: Mapping[str, Node]) -> bool:
+    """Return whether every path is in a folder."""
     return all(
         isinstance(tree.get(path[:at], Folder()), Folder)
         for path in tree

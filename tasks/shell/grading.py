@@ -1,4 +1,4 @@
-"""Compares what an agent left with what an exercise wants, and names faults without giving answers away."""
+"""Compares the work dir with the required state, and names faults without revealing answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LIMITS = OffloadLimits(cpu_seconds=1.0)
 
 
 async def find_faults(evidence: Evidence, exercise: Exercise) -> list[str]:
-    """Return what is otherwise than an exercise wants it; empty when all is right.
+    """Return the faults of the work dir; empty when all is right.
 
     Args:
-        evidence: The work dir as the agent left it, with nothing of the agent's running.
-        exercise: What was asked for.
+        evidence: The work dir as the agent left it, while none of its processes runs.
+        exercise: The exercise.
 
     Raises:
         UnjudgedError: It could not be found out.
@@ -59,14 +59,14 @@ def _with_ancestors(paths: Iterable[str]) -> set[str]:
 
 
 def _misplaced(exercise: Exercise, seen: Observation) -> list[str]:
-    """What should not be there, and folders that are something else or cannot be looked into."""
+    """Return faults of paths that should not exist, and of folders that cannot be listed."""
     faults = [
         f"{path}: still there"
         for path in exercise.before
         if path not in exercise.after and path in seen.nodes
     ]
-    wanted = _with_ancestors(exercise.after)
-    folders = (wanted - exercise.after.keys()) | {
+    required = _with_ancestors(exercise.after)
+    folders = (required - exercise.after.keys()) | {
         path for path in _with_ancestors(exercise.before) - exercise.before.keys() if path in seen.nodes
     }
     faults += [
@@ -74,7 +74,7 @@ def _misplaced(exercise: Exercise, seen: Observation) -> list[str]:
         for path in sorted(folders)
         if (node := seen.nodes.get(path)) is None or not _is_open_folder(node)
     ]
-    allowed = wanted | folders
+    allowed = required | folders
     for path in seen.nodes:
         if path not in allowed and path not in exercise.before and _is_inside(path, exercise):
             faults.append(f"{path}: not asked for")
@@ -82,7 +82,7 @@ def _misplaced(exercise: Exercise, seen: Observation) -> list[str]:
 
 
 def _is_inside(path: str, exercise: Exercise) -> bool:
-    """Whether a path is below a folder in which nothing else may stand, and in no `.git` judged elsewhere."""
+    """Return whether a path is in a folder of `whole`, and not in a `.git`, which is graded elsewhere."""
     is_git = any(f"{path}/".startswith(f"{state.path}/.git/") for state in exercise.repositories)
     return not is_git and any(path.startswith(f"{folder}/") for folder in exercise.whole)
 
@@ -92,12 +92,12 @@ def _is_open_folder(node: Seen) -> bool:
 
 
 async def _judge(evidence: Evidence, path: str, node: Node, seen: Seen | None) -> str:
-    """Return what is wrong with one path, empty when nothing is."""
+    """Return the fault of one path; empty if there is none."""
     if seen is None:
         return "missing"
     match node:
         case Link():
-            return "" if seen.kind == "l" and seen.target == node.target else "not the wanted link"
+            return "" if seen.kind == "l" and seen.target == node.target else "not the required link"
         case Folder():
             return _judge_folder(node, seen)
         case File():
@@ -137,9 +137,11 @@ async def _judge_document(evidence: Evidence, path: str, node: Json | Archive, s
     content = await evidence.read_file(path, most=most)
     try:
         if isinstance(node, Json):
-            return "" if await _is_json(content, node) else "not the wanted JSON"
+            return "" if await _is_json(content, node) else "not the required JSON"
         return (
-            "" if await run_offloaded(is_archive, content, node, limits=_LIMITS) else "not the wanted archive"
+            ""
+            if await run_offloaded(is_archive, content, node, limits=_LIMITS)
+            else "not the required archive"
         )
     except OverLimitError as error:
         return f"cannot be read: {error}"

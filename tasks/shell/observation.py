@@ -1,6 +1,6 @@
-"""Looks at what stands in the work dir, without following links and without running anything of the agent's.
+"""Lists the work dir, without following links and without running anything of the agent's.
 
-The looking is done by `find` of the system, in a fresh program over a read-only view of the work dir.
+The list is made by `find` of the system, in a fresh program over a read-only view of the work dir.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _FOUND_ALL = (0, 1)
 
 
 class UnjudgedError(RuntimeError):
-    """The grader could not look, so there is no judgement."""
+    """The grader could not check the work dir, so there is no grade."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What stands at a path."""
+    """The file, folder or link at a path."""
 
     kind: str
     """As find writes it: f, d, l, p, s, b or c."""
@@ -41,12 +41,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What stands in the work dir, as far as it was asked for."""
+    """The requested part of the work dir."""
 
     nodes: dict[str, Seen]
     """By path relative to the work dir; what is not there has no entry."""
     is_complete: bool
-    """Whether everything fitted, and was found in time; there is far more than any exercise wants if not."""
+    """Whether the list is complete; otherwise there is far more than any exercise has."""
 
 
 async def observe(

@@ -1,6 +1,6 @@
 """Git repositories made and judged without git: objects, refs and an index as bytes.
 
-What stands in a repository at the start is computed here, so that it is the same whatever git is installed.
+A repository at the start is computed here, so that it is the same with every version of git.
 Hashing follows git's object format (gitformat-pack(5), git-hash-object(1)), the index gitformat-index(5).
 """
 

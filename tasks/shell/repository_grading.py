@@ -52,12 +52,12 @@ def folders_to_see(states: Sequence[RepositoryState]) -> list[str]:
 
 
 async def find_repository_faults(evidence: Evidence, state: RepositoryState, seen: Observation) -> list[str]:
-    """Return what is otherwise than wanted in a repository; empty when all is right.
+    """Return the faults of a repository; empty when all is right.
 
     Args:
         evidence: The work dir as the agent left it.
-        state: What is wanted.
-        seen: What stands at `paths_to_see` and below `folders_to_see`.
+        state: The required state.
+        seen: The entries at `paths_to_see` and below `folders_to_see`.
 
     Raises:
         UnjudgedError: It could not be found out.
@@ -186,7 +186,7 @@ class _Judge:
         """Return what is wrong with a commit, empty when nothing is."""
         if state.oid is not None:
             if oid != state.oid and await self._peeled(oid) != state.oid:
-                return "not the wanted commit"
+                return "not the required commit"
             await self._require_whole(state.oid)
             return ""
         commit = await self._read(await self._peeled(oid))
@@ -201,8 +201,8 @@ class _Judge:
             return found
         if state.tree is not None:
             await self._require_tree(commit.tree)
-        for parent, wanted in zip(commit.parents, state.parents or (), strict=state.parents is not None):
-            fault = await self.commit(parent, wanted)
+        for parent, required in zip(commit.parents, state.parents or (), strict=state.parents is not None):
+            fault = await self.commit(parent, required)
             if fault:
                 return f"below it, {fault}"
         return ""
@@ -226,7 +226,7 @@ class _Judge:
         return _Commit((trees or [""])[0], parents, message.decode(errors="replace").strip())
 
     async def _require_whole(self, oid: str) -> None:
-        """Read a given commit with all that it stands upon; it is bounded, since its name is known."""
+        """Read a given commit and its ancestors; that is bounded, since its name is known."""
         waiting, done = [oid], set[str]()
         while waiting:
             name = waiting.pop()

@@ -185,8 +185,8 @@ def test_an_article_of_another_split_is_not_there():
 
 MISTAKES = {
     "no such title": ("read", {"title": "Atlantis"}, "There is no article with the title 'Atlantis'."),
-    "no such page": ("read", {"title": "", "page": 9}, "and no page 9."),
-    "page zero": ("read", {"title": "", "page": 0}, "and no page 0."),
+    "no such page": ("read", {"title": "", "page": 9}, "but no page 9."),
+    "page zero": ("read", {"title": "", "page": 0}, "but no page 0."),
     "too many": ("search", {"query": "town", "limit": 11}, "from 1 to 10, not 11"),
     "none": ("search", {"query": "town", "limit": 0}, "from 1 to 10, not 0"),
     "long query": ("search", {"query": "town " * 50}, "The query has 250 characters"),
@@ -223,13 +223,13 @@ def test_after_twenty_steps_the_episode_is_over_and_nothing_is_paid():
 
 def test_a_search_that_finds_nothing_says_so():
     with play("qa", split="test", index=0) as episode:
-        assert text_of(episode.call("search", query="zzz")) == "No article has any of these words."
+        assert text_of(episode.call("search", query="zzz")) == "No article contains any of these words."
 
 
 def test_a_mistaken_title_brings_near_ones():
     title = QuestionAnswering.get_task("test", 0)["evidence"][0]
     with play("qa", split="test", index=0) as episode:
-        assert f"Near it: {title}" in text_of(episode.call("read", title=f"{title} (novel)"))
+        assert f"Similar titles: {title}" in text_of(episode.call("read", title=f"{title} (novel)"))
 
 
 # Both doors.

@@ -237,7 +237,7 @@ def test_the_agent_is_told_the_exercise_and_the_rules_and_sees_only_the_given_fi
         session = await client.create(split="test", index=4)
         prompt = await session.prompt()
         assert exercise.ask in prompt
-        assert prompt.endswith("No answer in words is needed.")
+        assert prompt.endswith("No answer text is needed.")
         assert exercise.gold not in prompt
         seen = await session.call("bash", command="find . -mindepth 1 -type f | sort")
         assert seen.blocks[0].text.split() == sorted(f"./{path}" for path in exercise.before)
@@ -268,7 +268,7 @@ def test_a_task_that_is_none_is_refused_when_a_session_is_made():
             {"seed": "a", "split": "test", "index": 72},
             {"seed": 1, "split": "test", "index": 0},
         ):
-            with pytest.raises(Exception, match="a task of the shell environment is"):
+            with pytest.raises(Exception, match="a task of the shell environment has"):
                 await client.create(task_spec=spec)
 
     with_client(act)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ors_server_tasks.math_word_problems.calculator.functions import apply
 from ors_server_tasks.math_word_problems.calculator.limits import CalculatorError, check_bits
 from ors_server_tasks.math_word_problems.calculator.tree import Call, Expression, Negation, Number, Operation
-from ors_server_tasks.math_word_problems.calculator.value import Value, bits, settle
+from ors_server_tasks.math_word_problems.calculator.value import Value, bits, make_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def _leaf(tree: Number | Negation | Call) -> Value:
 
 def _operate(operation: Operation, left: Value, right: Value) -> Value:
     number = _OPERATORS[operation.operator](left.number, right.number, operation.position)
-    return settle(number, is_exact=left.is_exact and right.is_exact)
+    return make_value(number, is_exact=left.is_exact and right.is_exact)
 
 
 def _add(left: Fraction, right: Fraction, position: int) -> Fraction:

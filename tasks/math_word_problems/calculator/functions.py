@@ -9,12 +9,12 @@ from math import ceil, floor, gcd, isqrt, lcm
 from typing import TypeAlias
 
 from ors_server_tasks.math_word_problems.calculator.limits import DIGITS_LIMIT, CalculatorError, check_bits
-from ors_server_tasks.math_word_problems.calculator.value import SIGNIFICANT_BITS, Value, settle
+from ors_server_tasks.math_word_problems.calculator.value import SIGNIFICANT_BITS, Value, make_value
 
 Numbers: TypeAlias = Sequence[Fraction]
 
 _MANY = 500
-"""More arguments than an expression has room for."""
+"""More arguments than an expression of the longest length can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def apply(name: str, arguments: Sequence[Value], position: int) -> Value:
         raise CalculatorError(message, position)
     value = function.compute([argument.number for argument in arguments], position)
     is_exact = value.is_exact and all(argument.is_exact for argument in arguments)
-    return settle(value.number, is_exact=is_exact)
+    return make_value(value.number, is_exact=is_exact)
 
 
 def _square_root(numbers: Numbers, position: int) -> Value:

@@ -1,4 +1,4 @@
-"""What the calculator refuses because it would be too much, and how it says no."""
+"""Limits of the calculator, and its error."""
 
 LENGTH_LIMIT = 500
 """Longest expression, in characters."""
@@ -14,7 +14,7 @@ DIGITS_LIMIT = 50
 
 
 class CalculatorError(ValueError):
-    """An expression that cannot be computed; the message tells its author why and where."""
+    """An expression that cannot be computed; the message explains why and where."""
 
     def __init__(self, problem: str, position: int) -> None:
         """Makes the error for a problem at a position, counted from 1 in characters."""

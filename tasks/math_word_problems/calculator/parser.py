@@ -121,7 +121,7 @@ class _Parser:
 
 
 def _unexpected(token: Token) -> CalculatorError:
-    """The error for a token that cannot stand where it stands."""
+    """Return the error for a token at a wrong position."""
     if token.text == ",":
         return CalculatorError("a comma is not allowed in a number: write 1234 for 1,234", token.position)
     if token.kind == "end":

@@ -31,7 +31,7 @@ class Operation:
     left: Expression
     right: Expression
     position: int
-    """Where the operator stands."""
+    """Of the operator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Numbers of the calculator: exact fractions, some of which stand for a number that they only come near."""
+"""Numbers of the calculator: exact fractions, some of which approximate a number."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def bits(number: Fraction) -> int:
     return max(number.numerator.bit_length(), number.denominator.bit_length())
 
 
-def settle(number: Fraction, *, is_exact: bool) -> Value:
-    """The value of a computed number; one that is not exact is rounded, so that it stays short."""
+def make_value(number: Fraction, *, is_exact: bool) -> Value:
+    """Return the value of a computed number, rounded to `SIGNIFICANT_BITS` if it is not exact."""
     if is_exact or bits(number) <= SIGNIFICANT_BITS:
         return Value(number, is_exact)
     shift = SIGNIFICANT_BITS - number.numerator.bit_length() + number.denominator.bit_length()

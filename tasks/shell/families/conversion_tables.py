@@ -209,7 +209,7 @@ def _tabbed(rows: list[list[str]]) -> File:
 
 
 _BETWEEN = (r"\n\n", r"\n---\n")
-"""What stands between records, as Python writes it."""
+"""The separator of records, as Python source."""
 _FIELDS = ("name", "owner", "city", "port", "tier")
 
 

@@ -15,7 +15,7 @@ from ors_server_tasks.shell.families.git_bench import (
     Bench,
     Files,
     Given,
-    Wanted,
+    Required,
     edited,
     exactly,
     history,
@@ -67,7 +67,7 @@ def commit_some(draw: Draw, choices: Choices) -> Exercise:
     commit = (f"git commit -qm {quoted(message)}", "git commit -qF ../message.txt")[told]
     state = CommitState(tree=repository.tree(committed), message=message, parents=(exactly(tip),))
     return bench.exercise(
-        ask, Given(work, staged), Wanted(work, {MAIN: state}, committed), f"git reset -q; {add}; {commit}"
+        ask, Given(work, staged), Required(work, {MAIN: state}, committed), f"git reset -q; {add}; {commit}"
     )
 
 
@@ -108,7 +108,7 @@ def amend(draw: Draw, choices: Choices) -> Exercise:
     return Bench(repository).exercise(
         ask,
         Given(work, wrong),
-        Wanted(work, {MAIN: state}, right),
+        Required(work, {MAIN: state}, right),
         f"{change}; git commit -q --amend {message}",
     )
 
@@ -153,7 +153,7 @@ def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
     state = CommitState(tree=repository.tree(final), parents=(exactly(tip), exactly(side)))
     refs = {MAIN: state} if cleans else {MAIN: state, "refs/heads/side": exactly(side)}
     gold = f"{begin}{solve}; git add -A; git commit -qm merged" + ("", "; git branch -q -d side")[cleans]
-    return Bench(repository).exercise(ask, given, Wanted(final, refs), gold)
+    return Bench(repository).exercise(ask, given, Required(final, refs), gold)
 
 
 _RESOLUTIONS = (
@@ -195,19 +195,19 @@ class _Lines:
         return cls(base, ours, theirs)
 
     def merged(self, rule: int) -> tuple[bytes, bytes]:
-        """The file as wanted, and as git leaves it with its marks."""
-        wanted: list[str] = []
+        """The file as required, and as git leaves it with its marks."""
+        required: list[str] = []
         marked: list[str] = []
         for key, value in self.base.items():
             one, two = f"{key} = {self.ours[key]}", f"{key} = {self.theirs[key]}"
             if value in {self.ours[key], self.theirs[key]}:
                 line = one if self.theirs[key] == value else two
-                wanted.append(line)
+                required.append(line)
                 marked.append(line)
             else:
-                wanted += ([one, two], [two], [max(one, two)])[rule]
+                required += ([one, two], [two], [max(one, two)])[rule]
                 marked += ["<<<<<<< HEAD", one, "=======", two, ">>>>>>> side"]
-        return lines_file(wanted).content, lines_file(marked).content
+        return lines_file(required).content, lines_file(marked).content
 
 
 def wrong_branch(draw: Draw, choices: Choices) -> Exercise:
@@ -245,7 +245,7 @@ def wrong_branch(draw: Draw, choices: Choices) -> Exercise:
     return Bench(repository).exercise(
         ask,
         Given({**tip, **note}, tip),
-        Wanted({**shown, **note}, refs, shown, (MAIN, ref)[some]),
+        Required({**shown, **note}, refs, shown, (MAIN, ref)[some]),
         gold,
     )
 
@@ -283,7 +283,7 @@ def untrack(draw: Draw, choices: Choices) -> Exercise:
     )
     state = CommitState(tree=repository.tree(right), message=message, parents=(exactly(tip),))
     final = {**work, ".gitignore": right[".gitignore"]}
-    return Bench(repository).exercise(ask, Given(work, tracked), Wanted(final, {MAIN: state}, right), gold)
+    return Bench(repository).exercise(ask, Given(work, tracked), Required(final, {MAIN: state}, right), gold)
 
 
 def broken(draw: Draw, choices: Choices) -> Exercise:
@@ -322,7 +322,7 @@ def broken(draw: Draw, choices: Choices) -> Exercise:
         "rm -f .git/index .git/index.lock; git reset -q",
     )[fault]
     refs = {MAIN: exactly(chain[-1]), other: exactly(chain[1])}
-    return Bench(repository).exercise(ask, Given(work, files, raw), Wanted(work, refs, files), gold)
+    return Bench(repository).exercise(ask, Given(work, files, raw), Required(work, refs, files), gold)
 
 
 FAMILY = Family(

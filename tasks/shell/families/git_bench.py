@@ -1,4 +1,4 @@
-"""What every exercise with a git repository needs: a project, its history, and the exercise around them."""
+"""Shared code of the exercises with a git repository: a project, its history, and the exercise."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ ALONE = "Leave no other files in repo than those that belong there."
 
 @dataclass(slots=True)
 class Bench:
-    """A repository in the making and what stands beside it."""
+    """A repository in the making and the files beside it."""
 
     repository: Repository
     beside: Tree = field(default_factory=dict[str, "Node"])
     """Files outside the repository that are given and stay."""
     written: Tree = field(default_factory=dict[str, "Node"])
-    """Files outside the repository that are wanted."""
+    """Files outside the repository that are required."""
 
-    def exercise(self, ask: str, given: Given, wanted: Wanted, gold: str) -> Exercise:
+    def exercise(self, ask: str, given: Given, required: Required, gold: str) -> Exercise:
         """Finish an exercise."""
         repository = self.repository
         staged = given.staged if given.staged is not None else given.files
-        index = repository.tree(wanted.staged if wanted.staged is not None else wanted.files)
-        state = RepositoryState(FOLDER, wanted.head, wanted.refs, index)
+        index = repository.tree(required.staged if required.staged is not None else required.files)
+        state = RepositoryState(FOLDER, required.head, required.refs, index)
         hidden = {path: File(content) for path, content in repository.files(staged).items()}
         hidden |= {f"{FOLDER}/.git/{path}": File(content) for path, content in given.raw.items()}
         return Exercise(
             f"The folder repo is a git repository. {ask} {ALONE}",
             {**_placed(given.files), **self.beside},
-            {**_placed(wanted.files), **self.beside, **self.written},
+            {**_placed(required.files), **self.beside, **self.written},
             f"cd {FOLDER}; {gold}",
             whole=(FOLDER,),
             hidden={**hidden},
@@ -60,7 +60,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Required:
     """The repository at the end."""
 
     files: Files

@@ -11,7 +11,7 @@ from ors_server_tasks.shell.families.git_bench import (
     Bench,
     Files,
     Given,
-    Wanted,
+    Required,
     edited,
     exactly,
     history,
@@ -67,7 +67,7 @@ def revert_change(draw: Draw, choices: Choices) -> Exercise:
     state = CommitState(
         tree=repository.tree(clean), message=message if told else None, parents=(exactly(chain[-1]),)
     )
-    return Bench(repository).exercise(ask, Given(files), Wanted(clean, {MAIN: state}), gold)
+    return Bench(repository).exercise(ask, Given(files), Required(clean, {MAIN: state}), gold)
 
 
 def lost_commit(draw: Draw, choices: Choices) -> Exercise:
@@ -108,7 +108,7 @@ def lost_commit(draw: Draw, choices: Choices) -> Exercise:
     gold = f"c=$({search} | grep -F {quoted(' ' + message)} | head -n 1 | cut -d' ' -f1); {end}"
     refs = ({MAIN: exactly(chain[-1]), "refs/heads/rescue": exactly(oid)}, {MAIN: exactly(oid)})[goal]
     return Bench(repository).exercise(
-        ask, Given(steps[-1][0]), Wanted((steps[-1][0], files)[goal], refs), gold
+        ask, Given(steps[-1][0]), Required((steps[-1][0], files)[goal], refs), gold
     )
 
 
@@ -158,7 +158,7 @@ def first_bad(draw: Draw, choices: Choices) -> Exercise:
     else:
         refs["refs/tags/first-bad"] = exactly(chain[start])
     files = steps[-1][0]
-    return bench.exercise(ask, Given(files), Wanted(files, refs), gold)
+    return bench.exercise(ask, Given(files), Required(files, refs), gold)
 
 
 def squash(draw: Draw, choices: Choices) -> Exercise:
@@ -206,7 +206,7 @@ def squash(draw: Draw, choices: Choices) -> Exercise:
     refs = {MAIN: state}
     if clue == 1:
         refs["refs/tags/v1"] = exactly(chain[first - 1])
-    return Bench(repository).exercise(ask, Given(steps[-1][0]), Wanted(steps[-1][0], refs), gold)
+    return Bench(repository).exercise(ask, Given(steps[-1][0]), Required(steps[-1][0], refs), gold)
 
 
 def tidy_branches(draw: Draw, choices: Choices) -> Exercise:
@@ -252,7 +252,7 @@ def tidy_branches(draw: Draw, choices: Choices) -> Exercise:
             "done"
         )
     files = steps[-1][0]
-    return Bench(repository).exercise(ask, Given(files), Wanted(files, refs), gold)
+    return Bench(repository).exercise(ask, Given(files), Required(files, refs), gold)
 
 
 def pick_fixes(draw: Draw, choices: Choices) -> Exercise:
@@ -295,5 +295,5 @@ def pick_fixes(draw: Draw, choices: Choices) -> Exercise:
         gold += "; git tag v1.3"
         refs["refs/tags/v1.3"] = state
     return Bench(repository).exercise(
-        ask, Given((files, release)[where]), Wanted(result, refs, head="refs/heads/release"), gold
+        ask, Given((files, release)[where]), Required(result, refs, head="refs/heads/release"), gold
     )

@@ -63,7 +63,7 @@ def _requests(draw: Draw, count: int) -> list[_Request]:
 
 
 def _access(requests: list[_Request]) -> tuple[str, Tree]:
-    """How the log is told of, and the log."""
+    """Return the description of the log, and the log."""
     return _ACCESS.format(requests[0].line()), {"access.log": lines_file([one.line() for one in requests])}
 
 

@@ -9,7 +9,7 @@ import pytest
 from ors_server import FreshRun
 from ors_server.sandboxes.captured_output import Output
 from ors_server_tasks.shell.exercise import Exercise
-from ors_server_tasks.shell.families.git_bench import MAIN, Bench, Given, Wanted, exactly
+from ors_server_tasks.shell.families.git_bench import MAIN, Bench, Given, Required, exactly
 from ors_server_tasks.shell.object_store import ObjectStore, StoreError
 from ors_server_tasks.shell.observation import UnjudgedError
 from ors_server_tasks.shell.repository import CommitState, Repository, oid_of, write_tree
@@ -27,7 +27,7 @@ def exercise() -> Exercise:
     state = CommitState(tree=repository.tree(CHANGED), message=MESSAGE, parents=(exactly(second),))
     refs = {MAIN: state, "refs/heads/other": exactly(first), "refs/tags/v1": exactly(first)}
     gold = f"git commit -qam {MESSAGE!r}"
-    return Bench(repository).exercise("Commit.", Given(CHANGED, FILES), Wanted(CHANGED, refs), gold)
+    return Bench(repository).exercise("Commit.", Given(CHANGED, FILES), Required(CHANGED, refs), gold)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_git_finds_a_made_repository_sound_and_clean(lay):
     repository = Repository("repo")
     repository.refs[MAIN] = repository.chain([(FILES, "Begin")])[0]
     oid = repository.refs[MAIN]
-    desk = lay(Bench(repository).exercise("", Given(FILES), Wanted(FILES, {MAIN: exactly(oid)}), ""))
+    desk = lay(Bench(repository).exercise("", Given(FILES), Required(FILES, {MAIN: exactly(oid)}), ""))
     assert desk.bash("cd repo; git fsck --strict --no-progress; git status --porcelain") == ""
     assert desk.bash("cd repo; git log --format=%H%n%an%n%ad --date=iso") == (
         f"{oid}\nRobin Field\n2026-01-05 08:00:00 +0000\n"
