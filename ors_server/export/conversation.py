@@ -85,8 +85,7 @@ def result_of(step: Step) -> Blocks:
 def read_prompt(blocks: Sequence[TextBlock | ImageBlock]) -> list[ConversationTurn]:
     """Return a prompt's messages; a prompt that is not a conversation is one message of the user.
 
-    A recorded conversation has a mark before each message (`prompt_blocks`). Text after a tool's result
-    belongs to the result, because the record does not mark its end.
+    Text after a tool's result belongs to the result, because the record does not mark its end.
     """
     if not blocks:
         return []

@@ -38,11 +38,7 @@ class TableWriter:
     """Writes rows into one parquet file; the end of a with statement completes it."""
 
     def __init__(self, sink: IO[bytes], columns: Mapping[str, str]) -> None:
-        """Begin a file in `sink`, which stays open; `columns` has the name of each type for `type_of`.
-
-        Raises:
-            ExtraMissingError: If pyarrow is not installed.
-        """
+        """Begin a file in `sink`, which stays open; raises `ExtraMissingError` without pyarrow."""
         self._arrow = load_pyarrow()
         fields = [(name, type_of(kind, self._arrow)) for name, kind in columns.items()]
         self._schema = self._arrow.schema(fields)
