@@ -17,7 +17,7 @@ from ors_server.clock import Clock, SystemClock
 
 @dataclass(frozen=True, slots=True)
 class KeyFigures:
-    """What one key has in a limiter now."""
+    """One key's permits and waiters now."""
 
     running: int
     waiting: int
@@ -27,7 +27,7 @@ class KeyFigures:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFigures:
-    """What goes on in a limiter."""
+    """The state of a limiter."""
 
     capacity: int
     running: int
@@ -41,7 +41,7 @@ class AdmissionFigures:
     worst_wait_s: float
     """The longest wait of one that was admitted, in seconds."""
     keys: Mapping[Hashable, KeyFigures]
-    """Those that have or await a permit now."""
+    """Keys that have or await a permit now."""
 
     def summary(self) -> dict[str, int | float]:
         """Return the figures without the keys, rounded, for a log or a health check."""
@@ -71,14 +71,7 @@ class Permit:
     __slots__ = ("_admission", "is_urgent", "key", "waited_s")
 
     def __init__(self, admission: "Admission", key: Hashable, waited_s: float, *, is_urgent: bool) -> None:
-        """Keep whose it is.
-
-        Args:
-            admission: Where it goes back.
-            key: Whose share it counts in.
-            waited_s: Seconds that it was waited for.
-            is_urgent: Whether it may be one of the reserve.
-        """
+        """Belong to a key; an urgent permit may be one of the reserve."""
         self._admission: Admission | None = admission
         self.key = key
         self.waited_s = waited_s
@@ -101,15 +94,12 @@ class Admission:
     def __init__(
         self, capacity: int, *, share: int | None = None, reserve: int = 0, clock: Clock | None = None
     ) -> None:
-        """Start with every permit free.
+        """Start with every permit free; `ValueError` if a number is out of its range.
 
         Args:
-            capacity: Places in all, from 1.
+            capacity: Permits in all, from 1.
             share: Most permits that one key has at once, from 1; all by default.
-            reserve: Places that only urgent requests may take, below the capacity.
-
-        Raises:
-            ValueError: A number is out of its range.
+            reserve: Permits that only urgent requests may take, below the capacity.
         """
         if capacity < 1 or not 0 <= reserve < capacity or (share is not None and share < 1):
             raise ValueError(

@@ -73,12 +73,11 @@ class App:
         """Check the settings; nothing runs yet.
 
         Args:
-            store: Where the record is kept, instead of where the settings say.
-            in_process: Given if only clients of this process call it.
+            store: Used instead of the one that the settings name.
+            in_process: Given if only clients in this process call it.
 
         Raises:
-            SettingsError: If there are no environments, keys cannot be read, or the server would be open to
-                others.
+            SettingsError: If there are no environments, keys cannot be read, or anyone could be a trainer.
             EnvironmentDefinitionError: If two environments share a name.
         """
         if not definitions:
@@ -96,7 +95,7 @@ class App:
         self.failure: Exception | None = None
         """Why it could not start, or not end in order."""
         self.sandboxes = NO_SANDBOXES
-        """What isolates the commands of agents, once the application runs."""
+        """The isolation of agents' commands, once the application runs."""
         self._manager: SessionManager | None = None
         self._episodes: EpisodeHandlers | None = None
         self._mcp: McpApp | None = None
@@ -108,21 +107,13 @@ class App:
 
     @property
     def manager(self) -> SessionManager:
-        """The session manager, while the application runs.
-
-        Raises:
-            ShuttingDownError: If it does not run.
-        """
+        """The session manager, while the application runs; `ShuttingDownError` if it does not run."""
         if self._manager is None:
             raise ShuttingDownError("the server does not run; enter its lifespan first")
         return self._manager
 
     def agent_token(self, session_id: str) -> str:
-        """Make the token with which an agent plays a live session.
-
-        Raises:
-            SessionNotFoundError: If no live session has the id.
-        """
+        """Make the token with which an agent plays a session; `SessionNotFoundError` if it is not live."""
         episode_id = self.manager.episode_of(session_id)
         if episode_id is None:
             raise SessionNotFoundError(f"no live session has the id {session_id!r}")
@@ -131,10 +122,8 @@ class App:
     def client(self, url: str = f"http://{LOOPBACK}") -> AsyncClient:
         """Return a trainer's client that calls this application directly, while it runs, on its event loop.
 
-        Nothing is repeated: a server that is full, or cannot write its record, is an error at once.
-
-        Args:
-            url: Where agents reach the application, if it is served too; for the URLs that they are given.
+        It repeats nothing: a full server, or one that cannot write its record, is an error at once. Agents'
+        URLs begin with `url`, if the application is served too.
         """
         options = ClientOptions(transport=AppTransport(self), patience=Patience(seconds=0.0))
         return AsyncClient(url, self.keyring.own_key, options=options)
@@ -285,11 +274,11 @@ async def open_in_process(
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
 ) -> AsyncGenerator[App]:
-    """Run environments for clients of this process, whatever the settings say: `app.client()` plays them.
+    """Run environments for clients in this process, without any settings; `app.client()` plays them.
 
     Raises:
         EnvironmentDefinitionError: If two environments share a name.
-        SandboxUnavailableError: If the isolation that was asked for does not work here.
+        SandboxUnavailableError: If the requested isolation does not work here.
     """
     settings = Settings.model_construct(max_body_bytes=sys.maxsize)  # which reads no variables and no file
     app = App(
@@ -306,11 +295,7 @@ def _paid(definition: EnvironmentDefinition, emit: str | None) -> EnvironmentDef
 
 
 def make_keyring(settings: Settings) -> Keyring:
-    """Read the keys, and refuse to serve strangers without any.
-
-    Raises:
-        SettingsError: If the address is not loopback and no key is configured, or keys cannot be read.
-    """
+    """Read the keys; `SettingsError` if there are none and the address is not loopback."""
     keyring = load_keyring(
         keys=None if settings.api_keys is None else settings.api_keys.get_secret_value(),
         key_file=settings.api_keys_file,

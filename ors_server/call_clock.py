@@ -26,7 +26,7 @@ _monotonic = time.monotonic
 
 
 class Start:
-    """Tells a clock from another thread that what it waits for has begun, without waking the event loop."""
+    """Reports to a clock, from another thread, that its function has begun; does not wake the event loop."""
 
     __slots__ = ("_now", "_watch", "at", "late")
 
@@ -82,7 +82,7 @@ class CallClock:
         self._counted = 0.0
         self._pauses = 0
         self._starts: list[Start] = []
-        """That have not come yet."""
+        """Awaited starts that have not been reported yet."""
         self._held = 0.0
         self.has_rung = False
         self._loop: asyncio.AbstractEventLoop | None = None

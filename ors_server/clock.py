@@ -8,7 +8,7 @@ import anyio
 
 
 class Clock(Protocol):
-    """What the server asks of time."""
+    """A source of time."""
 
     def monotonic(self) -> float:
         """Return seconds from an arbitrary origin that never run backwards."""
@@ -19,11 +19,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait.
-
-        Args:
-            seconds: How long, in seconds; 0 or less yields once.
-        """
+        """Wait; 0 seconds or less yields once."""
         ...
 
 
@@ -37,11 +33,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait.
-
-        Args:
-            seconds: How long, in seconds; 0 or less yields once.
-        """
+        """Wait; 0 seconds or less yields once."""
         await anyio.sleep(max(0.0, seconds))
 
 

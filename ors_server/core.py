@@ -1,4 +1,4 @@
-"""What a rollout's tools and rewards share, under the module that AgentFly's pages import it from."""
+"""The `Context` of resources, under the module from which AgentFly's pages import it."""
 
 from ors_server.resources import Context
 

@@ -40,7 +40,7 @@ class Phase(_Word):
 
 
 class EpisodeEvent(_Word):
-    """What moves an episode from one phase to another."""
+    """An event that moves an episode from one phase to another."""
 
     SETUP_DONE = "setup_done"
     SETUP_FAILED = "setup_failed"
@@ -69,7 +69,7 @@ class StopReason(StrEnum):
 
 
 class OutcomeKind(_Word):
-    """What became of one call, before penalties."""
+    """The kind of a call's outcome, before penalties."""
 
     COMPLETED = "completed"
     """The tool returned."""
@@ -166,17 +166,17 @@ class EpisodeState(NamedTuple):
     """Sum of the rewards of all steps, added in step order."""
     discounted_return: float = 0.0
     held: float | None = None
-    """What was earned and charged and not paid yet, added in step order; `None` if nothing was."""
+    """Rewards and penalties that are not paid yet, added in step order; `None` if there are none."""
     reward_sum: float = 0.0
-    """What tools gave, paid or held."""
+    """Rewards of tools, paid or held."""
     penalties: Mapping[PenaltyCause, float] = MappingProxyType({})
-    """What was charged, by cause; zero or negative."""
+    """Penalties by cause; zero or negative."""
     last_reward: float | None = None
     """The last one that was paid."""
     best_reward: float | None = None
     """The best that one step came to, paid or held."""
     metrics: Mapping[str, Metric] = MappingProxyType({})
-    """What steps reported beside their rewards, by name."""
+    """Numbers that steps reported beside their rewards, by name."""
     ungraded_steps: int = 0
     failed_steps: int = 0
     started_at: float | None = None
@@ -199,15 +199,15 @@ class EpisodeState(NamedTuple):
 
 
 class CallOutcome(NamedTuple):
-    """What a call came to, before the policy has its say."""
+    """The outcome of a call, before the policy is applied."""
 
     kind: OutcomeKind
     reward: float | None = None
-    """What the tool paid, already admitted by the policy."""
+    """The tool's reward, already admitted by the policy."""
     finished: bool = False
     """Whether the tool returned `finished=True`."""
     causes: tuple[PenaltyCause, ...] = ()
-    """What the tool wants charged besides, each at most once."""
+    """Penalties that the tool adds, each at most once."""
     metrics: Mapping[str, float] = MappingProxyType({})
     """Finite numbers by name that the tool reports beside its reward."""
     waived: float = 0.0
@@ -215,13 +215,13 @@ class CallOutcome(NamedTuple):
 
 
 class StepReward(NamedTuple):
-    """What a step pays in the end."""
+    """The reward of a step, after the policy is applied."""
 
     number: int
     reward: float | None
-    """What is paid."""
+    """The amount that is paid."""
     earned: float | None
-    """What the step itself came to, penalties included; paid with it or held."""
+    """The step's own reward and penalties; paid with it or held."""
     components: Mapping[str, float]
     finished: bool
     stop_reason: StopReason | None

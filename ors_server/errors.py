@@ -174,7 +174,7 @@ class RequestTimeoutError(ClientError):
 
 
 class MalformedRequestError(ClientError):
-    """What came is no request of HTTP/1.1, or one that could be read in two ways."""
+    """The bytes are no request of HTTP/1.1, or could be read in two ways."""
 
     code = "malformed_request"
 
@@ -233,21 +233,21 @@ class MachineryError(OrsServerError):
 
     blame = Blame.MACHINERY
     code = "unavailable"
+    retry_after: int = 1
+    """Seconds after which a repeat is sensible, at least 1."""
+
+    def __init__(self, message: str = "", *, retry_after: int | None = None) -> None:
+        """Keep the message, and the advice if it is not the class's own."""
+        super().__init__(message)
+        if retry_after is not None:
+            self.retry_after = retry_after
 
 
 class CapacityError(MachineryError):
-    """A limit on live sessions is reached.
-
-    Attributes:
-        retry_after: Seconds after which a repeat is sensible, at least 1.
-    """
+    """A limit on live sessions is reached."""
 
     code = "capacity"
-
-    def __init__(self, message: str, *, retry_after: int = 5) -> None:
-        """Keep the message and the advice."""
-        super().__init__(message)
-        self.retry_after = retry_after
+    retry_after = 5
 
 
 class TooManyConnectionsError(MachineryError):
@@ -257,27 +257,14 @@ class TooManyConnectionsError(MachineryError):
 
 
 class StartingError(MachineryError):
-    """The environment's setup has not ended yet.
-
-    Attributes:
-        retry_after: Seconds after which a repeat is sensible, at least 1.
-    """
+    """The environment's setup has not ended yet."""
 
     code = "starting"
-
-    def __init__(self, message: str, *, retry_after: int = 2) -> None:
-        """Keep the message and the advice."""
-        super().__init__(message)
-        self.retry_after = retry_after
+    retry_after = 2
 
 
 class StoreError(MachineryError):
-    """The record could not be written, so the answer must not leave.
-
-    Attributes:
-        pending_call: Id of the call that ran and whose step waits to be written: asking again under this id
-            writes it and runs nothing. `None` if nothing ran.
-    """
+    """The record could not be written, so the answer must not leave."""
 
     code = "store_unavailable"
 
@@ -285,6 +272,8 @@ class StoreError(MachineryError):
         """Keep the message and the call."""
         super().__init__(message)
         self.pending_call = pending_call
+        """Id of the call that ran and whose step waits to be written; a repeat under this id writes it and
+        runs nothing. `None` if nothing ran."""
 
 
 class ShuttingDownError(MachineryError):

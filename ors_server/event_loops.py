@@ -1,4 +1,4 @@
-"""What the server asks of asyncio and anyio beyond everyday use: whose cancellation a task sees.
+"""Uses of asyncio and anyio beyond the common ones: it finds the source of a cancellation.
 
 Checked against anyio 4.16.0 over asyncio of Python 3.11 to 3.14; `tests/contract/test_event_loops.py` names
 what another version changed.
@@ -34,14 +34,10 @@ def pending_cancellations(task: Task | None) -> int:
 
 
 async def take_back_cancellations(task: Task | None, count: int) -> None:
-    """Undo requests to cancel the running task that came from outside of every cancel scope.
-
-    Args:
-        count: How many requests it had before.
-    """
+    """Undo requests to cancel the running task beyond the first `count`, unless a cancel scope made them."""
     if task is None or task.cancelling() <= count or is_scope_cancelled():
         return
     while task.cancelling() > count:
         task.uncancel()
-    with suppress(asyncio.CancelledError):  # one that was asked for and not delivered yet
+    with suppress(asyncio.CancelledError):  # one that was requested and not delivered yet
         await cancel_shielded_checkpoint()

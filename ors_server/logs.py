@@ -49,11 +49,7 @@ _EventDict = MutableMapping[str, Any]
 
 
 def get_logger(name: str) -> BoundLogger:
-    """Return a logger for a module; it prints nothing until a program configures logging.
-
-    Args:
-        name: A dotted name that begins with `ors_server`.
-    """
+    """Return the logger `ors_server...`; it prints nothing until a program configures logging."""
     return _Quiet(
         logging.getLogger(name),
         [

@@ -1,9 +1,9 @@
 """Watches an event loop: how late it runs, and which code of an author's held it.
 
 All sessions share one event loop, so that code which blocks it (`time.sleep` in an async tool) delays
-all of them. A heartbeat on the loop measures how late it is; author code is stepped under its name, so that a
-long step is known by it; and a thread looks at the loop's stack while it is held, which also finds code
-without a name. What the machine took from the whole process is distinguished from what the loop's thread did.
+all of them. A heartbeat on the loop measures how late it is. Author code is stepped under its name, which a
+long step is reported with. A thread looks at the loop's stack while it is held, and so finds code without a
+name. Time in which the machine stopped the whole process does not count.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ NAMES_KEPT = 64
 """Names whose figures are kept; more are counted together."""
 OTHERS = "others"
 UNNAMED = "other code"
-"""What held the loop while no author's code ran under its name; the log says where."""
+"""Name of code that held the loop while no author's code ran; the log says where."""
 FRAMES_SHOWN = 3
 
 _now = time.monotonic
@@ -93,7 +93,7 @@ def running_code(environment: str, part: str, *, is_urgent: bool = False) -> Abs
 
 @dataclass(frozen=True, slots=True)
 class LoopHold:
-    """How often and how long one piece of code held the loop."""
+    """The number and length of times for which one piece of code held the loop."""
 
     name: str
     times: int
@@ -104,7 +104,7 @@ class LoopHold:
 
 @dataclass(frozen=True, slots=True)
 class LoopFigures:
-    """How an event loop does."""
+    """The lateness of an event loop."""
 
     late_s: float
     """Seconds that it was late, in all, since it is watched."""
@@ -130,7 +130,7 @@ class LoopFigures:
 
 
 class _MachineDelay:
-    """Tells how long the machine kept the process from running, by a thread that only wants to wake up."""
+    """Measures how long the machine kept the process from running, by a thread that only sleeps."""
 
     def __init__(self, thread_id: int) -> None:
         clock_of = getattr(time, "pthread_getcpuclockid", None)

@@ -95,10 +95,7 @@ class EpisodePolicy(BaseModel):
         return self
 
     def admit(self, reward: float | None) -> float | None:
-        """Check a tool's reward against the declared range, clipping it if the policy says so.
-
-        Args:
-            reward: What the tool paid; `None` passes.
+        """Check a tool's reward against the declared range, clipping it if the policy says so; `None` passes.
 
         Raises:
             RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off; or, without

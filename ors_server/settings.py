@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
@@ -54,6 +54,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="ORS_", extra="forbid", frozen=True, use_attribute_docstrings=True
     )
+
+    _file_values: ClassVar[Mapping[str, Any]] = {}
 
     environments: list[str] = Field(default_factory=list)
     """Environments to serve if the command names none: name, module:Class, or path; a path in a file is
@@ -186,17 +188,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags, then environment variables."""
-        del settings_cls, dotenv_settings, file_secret_settings
-        return (init_settings, env_settings)
+        """Order the sources: flags, then environment variables, then the file."""
+        del dotenv_settings, file_secret_settings
+        return (init_settings, env_settings, InitSettingsSource(settings_cls, dict(cls._file_values)))
 
 
 def names_of(annotation: Any) -> tuple[str, ...]:
-    """Return the names that a setting takes; none if it takes other values.
-
-    Args:
-        annotation: The field's type: a `Literal`, an enumeration, or a union with one.
-    """
+    """Return the names that a setting takes: of its `Literal`, enumeration, or a union with one."""
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return tuple(str(member.value) for member in annotation)
     parts = get_args(annotation)
@@ -206,7 +204,7 @@ def names_of(annotation: Any) -> tuple[str, ...]:
 
 
 def default_record() -> Path:
-    """Return where the record of somebody is who did not say: in their data folder (XDG Base Directory)."""
+    """Return the default path of the episode store, in the user's data folder (XDG Base Directory)."""
     data = os.environ.get("XDG_DATA_HOME", "")
     folder = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     return folder / "ors-server" / "episodes.db"
@@ -246,17 +244,7 @@ def _with_file(values: Mapping[str, Any]) -> type[Settings]:
     """Return settings whose last source has these values."""
 
     class FileSettings(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            del dotenv_settings, file_secret_settings
-            return (init_settings, env_settings, InitSettingsSource(settings_cls, dict(values)))
+        _file_values: ClassVar[Mapping[str, Any]] = values
 
     return FileSettings
 

@@ -1,4 +1,4 @@
-"""Where settings come from: reads TOML files and `ORS_*` variables, and names the place of each mistake."""
+"""Reads settings from TOML files and `ORS_*` variables, and names the place of each mistake."""
 
 import difflib
 import re
@@ -11,7 +11,7 @@ from typing import Any, cast
 from ors_server.errors import SettingsError
 
 PREFIX = "ORS_"
-"""What the name of every environment variable of the server begins with."""
+"""Beginning of the names of the server's environment variables."""
 OTHER_VARIABLES = frozenset(
     {
         "ORS_AGENT_URL",
@@ -27,7 +27,7 @@ OTHER_VARIABLES = frozenset(
 """Variables that are no settings of the server: of its commands, of judges, of the reference SDK."""
 _TESTS = ("ORS_TEST_", "ORS_SOAK_")
 _KUBERNETES = re.compile(r"ORS_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)")
-"""What Kubernetes and linked containers set for a service whose name begins with `ors`."""
+"""Variables that Kubernetes and linked containers set for a service whose name begins with `ors`."""
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -41,11 +41,7 @@ class TomlFile:
 
     @classmethod
     def read(cls, path: Path) -> "TomlFile":
-        """Read a file.
-
-        Raises:
-            SettingsError: If it cannot be read or is not TOML; the message has its path and the line.
-        """
+        """Read a file; `SettingsError`, with path and line, if it cannot be read or is not TOML."""
         try:
             text = path.read_text("utf-8")
         except OSError as error:
@@ -58,12 +54,7 @@ class TomlFile:
             raise SettingsError(_describe(path, text, error)) from error
 
     def place(self, key: str, number: int = 0) -> str:
-        """Return `file, line N` of a key's first appearance, or of one of the tables of that name.
-
-        Args:
-            key: Of the top level.
-            number: Which element of an array of tables, from 0.
-        """
+        """Return `file, line N` of a top-level key, or of the table `number` (from 0) of that name."""
         start = 1
         for end, _ in enumerate(self.text.splitlines(), 1):
             try:
@@ -89,11 +80,7 @@ def _describe(path: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
 
 
 def check_keys(file: TomlFile, known: Collection[str]) -> None:
-    """Refuse a file with a key that is no setting.
-
-    Raises:
-        SettingsError: For the first such key, with its line and the nearest setting.
-    """
+    """Refuse a key that is no setting; the `SettingsError` has its line and the nearest setting."""
     for key in file.values:
         if key not in known:
             raise SettingsError(
@@ -102,11 +89,7 @@ def check_keys(file: TomlFile, known: Collection[str]) -> None:
 
 
 def check_variables(names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse environment variables that begin with `ORS_` and mean nothing.
-
-    Raises:
-        SettingsError: For the first such variable, with the nearest one that there is.
-    """
+    """Refuse an unknown variable that begins with `ORS_`; the `SettingsError` names the nearest known one."""
     variables = {*(f"{PREFIX}{name.upper()}" for name in known), *OTHER_VARIABLES}
     for name in sorted(names):
         spelled = name.upper()

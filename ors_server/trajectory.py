@@ -21,7 +21,7 @@ RECORD_CONFIG = ConfigDict(
     validate_by_alias=True,
     validate_by_name=True,
 )
-"""How pydantic reads, writes and describes the dataclasses of the record; constructors check nothing."""
+"""Pydantic's configuration for the dataclasses of the record; constructors check nothing."""
 
 
 class StepStatus(StrEnum):

@@ -1,4 +1,4 @@
-"""What a reward reads, under the module that ARISE's pages import it from (`arise.types`)."""
+"""The input of rewards, under the module from which ARISE's pages import it (`arise.types`)."""
 
 from ors_server.rewards.reward_trajectory import Step, Trajectory
 

@@ -1,4 +1,4 @@
-"""What an agent may see of rewards."""
+"""The rewards that an agent may see."""
 
 from enum import StrEnum
 

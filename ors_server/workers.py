@@ -34,13 +34,10 @@ QUEUE_LIMIT = 60.0
 
 @dataclass(slots=True)
 class LingeringThread:
-    """A worker thread that may outlive the call that started it.
-
-    Attributes:
-        ended: Set on the event loop when the thread has returned; `None` while no thread was started.
-    """
+    """A worker thread that may outlive the call that started it."""
 
     ended: asyncio.Event | None = None
+    """Set on the event loop when the thread has returned; `None` while no thread was started."""
 
     @property
     def is_running(self) -> bool:
@@ -79,12 +76,7 @@ class Workers:
         queue_limit: float = QUEUE_LIMIT,
         clock: Clock | None = None,
     ) -> None:
-        """Start none yet.
-
-        Args:
-            threads: Most at once.
-            queue_limit: Seconds that code waits for one.
-        """
+        """Start none yet; at most `threads` at once, and code waits `queue_limit` seconds for one."""
         reserve = min(math.ceil(threads * RESERVED), threads - 1)
         share = threads if environments < 2 else max(1, int((threads - reserve) * SHARE))  # noqa: PLR2004  (a single environment has all threads)
         self.admission = Admission(threads, share=share, reserve=reserve, clock=clock)
@@ -96,14 +88,8 @@ class Workers:
     ) -> Any:
         """Run a function in a worker thread; a caller that gives up leaves the thread behind.
 
-        The clock of the running call counts from the function's first moment.
-
-        Args:
-            thread: Its `ended` is set when the thread has returned.
-            permit: From `take`; `None` waits for one.
-
-        Raises:
-            CapacityError: If no thread was free for too long.
+        The clock of the running call counts from the function's first moment. Without a permit, it waits for
+        one and raises as `take` does. It sets the `ended` of `thread` when the thread has returned.
         """
         begun = _ThreadStart(permit or await self.take(), thread)
 
@@ -131,11 +117,7 @@ class Workers:
         return result
 
     async def take(self) -> Permit:
-        """Wait for a permit among the threads, for `run`; the clock of the running call is paused.
-
-        Raises:
-            CapacityError: If no thread was free for too long.
-        """
+        """Wait for a permit for `run`, the call's clock paused; `CapacityError` if that takes too long."""
         code = author_code.get()
         is_urgent = code is not None and code.is_urgent
         # A key of its own: tools that have used up the share do not keep prompts waiting.

@@ -38,7 +38,7 @@ LINGER_SECONDS = 1.0
 
 
 class ReadState(Enum):
-    """What a connection waits for from its client."""
+    """The part of a request for which a connection waits."""
 
     FIRST = auto()
     """The first request."""
@@ -57,7 +57,7 @@ _FIRST, _HEADERS, _BODY, _NOTHING, _REFUSED = ReadState
 
 
 class BoundedServerState(ServerState):
-    """What the connections of one server share."""
+    """State that the connections of one server share."""
 
     def __init__(self, limits: ConnectionLimits, connections: Connections) -> None:
         """Start without connections."""

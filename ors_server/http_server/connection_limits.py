@@ -19,7 +19,7 @@ IPV6_NETWORK = 64
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one client may take of the server."""
+    """The limits of one client's connections and requests."""
 
     header_bytes: int = 64 * 1024
     """Most bytes of one request's line and headers."""

@@ -25,7 +25,7 @@ class StoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Where an episode store is."""
+    """The location of an episode store."""
 
     kind: StoreKind
     path: Path | None = None

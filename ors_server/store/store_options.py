@@ -1,11 +1,11 @@
-"""How a store writes, and what it keeps."""
+"""Options of a store: durability, retention, limits."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Durability(StrEnum):
-    """What is on the disk when `append` returns."""
+    """The data that is on the disk when `append` returns."""
 
     STEP = "step"
     """The step: a crash of the server or of the machine loses no step that was answered."""

@@ -1,4 +1,4 @@
-"""Who is calling, and what their role allows: API keys, per-session agent tokens, the rule for loopback."""
+"""Callers and their roles: API keys, agent tokens for one session, the rule for loopback."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ MIN_KEY_LENGTH = 16
 
 
 class Role(IntEnum):
-    """What a caller may do; a higher role may do everything that a lower one may."""
+    """A caller's permissions; a higher role includes those of the lower ones."""
 
     AGENT = 1
     """Play one session: prompt, tools, calls."""
@@ -32,11 +32,7 @@ class Role(IntEnum):
 
     @classmethod
     def parse(cls, name: str) -> "Role":
-        """Return the role named `agent`, `trainer` or `admin`.
-
-        Raises:
-            SettingsError: If there is no such role.
-        """
+        """Return the role named `agent`, `trainer` or `admin`; `SettingsError` if there is no such role."""
         try:
             return cls[name.upper()]
         except KeyError:
@@ -62,11 +58,7 @@ class Caller:
         return self.role >= Role.TRAINER and self.credential_id is not None
 
     def require(self, role: Role) -> None:
-        """Refuse a caller of a lower role.
-
-        Raises:
-            ForbiddenError: If the caller's role is lower.
-        """
+        """Refuse a caller of a lower role; `ForbiddenError` if the caller's role is lower."""
         if self.role < role:
             raise ForbiddenError(
                 f"this needs the role {role.name.lower()}; the credential has {self.role.name.lower()}"
@@ -92,6 +84,8 @@ class Caller:
 
 
 _UNNAMED_TRAINER = Caller(Role.TRAINER)
+OPEN_CALLER = Caller(Role.AGENT)
+"""The caller of what needs no credential."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +102,9 @@ class Keyring:
     """Identifies callers and mints agent tokens."""
 
     def __init__(self, keys: Iterable[ApiKey] = (), *, token_secret: bytes | None = None) -> None:
-        """Keep the keys.
+        """Keep the keys; without any, every caller is a trainer, and the server binds to loopback.
 
-        Args:
-            keys: Without any, every caller is a trainer (the server then binds to loopback). token_secret:
-            Signs agent tokens, the same for several servers that share tokens; random by default.
+        The secret signs agent tokens: the same for servers that share tokens, random by default.
         """
         self._keys = {key.digest: key for key in keys}
         self.own_key = secrets.token_urlsafe()
@@ -128,8 +120,7 @@ class Keyring:
         """Return the caller with an API key, an agent token, or no credential.
 
         Raises:
-            UnauthenticatedError: If keys are configured and this is not one of them, or the agent token is
-            forged.
+            UnauthenticatedError: If keys are configured and this is none of them, or the token is forged.
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
@@ -141,11 +132,7 @@ class Keyring:
         return Caller(key.role, key.id)
 
     def identify_agent(self, token: str) -> Caller:
-        """Return the caller with an agent token.
-
-        Raises:
-            UnauthenticatedError: If this server did not make it.
-        """
+        """Return the caller with an agent token; `UnauthenticatedError` if this server did not make it."""
         try:
             claim, _, signature = token.removeprefix(TOKEN_PREFIX).rpartition(".")
             text = base64.urlsafe_b64decode(claim + "=" * (-len(claim) % 4)).decode()
@@ -224,15 +211,7 @@ def read_key_file(path: Path) -> list[ApiKey]:
 
 
 def load_keyring(*, keys: str | None, key_file: Path | None, token_secret: str | None) -> Keyring:
-    """Make the keyring that the settings describe.
-
-    Args:
-        keys: Entries as for `parse_keys`.
-        key_file: File as for `read_key_file`.
-
-    Raises:
-        SettingsError: If keys cannot be read.
-    """
+    """Make the keyring of the keys that `parse_keys` and `read_key_file` read, and raise as these do."""
     found = parse_keys(keys or "")
     if key_file is not None:
         found += read_key_file(key_file)

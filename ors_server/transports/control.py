@@ -15,7 +15,7 @@ from ors_server.logs import get_logger
 from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.transports import http
-from ors_server.transports.access import Caller, Keyring, Role, credential_from
+from ors_server.transports.access import OPEN_CALLER, Keyring, Role, credential_from
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_handlers import ControlHandlers
 from ors_server.transports.control_models import Description
@@ -34,14 +34,13 @@ from ors_server.transports.control_operations import (
 )
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
 from ors_server.transports.redaction import withhold
+from ors_server.transports.sse import EVENT_HEADERS
 
 log = get_logger("ors_server.control")
 
 READ_PATIENCE = 60.0
 """Seconds after which the stream of a reader that reads nothing is closed."""
 
-OPEN_CALLER = Caller(Role.AGENT)
-"""The caller of operations that need no credential."""
 
 ENVIRONMENT = "/environments/{name}"
 TASKS = ENVIRONMENT + "/splits/{split}/tasks"
@@ -113,11 +112,7 @@ class ControlApp:
         episodes: EpisodeHandlers,
         shutdown: Callable[[], None] | None = None,
     ) -> None:
-        """Make the table.
-
-        Args:
-            shutdown: Stops the server soon after it returned; `None` if no caller may.
-        """
+        """Make the table; `shutdown` stops the server soon after it returned, `None` if no caller may."""
         self._keyring = keyring
         self._public_url = settings.public_url
         self._max_body_bytes = settings.max_body_bytes
@@ -234,17 +229,10 @@ async def _send_problem(send: http.Send, error: OrsServerError) -> None:
     await http.send_json(send, problem.model_dump(mode="json"), fault.control_status, extra)
 
 
-_EVENT_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
-
-
 async def _send_events(events: AsyncGenerator[bytes, None], receive: http.Receive, send: http.Send) -> None:
     """Send events until there are no more, or until the reader has left or has not read for too long."""
     async with aclosing(events) as pieces, anyio.create_task_group() as tasks:
-        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
         tasks.start_soon(_leave_with_the_reader, receive, tasks.cancel_scope)
         async for piece in pieces:
             with anyio.move_on_after(READ_PATIENCE) as patience:

@@ -1,4 +1,4 @@
-"""What the control API does with the server, its environments and its sessions.
+"""The control API's handlers for the server, its environments and its sessions.
 
 Each handler asks the session manager and shows its answer. Who may ask is not known here: the table of
 operations says it, and `ControlApp` enforces it.
@@ -362,11 +362,7 @@ def encode_cursor(rank: Rank) -> str:
 
 
 def decode_cursor(cursor: str) -> Rank:
-    """Read a place that `encode_cursor` wrote.
-
-    Raises:
-        InvalidRequestError: If it is not one of ours.
-    """
+    """Read a place that `encode_cursor` wrote; `InvalidRequestError` if it is not one of ours."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

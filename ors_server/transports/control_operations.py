@@ -1,4 +1,4 @@
-"""What an operation of the control API is: one row of the table, and the signature of its handler.
+"""An operation of the control API: one row of the table, and the signature of its handler.
 
 The row says where the operation is and who may use it. The signature says what it takes (the parameters of
 the path by name, a model of the query, a model of the body) and what it gives. Requests are checked, and the
@@ -22,7 +22,7 @@ from ors_server.transports.json_parts import json_parts
 from ors_server.transports.sse import compact_json
 
 PREFIX = "/_ors"
-"""Where the control API is; no environment's name begins with an underscore."""
+"""Path of the control API; no environment's name begins with an underscore."""
 
 _Content = TypeVar("_Content")
 
@@ -86,11 +86,7 @@ class UnknownPathError(ClientError):
 
 
 class MethodNotAllowedError(ClientError):
-    """The path exists, but not with that method.
-
-    Attributes:
-        allowed: The path's methods.
-    """
+    """The path exists, but not with that method; `allowed` has the path's methods."""
 
     code = "method_not_allowed"
 
@@ -100,11 +96,7 @@ class MethodNotAllowedError(ClientError):
 
 
 class WrongRequestError(InvalidRequestError):
-    """A request's path, query, header or body does not match its schema.
-
-    Attributes:
-        mistakes: What is wrong, one by one; at least one.
-    """
+    """A request's path, query, header or body does not match its schema; `mistakes` are at least one."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         first = mistakes[0]
@@ -145,7 +137,7 @@ Handler: TypeAlias = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class HandlerSignature:
-    """What a handler's signature says of an operation."""
+    """The parts of an operation that its handler's signature states."""
 
     summary: str
     """The first line of its docstring."""
@@ -202,7 +194,7 @@ class Operation:
 
     @property
     def signature(self) -> HandlerSignature:
-        """What the handler takes and gives."""
+        """The handler's arguments and answer."""
         return _read_signature(getattr(self.handler, "__func__", self.handler))
 
     @property
@@ -246,11 +238,7 @@ class Operation:
         return found
 
     def check_path(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Check the values of the names in braces.
-
-        Raises:
-            WrongRequestError: If one has another type.
-        """
+        """Check the values of the names in braces; `WrongRequestError` if one has another type."""
         checked: dict[str, Any] = {}
         for name, value in values.items():
             try:
@@ -318,13 +306,9 @@ def mistakes_of(part: str, error: ValidationError, *names: str) -> list[Mistake]
 
 
 def segments_of(raw_path: bytes) -> list[str] | None:
-    """Cut a path into decoded pieces, so that an escaped slash stays inside its piece.
+    """Cut a path of a request line into decoded pieces, so that an escaped slash stays inside its piece.
 
-    Args:
-        raw_path: As in the request line, without the query.
-
-    Returns:
-        The pieces below the prefix, or `None` for a path that is not below it.
+    The prefix is left out; `None` for a path that is not below it.
     """
     pieces = [unquote(piece) for piece in raw_path.decode("latin-1").split("/")]
     return pieces[2:] if pieces[:2] == PREFIX.split("/") else None
@@ -346,13 +330,10 @@ def encode(answer: object) -> str:
 
 
 def encode_parts(answer: object) -> Iterator[bytes]:
-    """Write an answer as compact JSON, in parts of bounded length.
-
-    Args:
-        answer: A model, or a dataclass of the record; authors may have put values into it that are not JSON.
+    """Write a model, or a dataclass of the record, as compact JSON in parts of bounded length.
 
     Raises:
-        EnvironmentFailedError: If they did.
+        EnvironmentFailedError: If an author has put a value into it that is not JSON.
     """
     kind: Any = type(answer)
     model = answer if isinstance(answer, BaseModel) else _root_model(kind).model_construct(answer)

@@ -7,7 +7,7 @@ from typing import TypedDict
 from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.calling_client import AbilityError, AskError
-from ors_server.errors import CapacityError, OrsServerError, StartingError, StoreError
+from ors_server.errors import OrsServerError, StartingError, StoreError
 from ors_server.grading import grading_errors as grading
 from ors_server.offload import offload_errors as offload
 from ors_server.resources import resource_errors as resources
@@ -30,7 +30,7 @@ JSONRPC_UNAVAILABLE = -32005
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How one class of error looks on the wire."""
+    """The wire forms of one class of error."""
 
     status: int
     """HTTP status of an answer that has not begun yet."""
@@ -158,10 +158,8 @@ def extra_headers(error: OrsServerError) -> dict[str, str]:
     """Return the headers of an error's HTTP answer beside the usual ones."""
     if isinstance(error, StartingError):
         return {"x-backend-state": "starting", "retry-after": str(error.retry_after)}
-    if isinstance(error, CapacityError):
-        return {"retry-after": str(error.retry_after)}
     if isinstance(error, errors.MachineryError):
-        return {"retry-after": "1"}
+        return {"retry-after": str(error.retry_after)}
     if isinstance(error, errors.UnauthenticatedError):
         return {"www-authenticate": "Bearer"}
     if isinstance(error, errors.UnsupportedCodingError):

@@ -1,4 +1,4 @@
-"""What the HTTP applications share: reading a limited body, sending answers, noticing a disconnect."""
+"""Shared by the HTTP applications: reads a limited body, sends answers, notices a disconnect."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Which hosts and origins are accepted: the headers Host and Origin, and CORS for pages of other origins."""
+"""Accepts hosts and origins by the headers Host and Origin; CORS for pages of other origins."""
 
 import re
 from typing import TypeAlias

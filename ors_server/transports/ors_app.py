@@ -28,7 +28,7 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
-from ors_server.transports.access import Caller, Keyring, Role, credential_from
+from ors_server.transports.access import OPEN_CALLER, Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader
 from ors_server.transports.ors_create_retries import CreateRetries, fingerprint_of
@@ -45,7 +45,7 @@ from ors_server.wire import (
 )
 
 PLACEHOLDER = "env"
-"""What TRL sends as `X-Deployment` where its user named no environment."""
+"""TRL's `X-Deployment` if its user named no environment."""
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
 """The shape of the ids that this server makes; an unknown id of this shape is never run."""
@@ -74,11 +74,7 @@ class OrsRequest:
 
     @property
     def session_id(self) -> str:
-        """The `X-Session-ID` header.
-
-        Raises:
-            InvalidRequestError: If it is missing or empty.
-        """
+        """The `X-Session-ID` header; `InvalidRequestError` if it is missing or empty."""
         session_id: str = self.headers.get("x-session-id", "").strip()
         if not session_id:
             raise InvalidRequestError("X-Session-ID header is required")
@@ -102,10 +98,10 @@ class Endpoint:
 
     method: str
     handler: Handler
+    role: Role | None
+    """The lowest role that may use it; `None` needs no credential."""
     has_environment: bool = True
     """Whether the path may begin with an environment's name."""
-    is_open: bool = False
-    """Whether it answers without a credential."""
 
 
 class OrsApp:
@@ -122,29 +118,32 @@ class OrsApp:
         self._create_retries = CreateRetries(sessions)
         self._deferred = DeferredCreates(sessions.create)
         self._find_route = lru_cache(MAX_CACHED_PATHS)(self._route)
-        get, post = "GET", "POST"
-        self._endpoints = {
-            "health": Endpoint(get, self._health, has_environment=False, is_open=True),
-            "version": Endpoint(get, self._version, has_environment=False, is_open=True),
-            "list_environments": Endpoint(get, self._list_environments, has_environment=False, is_open=True),
-            "create_session": Endpoint(post, self._create_session, has_environment=False),
-            "create": Endpoint(post, self._create, has_environment=False),
-            "ping": Endpoint(post, self._ping, has_environment=False),
-            "delete": Endpoint(post, self._delete, has_environment=False),
-            "delete_session": Endpoint(post, self._delete, has_environment=False),
-            "tools": Endpoint(get, self._tools),
-            "splits": Endpoint(get, self._splits),
-            "tasks": Endpoint(post, self._tasks),
-            "num_tasks": Endpoint(post, self._num_tasks),
-            "task": Endpoint(post, self._task),
-            "get_task": Endpoint(post, self._task),
-            "task_range": Endpoint(post, self._task_range),
-            "get_task_range": Endpoint(post, self._task_range),
-            "prompt": Endpoint(get, self._prompt),
-            "messages": Endpoint(get, self._messages),
-            "task_tools": Endpoint(get, self._task_tools),
-            "call": Endpoint(post, self._call),
-            "score_group": Endpoint(post, self._score_group),
+        self._endpoints = self._make_table()
+
+    def _make_table(self) -> dict[str, Endpoint]:
+        get, post, play, manage = "GET", "POST", Role.AGENT, Role.TRAINER
+        return {
+            "health": Endpoint(get, self._health, None, has_environment=False),
+            "version": Endpoint(get, self._version, None, has_environment=False),
+            "list_environments": Endpoint(get, self._list_environments, None, has_environment=False),
+            "create_session": Endpoint(post, self._create_session, manage, has_environment=False),
+            "create": Endpoint(post, self._create, manage, has_environment=False),
+            "ping": Endpoint(post, self._ping, play, has_environment=False),
+            "delete": Endpoint(post, self._delete, manage, has_environment=False),
+            "delete_session": Endpoint(post, self._delete, manage, has_environment=False),
+            "tools": Endpoint(get, self._tools, play),
+            "splits": Endpoint(get, self._splits, manage),
+            "tasks": Endpoint(post, self._tasks, manage),
+            "num_tasks": Endpoint(post, self._num_tasks, manage),
+            "task": Endpoint(post, self._task, manage),
+            "get_task": Endpoint(post, self._task, manage),
+            "task_range": Endpoint(post, self._task_range, manage),
+            "get_task_range": Endpoint(post, self._task_range, manage),
+            "prompt": Endpoint(get, self._prompt, play),
+            "messages": Endpoint(get, self._messages, play),
+            "task_tools": Endpoint(get, self._task_tools, play),
+            "call": Endpoint(post, self._call, play),
+            "score_group": Endpoint(post, self._score_group, manage),
         }
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
@@ -171,9 +170,10 @@ class OrsApp:
             await http.send_json(send, {"detail": "Method Not Allowed"}, HTTPStatus.METHOD_NOT_ALLOWED, allow)
             return
         headers = http.RequestHeaders(scope)
-        caller = OPEN_CALLER if endpoint.is_open else self._keyring.identify(credential_from(headers))
+        caller = OPEN_CALLER if endpoint.role is None else self._keyring.identify(credential_from(headers))
         body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
         try:
+            caller.require(endpoint.role or Role.AGENT)
             await endpoint.handler(OrsRequest(caller, headers, body, environment, receive), send)
         except OrsServerError as error:
             await http.send_fault(send, error if caller.role >= Role.TRAINER else withhold(error))
@@ -221,38 +221,32 @@ class OrsApp:
         await http.send_json(send, list(self._sessions.environments))
 
     async def _tools(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.AGENT)
         await http.send_json(send, self._definition(request).listing.model_dump())
 
     async def _splits(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         await http.send_json(send, [split.model_dump() for split in self._definition(request).splits])
 
     async def _tasks(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         definition = self._definition(request)
-        wanted = request.parse(SplitRequest)
-        tasks = await definition.tasks.list_tasks(wanted.split)
+        body = request.parse(SplitRequest)
+        tasks = await definition.tasks.list_tasks(body.split)
         await self._send_tasks(send, {"tasks": tasks, "env_name": request.environment or definition.name})
 
     async def _num_tasks(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
-        wanted = request.parse(SplitRequest)
-        count = await self._definition(request).tasks.num_tasks(wanted.split)
+        body = request.parse(SplitRequest)
+        count = await self._definition(request).tasks.num_tasks(body.split)
         await http.send_json(send, {"num_tasks": count})
 
     async def _task(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         definition = self._definition(request)
-        wanted = request.parse(TaskRequest)
-        task = await definition.tasks.get_task(wanted.split, wanted.index)
+        body = request.parse(TaskRequest)
+        task = await definition.tasks.get_task(body.split, body.index)
         await self._send_tasks(send, {"task": task, "env_name": request.environment or definition.name})
 
     async def _task_range(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         definition = self._definition(request)
-        wanted = request.parse(TaskRangeRequest)
-        tasks = await definition.tasks.get_task_range(wanted.split, wanted.start, wanted.stop)
+        body = request.parse(TaskRangeRequest)
+        tasks = await definition.tasks.get_task_range(body.split, body.start, body.stop)
         await self._send_tasks(send, {"tasks": tasks, "env_name": request.environment or definition.name})
 
     async def _send_tasks(self, send: http.Send, answer: dict[str, Any]) -> None:
@@ -265,7 +259,6 @@ class OrsApp:
     # Sessions
 
     async def _create_session(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         session_id = str(uuid4())
         accepts = request.headers.get("accept", "")
         if "application/json" in accepts and "text/event-stream" not in accepts:
@@ -274,38 +267,37 @@ class OrsApp:
         await self._streams.send_whole(send, event("task_id", session_id) + END_OF_LIFE)
 
     async def _create(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         session_id = request.session_id
-        wanted = request.parse(CreateRequest)
-        environment = wanted.env_name or self._deployed(request)
-        order = SessionRequest(
+        body = request.parse(CreateRequest)
+        environment = body.env_name or self._deployed(request)
+        new = SessionRequest(
             environment=environment,
             session_id=session_id,
-            task_spec=wanted.task_spec,
-            split=wanted.split,
-            index=wanted.index,
-            toolset=wanted.toolset_name,
-            secrets={**(wanted.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
+            task_spec=body.task_spec,
+            split=body.split,
+            index=body.index,
+            toolset=body.toolset_name,
+            secrets={**(body.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
             credential_id=request.caller.credential_id,
         )
-        if await self._names_later(request, order):
-            self._deferred.defer(session_id, order)
+        if await self._names_later(request, new):
+            self._deferred.defer(session_id, new)
         else:
             fingerprint = fingerprint_of(
                 request.caller.credential_id, request.headers.get("x-secrets"), request.body
             )
-            await self._create_retries.create(session_id, order, fingerprint, request.receive)
+            await self._create_retries.create(session_id, new, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})
 
-    async def _names_later(self, request: OrsRequest, order: SessionRequest) -> bool:
+    async def _names_later(self, request: OrsRequest, new: SessionRequest) -> bool:
         """Whether only the paths of later requests name the environment."""
-        is_open = order.environment is None and order.split is not None
-        if not is_open or len(self._sessions.environments) == 1 or order.session_id is None:
+        is_open = new.environment is None and new.split is not None
+        if not is_open or len(self._sessions.environments) == 1 or new.session_id is None:
             return False
         if not request.headers.get("user-agent", "").startswith(CLIENT):
             return False
         try:
-            await self._sessions.ping(order.session_id)
+            await self._sessions.ping(new.session_id)
         except SessionNotFoundError:
             return True
         return False  # the id is live: the creation says so
@@ -331,7 +323,6 @@ class OrsApp:
         await http.send_json(send, {"status": "ok"})
 
     async def _delete(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         session_id = request.session_id
         self._deferred.forget(session_id)
         await self._sessions.delete(session_id)
@@ -353,34 +344,29 @@ class OrsApp:
 
     async def _call(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._own_session(request)
-        wanted = request.parse(CallRequest)
+        body = request.parse(CallRequest)
         reader = ResultReader(request.caller, self._sessions.visibility_of(session_id))
-        call_id = wanted.task_id or None
+        call_id = body.task_id or None
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
                 await self._sessions.resume(session_id, call_id)
             except UnknownCallError as error:
                 await self._streams.send_whole(send, event("error", str(error)))
                 return
-        call = await self._sessions.call(session_id, wanted.name, wanted.input, call_id=call_id)
+        call = await self._sessions.call(session_id, body.name, body.input, call_id=call_id)
 
         async def again() -> Call:
-            return await self._sessions.call(session_id, wanted.name, wanted.input, call_id=call.id)
+            return await self._sessions.call(session_id, body.name, body.input, call_id=call.id)
 
         await self._streams.follow(call, reader, send, again)
 
     async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
-        request.caller.require(Role.TRAINER)
         session_id = await self._own_session(request)
-        wanted = request.parse(ScoreGroupRequest)
+        body = request.parse(ScoreGroupRequest)
         reader = ResultReader(request.caller, self._sessions.visibility_of(session_id))
-        call = await self._sessions.score_group(session_id, wanted.candidates, call_id=wanted.task_id or None)
+        call = await self._sessions.score_group(session_id, body.candidates, call_id=body.task_id or None)
         await self._streams.follow(call, reader, send)
 
 
 def _segments(path: str) -> list[str]:
     return [segment for segment in path.split("/") if segment]
-
-
-OPEN_CALLER = Caller(Role.AGENT)
-"""The caller of endpoints that need no credential."""

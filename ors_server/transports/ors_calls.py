@@ -14,6 +14,7 @@ from ors_server.transports import http
 from ors_server.transports.access import Caller
 from ors_server.transports.redaction import may_see_rewards, redact, withhold
 from ors_server.transports.sse import (
+    EVENT_HEADERS,
     TEXT_PART,
     comment,
     compact_json,
@@ -28,12 +29,6 @@ from ors_server.wire import ImageBlock, TextBlock, ToolOutput
 log = get_logger("ors_server.ors")
 
 NO_RESULT = Failure(OrsServerError("the call has no result"))
-
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 LONG = 1 << 18
@@ -69,7 +64,7 @@ class CallStreams:
 
     async def send_whole(self, send: http.Send, body: bytes) -> None:
         """Send a stream whose events are complete."""
-        headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]
+        headers = [*EVENT_HEADERS, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while len(body) > LONGEST_WRITE:  # so that a client which does not read holds this up and not memory
             await send({"type": "http.response.body", "body": body[:LONGEST_WRITE], "more_body": True})
@@ -112,7 +107,7 @@ class CallStreams:
         send: http.Send,
         repeat: Callable[[], Awaitable[Call]] | None,
     ) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
         await send({"type": "http.response.body", "body": opening, "more_body": True})
         await self._wait(call, send)
         if repeat is not None and call.is_unwritten:

@@ -28,7 +28,7 @@ class CreateRetries:
         self._lost: dict[str, bytes] = {}
 
     async def create(
-        self, session_id: str, order: SessionRequest, fingerprint: bytes, receive: http.Receive
+        self, session_id: str, request: SessionRequest, fingerprint: bytes, receive: http.Receive
     ) -> None:
         """Create a session, unless this very creation was carried out and its answer lost."""
         while session_id in self._running:
@@ -37,7 +37,7 @@ class CreateRetries:
         try:
             with http.watching_for_disconnect(receive) as has_left:
                 if not await self._was_lost(session_id, fingerprint):
-                    await self._sessions.create(order)
+                    await self._sessions.create(request)
                 if await has_left():
                     self._remember(session_id, fingerprint)
         finally:

@@ -36,13 +36,13 @@ class DeferredCreates:
         """Whether a session is still to be created."""
         return session_id in self._waiting
 
-    def defer(self, session_id: str, order: SessionRequest) -> None:
+    def defer(self, session_id: str, request: SessionRequest) -> None:
         """Keep a creation until a path names its environment; the same creation may be repeated.
 
         Raises:
             SessionExistsError: If another creation waits under the same id.
         """
-        if self._waiting.setdefault(session_id, order) != order or session_id in self._running:
+        if self._waiting.setdefault(session_id, request) != request or session_id in self._running:
             raise SessionExistsError("Session already exists")
         while len(self._waiting) > MAX_DEFERRED:
             del self._waiting[next(iter(self._waiting))]
@@ -62,12 +62,12 @@ class DeferredCreates:
         """
         while session_id in self._running:
             await self._running[session_id].wait()
-        order = self._waiting.get(session_id)
-        if order is None:
+        request = self._waiting.get(session_id)
+        if request is None:
             return
         ended = self._running[session_id] = anyio.Event()
         try:
-            await self._create(replace(order, environment=environment))
+            await self._create(replace(request, environment=environment))
             self.forget(session_id)
         finally:
             del self._running[session_id]

@@ -1,4 +1,4 @@
-"""What an agent may see of outputs and errors; a trainer sees everything."""
+"""Removes from outputs and errors what an agent may not see; a trainer sees everything."""
 
 from uuid import uuid4
 
@@ -58,5 +58,5 @@ def withhold(error: OrsServerError, failure_id: str | None = None) -> OrsServerE
     failure_id = failure_id or uuid4().hex
     log.warning("failure_withheld", failure_id=failure_id, code=error.code, error=str(error))
     is_tools = isinstance(error, errors.ToolFailedError)
-    kind = errors.ToolFailedError if is_tools else _INSTEAD[error.blame]
+    kind: type[OrsServerError] = errors.ToolFailedError if is_tools else _INSTEAD[error.blame]
     return kind(f"{FAILED}. The server's log and record hold the reason, under the id {failure_id}.")

@@ -38,18 +38,18 @@ _encode = _kept_encoder()
 
 END_OF_LIFE = b"event: end\ndata: \n\n"
 
+EVENT_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+"""Headers of an answer that is a stream of events."""
 
-def event(name: str, data: str, *, id: str | None = None) -> bytes:  # noqa: A002  (the wire's word)
-    """Write one event.
 
-    Args:
-        data: Each line becomes a data line.
-        id: The event's id, on one line; a client that reconnects sends it back.
-    """
-    lines = data.splitlines() or [""]
-    body = "".join(f"data: {line}\n" for line in lines)
-    mark = "" if id is None else f"id: {id}\n"
-    return f"event: {name}\n{mark}{body}\n".encode(errors="replace")
+def event(name: str, data: str) -> bytes:
+    """Write one event; each line of the data becomes a data line."""
+    body = "".join(f"data: {line}\n" for line in data.splitlines() or [""])
+    return f"event: {name}\n{body}\n".encode(errors="replace")
 
 
 def comment(text: str) -> bytes:

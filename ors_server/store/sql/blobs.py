@@ -34,7 +34,7 @@ class ExtractedTexts:
 
 
 class BlobStore(Protocol):
-    """Where blobs are stored."""
+    """A place for blobs."""
 
     def put(self, connection: Connection, texts: Mapping[str, bytes]) -> None:
         """Store texts by hash, in the transaction that writes the rows that refer to them."""

@@ -1,4 +1,4 @@
-"""What the store needs of a database beside SQL: connections, locks, and the meaning of errors."""
+"""A database's connections, locks, and kinds of errors: the parts that differ beside SQL."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class WriteFailure(Enum):
-    """What to do about a failed write."""
+    """The reaction to a failed write."""
 
     RETRY = auto()
     """Try again: a lock, a lost connection."""
@@ -40,11 +40,7 @@ class Database(Protocol):
         ...
 
     def check(self) -> None:
-        """Check quickly that the database still exists.
-
-        Raises:
-            StoreError: If it does not.
-        """
+        """Check quickly that the database still exists; `StoreError` if it does not."""
         ...
 
     def writing_engine(self) -> Engine:
@@ -96,11 +92,7 @@ def disposed_after(engine: Engine) -> Generator[Engine]:
 
 @contextmanager
 def snapshot(database: Database, engine: Engine) -> Generator[Connection]:
-    """Open one snapshot of the database for reading.
-
-    Raises:
-        StoreError: If it cannot be read.
-    """
+    """Open one snapshot of the database for reading; `StoreError` if it cannot be read."""
     try:
         database.check()
         with engine.connect() as connection:

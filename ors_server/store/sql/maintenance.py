@@ -51,7 +51,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """How much was pruned."""
+    """The numbers of pruned episodes and blobs."""
 
     episodes: int
     blobs: int

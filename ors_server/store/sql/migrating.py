@@ -29,11 +29,7 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def check_revision(database: Database, revision: str | None) -> None:
-    """Reject a schema that this server does not know.
-
-    Raises:
-        SettingsError: If a newer server made it.
-    """
+    """Reject a schema that this server does not know; `SettingsError` if a newer server made it."""
     if revision is not None and revision not in REVISIONS:
         raise SettingsError(
             f"a newer server wrote the episode store {database.display_name} (schema {revision}; this server "

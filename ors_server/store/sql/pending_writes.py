@@ -11,7 +11,7 @@ NO_TEXTS: Mapping[str, bytes] = {}
 
 @dataclass(slots=True, eq=False)
 class WriteState:
-    """What this store knows of an episode that it writes."""
+    """The store's knowledge of an episode that it writes."""
 
     episode_id: str
     steps: int = 0

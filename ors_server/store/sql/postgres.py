@@ -32,11 +32,7 @@ class PostgresDatabase:
     has_files = False
 
     def __init__(self, location: StoreLocation, durability: Durability, write_seconds: float) -> None:
-        """Remember the settings; opens nothing.
-
-        Raises:
-            SettingsError: If the driver is not installed.
-        """
+        """Remember the settings; opens nothing; `SettingsError` if the driver is not installed."""
         if importlib.util.find_spec("psycopg") is None:
             raise SettingsError(
                 "an episode store in PostgreSQL needs the package psycopg, which is not installed; "

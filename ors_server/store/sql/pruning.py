@@ -17,7 +17,7 @@ BATCH_SIZE = 50
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which episodes are kept."""
+    """The episodes to keep."""
 
     episodes: int | None = None
     """Number of closed episodes; `None` for all."""

@@ -139,4 +139,4 @@ blob_uses = Table(
     Column("sha256", Name, ForeignKey("blobs.sha256"), primary_key=True),
     Index("blob_uses_by_blob", "sha256"),
 )
-"""Which episodes refer to which blobs."""
+"""The references of episodes to blobs."""

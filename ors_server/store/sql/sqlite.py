@@ -40,11 +40,7 @@ class SqliteDatabase:
         return str(self.path)
 
     def create_file(self) -> None:
-        """Create the file and its folder unless they exist.
-
-        Raises:
-            SettingsError: If it cannot be written.
-        """
+        """Create the file and its folder unless they exist; `SettingsError` if it cannot be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE))
@@ -55,11 +51,7 @@ class SqliteDatabase:
             ) from error
 
     def require_file(self) -> None:
-        """Check that the file exists.
-
-        Raises:
-            SettingsError: If it does not.
-        """
+        """Check that the file exists; `SettingsError` if it does not."""
         if not self.path.is_file():
             raise SettingsError(
                 f"there is no episode store in {self.path}; name another one with --store PATH"

@@ -18,7 +18,7 @@ _TABLE = {(before.value, event.value): after.value for (before, event), after in
 
 @dataclass(slots=True)
 class _Standing:
-    """Where the transitions so far lead."""
+    """The phase after the transitions so far."""
 
     phase: str | None
     """`None` at the start of a fork: its first transition has no recorded phase before it."""

@@ -39,11 +39,7 @@ class WriteQueue:
 
     @property
     def writer(self) -> WriterThread:
-        """The writer thread.
-
-        Raises:
-            StoreError: If the store is closed.
-        """
+        """The writer thread; `StoreError` if the store is closed."""
         if self._writer is None:
             raise StoreError("the store is closed")
         return self._writer
@@ -96,11 +92,7 @@ class WriteQueue:
                 await self.write(PendingWrite())
 
     async def wait_for_space(self) -> None:
-        """Wait until the queue is not full.
-
-        Raises:
-            StoreError: If that takes too long.
-        """
+        """Wait until the queue is not full; `StoreError` if that takes too long."""
         try:
             with anyio.fail_after(self._options.write_seconds):
                 while self.is_full:

@@ -1,4 +1,4 @@
-"""How often one agent-role key may start the same task, counted in the store: a restart forgets nothing."""
+"""Limits how often one agent-role key starts the same task, counted in the store, so also over restarts."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -37,16 +37,16 @@ class AttemptLimits:
         self._limit = limit
         self._locks: WeakValueDictionary[_Task, anyio.Lock] = WeakValueDictionary()
 
-    async def start(self, caller: Caller, order: SessionRequest, start: Start) -> str:
+    async def start(self, caller: Caller, request: SessionRequest, start: Start) -> str:
         """Start an episode of a task given by split and index; return the session's id.
 
         Raises:
             ForbiddenError: If the caller has no attempt left.
         """
         if caller.role > Role.AGENT or caller.credential_id is None:
-            return await start(order)
-        definition = self._sessions.environment(order.environment)
-        split, index = order.split or "", order.index or 0
+            return await start(request)
+        definition = self._sessions.environment(request.environment)
+        split, index = request.split or "", request.index or 0
         task = (caller.credential_id, definition.name, split, index)
         lock = self._locks.setdefault(task, anyio.Lock())
         async with lock:
@@ -60,8 +60,8 @@ class AttemptLimits:
                     f"this key has started {definition.name}/{split}/{index} {count} times, and may do so "
                     f"{limit} times (setting attempts_per_task); start another task"
                 )
-            labels = {**order.labels, ATTEMPT_LABEL: str(count + 1)}
-            return await start(replace(order, labels=labels))
+            labels = {**request.labels, ATTEMPT_LABEL: str(count + 1)}
+            return await start(replace(request, labels=labels))
 
     def _limit_of(self, environment: str, split: str) -> int | None:
         if self._limit is not None:

@@ -139,20 +139,12 @@ class McpCallingClient:
         )
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        """Refuse all questions: this client declared no abilities.
-
-        Raises:
-            AbilityError: If there is a question.
-        """
+        """Refuse all questions: this client declared no abilities; `AbilityError` if there is a question."""
         self.require(questions)
         return {}
 
     def require(self, questions: Mapping[str, Question]) -> None:
-        """Check that the client can answer.
-
-        Raises:
-            AbilityError: If it cannot.
-        """
+        """Check that the client can answer; `AbilityError` if it cannot."""
         missing = frozenset(NEEDS[type(question)] for question in questions.values()) - abilities_of(
             self.context
         )

@@ -1,4 +1,4 @@
-"""What an agent finds on an episode's own endpoint: tools, the task, and the environment's offers."""
+"""An episode's own endpoint: its tools, the task, and the environment's prompts and resources."""
 
 import base64
 from collections.abc import Mapping
@@ -148,11 +148,7 @@ async def read_resource(
     params: types.ReadResourceRequestParams,
     session_id: str,
 ) -> Result:
-    """Return the task, or one of the environment's resources.
-
-    Raises:
-        MCPError: If no resource has that URI.
-    """
+    """Return the task, or one of the environment's resources; `MCPError` if no resource has that URI."""
     if params.uri == TASK_URI:
         return _contents(*(_block_contents(block) for block in content_of(await sessions.prompt(session_id))))
     if sessions.definition_of(session_id).offers.find_resource(params.uri) is None:

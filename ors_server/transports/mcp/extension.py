@@ -30,7 +30,7 @@ class NoParams(types.RequestParams):
 
 
 class SplitsParams(NoParams):
-    """Which environment."""
+    """An environment."""
 
     environment: str | None = None
     """Name; the default environment without one."""
@@ -60,13 +60,13 @@ class CreateParams(SplitsParams):
 
 
 class SessionParams(NoParams):
-    """Which session."""
+    """A session."""
 
     session_id: str
 
 
 class SnapshotParams(SessionParams):
-    """Which snapshot of which session."""
+    """A snapshot of a session."""
 
     snapshot_id: str
 
@@ -142,20 +142,8 @@ class EnvironmentsExtension(Extension):
         return {"tasks": await tasks.get_task_range(params.split, params.start, params.stop)}
 
     async def _create(self, context: Context, params: CreateParams) -> Result:
-        wanted = SessionRequest(
-            environment=params.environment,
-            session_id=params.session_id,
-            task_spec=params.task_spec,
-            split=params.split,
-            index=params.index,
-            toolset=params.toolset,
-            secrets=params.secrets,
-            policy=params.policy,
-            visibility=params.visibility,
-            seed=params.seed,
-            labels=params.labels,
-        )
-        session_id = await self._access.create(context, wanted)
+        given = {name: value for name, value in params if name != "meta"}
+        session_id = await self._access.create(context, SessionRequest(**given))
         return {"session_id": session_id, **self._access.endpoints(session_id)}
 
     async def _prompt(self, _context: Context, params: SessionParams) -> Result:
@@ -180,8 +168,8 @@ class EnvironmentsExtension(Extension):
         return (await self._sessions.restore(params.session_id, params.snapshot_id)).as_json()
 
     async def _fork(self, context: Context, params: ForkParams) -> Result:
-        wish = ForkRequest(params.count, params.snapshot_id)
-        made = await self._access.fork(context, params.session_id, wish)
+        request = ForkRequest(params.count, params.snapshot_id)
+        made = await self._access.fork(context, params.session_id, request)
         return {"sessions": [{"session_id": one, **self._access.endpoints(one)} for one in made]}
 
     async def _delete(self, _context: Context, params: SessionParams) -> Result:

@@ -1,4 +1,4 @@
-"""How a tool asks a client of the era without requests by the server (from 2026-07-28): by input requests.
+"""Input requests: a tool asks a client of the era without requests by the server (from 2026-07-28).
 
 A request is answered with questions, and the client sends the same request again with its responses. The tool
 notices no difference: its call stays alive between the client's requests, so that it runs once and is one
@@ -102,7 +102,7 @@ class WaitingCall(McpCallingClient):
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """What a later request must repeat to continue a call."""
+    """The parts that a later request must repeat to continue a call."""
 
     owner: str
     """The session, so that no client continues a call of another session."""

@@ -108,10 +108,10 @@ class Lobby:
             _natural(arguments, "index"),
             _natural(arguments, "seed", 1 << SEED_BITS),
         )
-        order = SessionRequest(
+        request = SessionRequest(
             environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
         )
-        session_id = await self._access.create(context, order)
+        session_id = await self._access.create(context, request)
         return {
             "content": _opening(session_id, choice, content_of(await self._sessions.prompt(session_id))),
             "isError": False,

@@ -1,4 +1,4 @@
-"""Which log lines clients want: in the handshake era by connection, later by request."""
+"""The log levels that clients request: in the handshake era by connection, later by request."""
 
 from collections import OrderedDict
 from collections.abc import Callable

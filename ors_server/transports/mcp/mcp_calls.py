@@ -52,7 +52,7 @@ class ProgressReporter:
 
 @dataclass(frozen=True, slots=True)
 class InputResponses:
-    """What a request carries that continues an earlier one."""
+    """The responses in a request that continues an earlier one."""
 
     state: str | None = None
     """As the client received it with the questions."""
@@ -72,7 +72,7 @@ class McpCalls:
     """Calls tools of sessions for MCP requests."""
 
     def __init__(self, access: SessionAccess, input_requests: InputRequests, levels: LogLevels) -> None:
-        """Keep what all calls share."""
+        """Use these for all calls."""
         self._access = access
         self._sessions = access.sessions
         self._input_requests = input_requests

@@ -14,7 +14,7 @@ from ors_server.authoring.calling_client import AbilityError, AskError
 from ors_server.authoring.rich_blocks import RICH_KEY
 from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
-from ors_server.transports.faults import extra_headers, look_up, pending_fields
+from ors_server.transports.faults import look_up, pending_fields
 from ors_server.transports.mcp.calling_clients import missing_abilities_error
 from ors_server.transports.mcp.sdk import MCPError, Result
 from ors_server.transports.redaction import FAILED, withhold
@@ -40,7 +40,7 @@ EPISODE_OVER = "The episode is over. Stop here: further calls are refused."
 
 @dataclass(frozen=True, slots=True)
 class ResultFields:
-    """Which fields beside the content a call's caller gets."""
+    """The fields that a call's caller gets beside the content."""
 
     in_meta: bool
     structured: bool = False
@@ -63,7 +63,7 @@ NO_SESSION = "no live session has this id: it never existed, was deleted, or exp
 
 NO_PARAMETERS: Result = {"type": "object", "properties": {}}
 OUTPUT_SCHEMA: Result = ToolOutput.model_json_schema()
-"""What `structuredContent` looks like where rewards are visible."""
+"""The schema of `structuredContent` if rewards are visible."""
 
 
 def content_of(blocks: Iterable[TextBlock | ImageBlock]) -> list[Result]:
@@ -191,7 +191,7 @@ def protocol_error(error: OrsServerError, *, detail: str | None = None) -> MCPEr
     data: dict[str, Any] = {"code": error.code, "blame": error.blame.value}
     data |= pending_fields(error)
     if isinstance(error, MachineryError):
-        data["retry_after"] = int(extra_headers(error)["retry-after"])
+        data["retry_after"] = error.retry_after
     if detail is not None and detail != str(error):
         data["detail"] = detail
     text = NO_SESSION if isinstance(error, SessionNotFoundError) else str(error)

@@ -1,6 +1,6 @@
 """The MCP server behind every endpoint: it finds the session of each request anew."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ors_server.errors import OrsServerError
+from ors_server.sessions.manager import SessionManager
 from ors_server.transports.mcp import episode_endpoint
 from ors_server.transports.mcp.extension import EnvironmentsExtension
 from ors_server.transports.mcp.input_requests import InputRequests
@@ -85,15 +86,7 @@ class McpServer:
         return server
 
     def _guard(self, handler: Handler) -> Handler:
-        """Turn this server's errors into JSON-RPC errors."""
-
-        async def guarded(context: Context, params: Any) -> HandlerResult:
-            try:
-                return await handler(context, params)
-            except OrsServerError as error:
-                raise self._protocol_error(context, error) from error
-
-        return guarded
+        return _guarded(handler, self._protocol_error)
 
     def _protocol_error(self, context: Context, error: OrsServerError) -> MCPError:
         """Turn an error into a JSON-RPC error that an agent may read."""
@@ -171,35 +164,24 @@ class McpServer:
         return await self._calls.call_tool(context, session_id, tool, arguments, responses)
 
     async def _list_prompts(self, context: Context, _params: object) -> HandlerResult:
-        session_id = self._access.find_session(context)
-        return {
-            "prompts": []
-            if session_id is None
-            else episode_endpoint.list_prompts(self._sessions, session_id),
-            **_TRANSIENT,
-        }
+        return self._listing(context, "prompts", episode_endpoint.list_prompts)
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> HandlerResult:
         session_id = self._require_episode(context, "prompts")
         return await episode_endpoint.get_prompt(self._sessions, self._calls, context, params, session_id)
 
     async def _list_resources(self, context: Context, _params: object) -> HandlerResult:
-        session_id = self._access.find_session(context)
-        return {
-            "resources": []
-            if session_id is None
-            else episode_endpoint.list_resources(self._sessions, session_id),
-            **_TRANSIENT,
-        }
+        return self._listing(context, "resources", episode_endpoint.list_resources)
 
     async def _list_templates(self, context: Context, _params: object) -> HandlerResult:
+        return self._listing(context, "resourceTemplates", episode_endpoint.list_templates)
+
+    def _listing(
+        self, context: Context, key: str, list_all: Callable[[SessionManager, str], list[Result]]
+    ) -> Result:
+        """List what an episode offers; the lobby offers nothing of it."""
         session_id = self._access.find_session(context)
-        return {
-            "resourceTemplates": []
-            if session_id is None
-            else episode_endpoint.list_templates(self._sessions, session_id),
-            **_TRANSIENT,
-        }
+        return {key: [] if session_id is None else list_all(self._sessions, session_id), **_TRANSIENT}
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -220,12 +202,15 @@ class McpServer:
 
 def _guard_trainers(handler: Handler) -> Handler:
     """Turn this server's errors into JSON-RPC errors with all details, for trainers."""
+    return _guarded(handler, lambda _context, error: protocol_error(error))
 
+
+def _guarded(handler: Handler, convert: Callable[[Context, OrsServerError], MCPError]) -> Handler:
     async def guarded(context: Context, params: Any) -> HandlerResult:
         try:
             return await handler(context, params)
         except OrsServerError as error:
-            raise protocol_error(error) from error
+            raise convert(context, error) from error
 
     return guarded
 

@@ -1,4 +1,4 @@
-"""Which session an MCP request is about, and whether its caller may use it."""
+"""Finds the session of an MCP request, and checks that its caller may use it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ REWARDS_HEADER = "x-ors-rewards"
 """A request with this header and the value `meta` asks for each call's reward, in the result's `_meta`."""
 
 REQUESTER_KEY = "ors_server.requester"
-"""Where an HTTP request's ASGI scope holds its requester."""
+"""Key of an HTTP request's ASGI scope under which its requester is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +104,18 @@ class SessionAccess:
             return False
         return RESULT_KEY in (declared.extensions or {}) or RESULT_KEY in (declared.experimental or {})
 
-    async def create(self, context: Context, order: SessionRequest) -> str:
+    async def create(self, context: Context, request: SessionRequest) -> str:
         """Create a session for the caller and return its id.
 
         Raises:
             ForbiddenError: If the caller has no attempt at that task left.
         """
         caller = self._requester(context).caller
-        order = replace(order, credential_id=caller.credential_id)
-        return await self._attempt_limits.start(caller, order, self._create_session)
+        request = replace(request, credential_id=caller.credential_id)
+        return await self._attempt_limits.start(caller, request, self._create_session)
 
-    async def _create_session(self, order: SessionRequest) -> str:
-        return (await self.sessions.create(order)).origin.session_id
+    async def _create_session(self, request: SessionRequest) -> str:
+        return (await self.sessions.create(request)).origin.session_id
 
     async def fork(self, context: Context, session_id: str, request: ForkRequest) -> list[str]:
         """Copy a session for the caller and return the ids of the copies."""
@@ -124,11 +124,7 @@ class SessionAccess:
         return [status.origin.session_id for status in made]
 
     def require_trainer(self, context: Context) -> None:
-        """Refuse callers below the trainer's role.
-
-        Raises:
-            ForbiddenError: If the caller's role is lower.
-        """
+        """Refuse callers below the trainer's role; `ForbiddenError` if the caller's role is lower."""
         self._requester(context).caller.require(Role.TRAINER)
 
     def endpoints(self, session_id: str) -> Mapping[str, str]:

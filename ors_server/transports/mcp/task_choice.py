@@ -1,4 +1,4 @@
-"""Which task an episode started in the lobby plays, where the agent leaves that to the server."""
+"""Chooses the task of an episode that is started in the lobby, if the agent leaves that to the server."""
 
 from dataclasses import dataclass
 from random import Random
