@@ -1,6 +1,6 @@
-"""Reads arguments as models send them that were trained on other tools: other names, and JSON in text.
+"""Reads arguments from models that were trained on other tools: other names, and JSON in text.
 
-For tools whose parameters are complete: a name that is none of them is refused, and named.
+For tools whose parameters are complete: an argument of any other name is refused.
 """
 
 import json
@@ -28,7 +28,7 @@ Meaning: TypeAlias = str | tuple[str, Callable[[Any], Any]]
 
 
 class ArgumentNames(dict[str, Meaning]):
-    """Other names of parameters: what a model may write, and the parameter that it means."""
+    """Maps names that a model may write to the parameters that they mean."""
 
     def meaning(self, given: str) -> tuple[str, Callable[[Any], Any] | None]:
         """Return the parameter that a name means, and how its value is read."""
@@ -40,8 +40,8 @@ def only_these_arguments(**aliases: Meaning) -> Callable[[_Function], _Function]
     """Refuse arguments of other names than a tool's parameters and these.
 
     Args:
-        **aliases: Another name, and the parameter that it means; with a function if the value is written
-            in another way, which returns what it cannot read as it came.
+        **aliases: Another name, and the parameter that it means; with a function if the value has another
+            form. The function returns a value that it cannot read unchanged.
     """
 
     def mark(function: _Function) -> _Function:
@@ -90,7 +90,7 @@ def _refuse(tool: str, given: str, text: str) -> NoReturn:
 
 
 def _kind(annotation: Any) -> type | None:
-    """Whether a parameter is a list or an object, so that a text can only be JSON of one."""
+    """Return list or dict if that is all a parameter takes, so that a text must be JSON of it."""
     kinds = {get_origin(part) or part for part in (get_args(annotation) or (annotation,))} | {
         get_origin(annotation)
     }

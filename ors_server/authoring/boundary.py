@@ -1,7 +1,7 @@
 """Calls authors' functions and turns everything that they raise into one of the server's errors.
 
-Author code may raise anything, `SystemExit` and a hand-made `CancelledError` included, and may even cancel
-the task that it runs in. Only a cancellation that the server itself requested passes through.
+Author code may raise anything, including `SystemExit` and its own `CancelledError`, and may cancel the task
+that it runs in. Only a cancellation that the server requested passes through.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ async def call_author(
 
     Args:
         function: The function; if it is not async but returns an awaitable, that is awaited here.
-        thread: Gets the worker thread, so that the caller can wait for it after giving up on the call.
+        thread: Receives the worker thread, so that the caller can wait for it after a cancelled call.
         on_loop: Whether the function is known to be async; `None` finds out.
 
     Raises:
-        AuthorRaisedError: If it raised anything, or was cancelled by anybody but the server.
+        AuthorRaisedError: If it raised anything, or was not cancelled by the server.
     """
     task = asyncio.current_task()
     cancellations = pending_cancellations(task)
@@ -77,11 +77,7 @@ async def call_author(
 
 
 class AuthorRaisedError(AuthorError):
-    """Author code raised.
-
-    Attributes:
-        error: What it raised.
-    """
+    """Author code raised `error`."""
 
     def __init__(self, error: BaseException) -> None:
         """Describe the error as `Type: message (file.py:12)`."""
@@ -90,7 +86,7 @@ class AuthorRaisedError(AuthorError):
 
 
 async def call_hook(function: Callable[..., Any], *args: Any, thread: LingeringThread | None = None) -> Any:
-    """Call an author's function whose failure means that the environment cannot go on.
+    """Call an author's function without which the environment cannot continue.
 
     Raises:
         EnvironmentFailedError: If it raised; the message is `Type: message (file.py:12)`.
@@ -125,7 +121,7 @@ def text_of(error: BaseException) -> str:
 
 
 def explain_validation(error: ValidationError) -> str:
-    """Render pydantic's error on one line, without the values that came: they may be secret."""
+    """Render pydantic's error on one line, without the values: they may be secret."""
     problems = (
         f"{'.'.join(map(str, (error.title, *item['loc'])))}: {item['msg'].removeprefix('Value error, ')}"
         for item in error.errors(include_url=False, include_input=False, include_context=False)
@@ -139,7 +135,7 @@ def encodable(text: str) -> str:
 
 
 def listed(value: Any) -> list[Any] | None:
-    """Return a sequence that an author gave as a list; `None` if it is something else, text included."""
+    """Return an author's sequence as a list; `None` for anything else, such as text."""
     return list(value) if _is_sequence(value) else None
 
 

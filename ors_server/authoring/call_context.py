@@ -1,4 +1,4 @@
-"""What a running tool may know of its call, and say while it runs."""
+"""The call that a tool serves, as the tool sees it: ids, policy, progress, and questions to the client."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -28,7 +28,7 @@ from ors_server.wire import JSONObject
 log = get_logger("ors_server.context")
 
 ProgressListener: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Told (progress, total, message) while a tool runs."""
+"""Receives (progress, total, message) while a tool runs."""
 
 
 @dataclass(slots=True)
@@ -36,15 +36,12 @@ class CallContext:
     """The call that a tool serves; a tool receives it by annotating a parameter with this class.
 
     Attributes:
-        session_id: Id of the session.
-        call_id: Id of the call, unique within the session.
+        call_id: Unique within the session.
         step: Number that the step will have, from 1.
-        task_spec: The task being played.
-        listeners: Who is told of progress.
-        client: The program that made the call, of which a tool may ask something.
-        policy: The rules of the episode.
+        listeners: Receive the progress.
+        client: The program that made the call, which a tool may ask questions.
         time_limit: Seconds after which the call is stopped; `None` without a limit.
-        charged: What the tool wants charged besides its outcome.
+        charged: Causes of penalties that the tool reported.
     """
 
     session_id: str
@@ -58,47 +55,35 @@ class CallContext:
     charged: list[PenaltyCause] = field(default_factory=list[PenaltyCause])
 
     def charge(self, cause: PenaltyCause) -> None:
-        """Have the policy charge its penalty for a cause, once, if the call completes.
-
-        Args:
-            cause: What the agent did; without a penalty for it in the policy, nothing is charged.
-        """
+        """Charge the policy's penalty for a cause, if it has one: once, when the call completes."""
         if cause not in self.charged:
             self.charged.append(cause)
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell whoever listens how far the call is; where nobody listens, nothing happens.
-
-        Args:
-            progress: How far, in the tool's own unit; it should only grow.
-        """
+        """Send the progress, in the tool's own unit and only growing, to the clients that asked for it."""
         for listener in list(self.listeners):
             try:
                 await listener(progress, total, message)
-            except Exception:  # a listener that left is no failure of the tool's
+            except Exception:  # a listener that left does not fail the tool
                 log.debug("listener_lost", session_id=self.session_id, call_id=self.call_id, exc_info=True)
                 if listener in self.listeners:
                     self.listeners.remove(listener)
 
     def can(self, ability: Ability) -> bool:
-        """Say whether the calling program offers an ability."""
+        """Return whether the calling program offers an ability."""
         return self.client.can(ability)
 
     async def log(self, level: LogLevel, data: object, logger: str | None = None) -> None:
-        """Send the calling program a log line; where it takes none, nothing happens.
-
-        Args:
-            logger: Who speaks.
-        """
+        """Send the calling program a log line; nothing happens if it accepts none."""
         try:
             await self.client.log(level, data, logger)
-        except Exception:  # a program that left is no failure of the tool's
+        except Exception:  # a program that left does not fail the tool
             log.debug("client_lost", session_id=self.session_id, call_id=self.call_id, exc_info=True)
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        """Ask the calling program several things at once and wait for all the answers.
+        """Ask the calling program several questions at once and wait for all the answers.
 
         Args:
             questions: By a key that is unique within the call.
@@ -113,15 +98,11 @@ class CallContext:
         return await self.client.ask(questions)
 
     async def elicit(self, message: str, schema: JSONObject, *, key: str = "elicitation") -> Elicited:
-        """Put a form before the person behind the calling program.
+        """Show a form to the user of the calling program; raises as `ask` does.
 
         Args:
             schema: JSON Schema of an object whose properties are strings, numbers, booleans or choices.
             key: Names the question; a second form in the same call needs another key.
-
-        Raises:
-            AbilityError: If the program has no person to ask.
-            AskError: If it refuses, leaves, or does not answer in time.
         """
         answer = (await self.client.ask({key: Elicit(message, schema)}))[key]
         if not isinstance(answer, Elicited):
@@ -131,15 +112,10 @@ class CallContext:
     async def sample(
         self, prompt: str, *, max_tokens: int = 100, system_prompt: str | None = None, key: str = "sample"
     ) -> Sampled:
-        """Ask the calling program's own model.
+        """Ask the calling program's own model; raises as `ask` does.
 
         Args:
-            system_prompt: Its instructions.
             key: Names the question; a second one in the same call needs another key.
-
-        Raises:
-            AbilityError: If the program lends no model.
-            AskError: If it refuses, leaves, or does not answer in time.
         """
         answer = (await self.client.ask({key: Sample(prompt, max_tokens, system_prompt)}))[key]
         if not isinstance(answer, Sampled):
@@ -147,12 +123,7 @@ class CallContext:
         return answer
 
     async def list_roots(self, *, key: str = "roots") -> tuple[Root, ...]:
-        """Ask which folders the calling program works on.
-
-        Raises:
-            AbilityError: If the program does not say.
-            AskError: If it refuses, leaves, or does not answer in time.
-        """
+        """Ask which folders the calling program works on; raises as `ask` does."""
         answer = (await self.client.ask({key: ListRoots()}))[key]
         if not isinstance(answer, RootList):
             raise _misfit(answer)

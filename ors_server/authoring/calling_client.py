@@ -1,7 +1,7 @@
-"""What a tool may ask of the program that called it: a person's answer, a model's answer, its roots.
+"""Questions of a tool to the program that called it: to its user, to its model, or for its roots.
 
-A tool sees one small interface whichever door its call came through. A door whose caller cannot answer says
-so with a typed error that the tool may catch. This module knows no protocol.
+A tool sees the same interface behind every door. If the caller cannot answer, the tool gets an error that it
+may catch. This module knows no protocol.
 """
 
 from collections.abc import Mapping
@@ -24,26 +24,22 @@ class Ability(StrEnum):
     SAMPLING = "sampling"
     """Let its own model answer."""
     ROOTS = "roots"
-    """Say which folders it works on."""
+    """List the folders that it works on."""
 
 
 class AskError(ClientError):
-    """A tool's question to the calling program got no answer."""
+    """The calling program did not answer a tool's question."""
 
     code = "client_silent"
 
 
 class AbilityError(AskError):
-    """The calling program cannot answer this kind of question.
-
-    Attributes:
-        missing: The abilities that the question needs and the program lacks.
-    """
+    """The calling program lacks the abilities `missing`, which a question needs."""
 
     code = "client_ability"
 
     def __init__(self, missing: frozenset[Ability]) -> None:
-        """Name what is missing."""
+        """Name the missing abilities."""
         names = ", ".join(sorted(missing))
         super().__init__(f"the calling program does not offer {names}; catch this error to go on without it")
         self.missing = missing
@@ -74,7 +70,7 @@ class ListRoots:
 
 @dataclass(frozen=True, slots=True)
 class Elicited:
-    """What a person made of a form."""
+    """A person's answer to a form."""
 
     action: Literal["accept", "decline", "cancel"]
     content: JSONObject = field(default_factory=dict[str, Any])
@@ -83,7 +79,7 @@ class Elicited:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the calling program's model said."""
+    """The answer of the calling program's model."""
 
     text: str
     model: str
@@ -120,21 +116,17 @@ class CallingClient(Protocol):
     """The program that made a call, as a tool sees it."""
 
     def can(self, ability: Ability) -> bool:
-        """Say whether the program offers an ability."""
+        """Return whether the program offers an ability."""
         ...
 
     async def log(self, level: LogLevel, data: object, logger: str | None) -> None:
-        """Send the program a log line; nothing happens where it takes none."""
+        """Send the program a log line; nothing happens if it accepts none."""
         ...
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        """Put questions to the program and wait for all the answers.
+        """Send questions to the program and return all the answers, by the same keys.
 
-        Args:
-            questions: By a key that is unique within the call and the same whenever the call is repeated.
-
-        Returns:
-            The answers by the same keys.
+        A key is unique within the call, and the same whenever the call is repeated.
 
         Raises:
             AbilityError: If the program does not offer what a question needs.
@@ -144,10 +136,10 @@ class CallingClient(Protocol):
 
 
 class NoClient:
-    """A caller of whom nothing can be asked, such as an ORS client."""
+    """A caller that answers no questions, such as an ORS client."""
 
     def can(self, ability: Ability) -> bool:
-        """Say no."""
+        """Return False."""
         del ability
         return False
 
@@ -155,5 +147,5 @@ class NoClient:
         """Do nothing."""
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
-        """Refuse."""
+        """Raise an `AbilityError`."""
         raise AbilityError(frozenset(NEEDS[type(question)] for question in questions.values()))

@@ -1,4 +1,4 @@
-"""Names an environment's code while it runs, so that what it holds up is known by its name."""
+"""Names an environment's code while it runs, so that the log can name what blocks the event loop."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
@@ -14,7 +14,7 @@ T = TypeVar("T")
 def name_code(definition: EnvironmentDefinition) -> EnvironmentDefinition:
     """Return a definition whose hooks and task methods run under their names.
 
-    All but teardown and group scores are urgent: a client waits for them before it can play.
+    All but teardown and group scores are urgent: a client waits for them.
     """
     hooks, name = definition.hooks, definition.name
     named = replace(

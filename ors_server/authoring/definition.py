@@ -1,4 +1,4 @@
-"""An environment as the server uses it: all that can be known of a class, computed once when it is loaded."""
+"""An environment as the server uses it, computed once from its class."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ Instance: TypeAlias = Any
 
 
 Lifecycle: TypeAlias = Callable[[Instance, LingeringThread], Awaitable[None]]
-"""Setup or teardown of an instance; the second argument is told of the worker thread of a blocking one."""
+"""Setup or teardown of an instance; the second argument receives the worker thread of a blocking one."""
 
 GroupScorer: TypeAlias = Callable[[Instance, list[GroupCandidate]], Awaitable[list[GroupScore]]]
 """Scores the rollouts of one task."""
@@ -102,11 +102,11 @@ class Hooks:
     `None` when the class names none."""
     score_group: GroupScorer | None
     save: Callable[[Instance], Awaitable[JSONObject]] | None = None
-    """What the instance remembers; `None` when it cannot be copied."""
+    """Returns the instance's state; `None` when it cannot be copied."""
     load: Callable[[Instance, JSONObject], Awaitable[None]] | None = None
-    """The other half of `save`."""
+    """Restores a state that `save` returned."""
     has_constructor: bool = True
-    """Whether `make` runs code of the author's, which may take time."""
+    """Whether `make` runs the author's code, which may take time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,11 @@ class EnvironmentDefinition:
     sandbox: Limits | None = None
     """What the sandbox of every session may use; `None` for sessions without one."""
     reward: Reward | None = None
-    """What the class says that an episode is worth; one object for all sessions."""
+    """The class's own reward; one object for all sessions."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Versions of Python and of the distribution that carries the class."""
     volatile: tuple[str, ...] = ()
-    """Regular expressions of what may differ between two plays of the same calls."""
+    """Regular expressions of text that may differ between two plays of the same calls."""
     return_range: tuple[float, float] | None = None
     """Least and greatest return of an episode, if the class declares them."""
 
@@ -170,7 +170,7 @@ class EnvironmentDefinition:
 
 
 def make_listing(tools: Mapping[str, ToolDefinition], *, supports_score_group: bool) -> ToolListing:
-    """Announce the shared tools, keeping the terminal one out of the agent's sight."""
+    """Announce the shared tools, and the terminal one apart, which agents do not see."""
     terminal = next((tool for tool in tools.values() if tool.terminal), None)
     return ToolListing(
         tools=[tool.spec for tool in tools.values() if tool.shared and not tool.terminal],

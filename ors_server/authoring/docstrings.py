@@ -23,7 +23,7 @@ _NUMPY_ENTRY = re.compile(r"^(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """What a docstring says."""
+    """A docstring, parsed."""
 
     description: str
     """Everything before the first section or field."""
@@ -32,7 +32,7 @@ class Docstring:
 
 
 def read_docstring(function: Callable[..., Any]) -> Docstring:
-    """Read a function's docstring; a function without one says nothing."""
+    """Read a function's docstring; without one, everything is empty."""
     lines = (inspect.getdoc(function) or "").splitlines()
     starts = [position for position in range(len(lines)) if _begins_section(lines, position)]
     description = "\n".join(lines[: starts[0] if starts else len(lines)]).strip()

@@ -28,11 +28,11 @@ Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""
 
 TaskTool: TypeAlias = str | Callable[..., Any]
-"""A tool of one task: the name of one of the class, or one that `tool_from_schema` made."""
+"""A tool of one task: the name of a tool of the class, or one that `tool_from_schema` made."""
 
 
 class _TaskAlias:
-    """Gives `task_spec`, and way to an attribute, a method or a tool of the same name."""
+    """Returns `task_spec`; an attribute, method or tool of the same name replaces it."""
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -56,17 +56,17 @@ class Environment:
     name: ClassVar[str] = ""
     """Name under which it is served; the class name in lower case by default."""
     version: ClassVar[str] = "0"
-    """Changes whenever the same call on the same task may give another result."""
+    """To be changed whenever the same call on the same task may give another result."""
     policy: ClassVar[EpisodePolicy] = EpisodePolicy()
     """Limits, penalties and the range of rewards."""
     visibility: ClassVar[Visibility | None] = None
-    """What an agent sees of rewards; `None` leaves it to the server's setting."""
+    """Which rewards an agent sees; `None` leaves it to the server's setting."""
     toolsets: ClassVar[Sequence[type[Toolset] | str]] = ()
     """Toolsets that every session has: classes, or the names `bash`, `python`, `files`, `patch`, `submit`."""
     session_toolsets: ClassVar[Mapping[str, type[Toolset] | str]] = {}
-    """Toolsets by name that whoever creates a session may ask for; their tools hide same-named ones."""
+    """Toolsets by name that the creator of a session may request; their tools hide same-named ones."""
     sandbox_limits: ClassVar[Limits | None] = None
-    """What a session's sandbox may use. Without it the default limits hold, and a session has a sandbox only
+    """Limits of a session's sandbox. Without them the default limits hold, and a session has a sandbox only
     if one of its toolsets needs it."""
 
     return_range: ClassVar[tuple[float, float] | None] = None
@@ -74,19 +74,19 @@ class Environment:
     earn in every task. Without it `ors-server check` compares them with each other and with made-up calls."""
 
     milestones: ClassVar[Sequence[Milestone]] = ()
-    """States of the sandbox that pay once each, looked for after each call of the `bash`, `python` and
-    `files` toolsets, in order."""
+    """States of the sandbox that pay once each, checked in order after each call of the `bash`, `python`,
+    `files` and `patch` toolsets."""
 
     reward: ClassVar[Reward | type[Reward] | Callable[..., Any] | None] = None
-    """What the episode is worth in the end: asked by `grade`, by the `submit` toolset, and for an output that
-    finishes the episode and has no reward of its own. One that takes `rollouts` scores groups."""
+    """Computes the reward of the whole episode: for `grade`, for the `submit` toolset, and for an output that
+    finishes the episode without a reward of its own. One that takes `rollouts` scores groups."""
 
     volatile: ClassVar[Sequence[str]] = ()
-    """Regular expressions of what in a text may differ between two plays of the same calls: a clock, an
-    address, a measured duration. A replay compares texts without what they match."""
+    """Regular expressions of text that may differ between two plays of the same calls: a time, an address, a
+    measured duration. A replay compares texts without their matches."""
 
     task = _TaskAlias()
-    """`task_spec`, by the name that the standard's page on rewards uses; a subclass may define its own."""
+    """`task_spec` under the name that the standard's page on rewards uses; a subclass may redefine it."""
 
     _sandbox: Sandbox | None = None
     _rng: Random | None = None
@@ -98,11 +98,7 @@ class Environment:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The session's sandbox: there from `setup` to the end of `teardown`, closed by the server.
-
-        Raises:
-            RuntimeError: If the session has none.
-        """
+        """The session's sandbox, from `setup` to the end of `teardown`; RuntimeError if it has none."""
         if self._sandbox is None:
             raise RuntimeError(
                 f"{type(self).__name__} has no sandbox here: take a toolset that needs one (such as 'bash') "
@@ -111,34 +107,31 @@ class Environment:
         return self._sandbox
 
     async def grade(self, reward: object = None, /, **fields: Any) -> RewardResult:
-        """Ask a reward about the episode so far; it is filled by name, and not async ones run in a thread.
+        """Compute a reward of the episode so far, filled by parameter names; a sync one runs in a thread.
 
-        It may take every field of the task; `metadata`, the whole task; `trajectory`, the steps that were
-        answered so far, with the prompt; `final_response`, where it is given here; `step`, the number of the
-        running call; `context`, the session's resources. A call's time limit holds: a reward that would not
-        leave the tool time to answer is given up.
+        It may take every field of the task; `metadata`, the whole task; `trajectory`, the prompt and the
+        steps that were answered so far; `final_response`, if it is given here; `step`, the number of the
+        running call; `context`, the session's resources. It is stopped when the call's time limit would
+        leave the tool no time to answer.
 
         Args:
             reward: A reward, a class of one, or any callable; the class's own by default.
             **fields: Further fields; they win over those of the episode.
 
         Returns:
-            What it came to. A reward that failed or was too slow has a status and no number; `graded_output`
+            The result. A reward that failed or was too slow has a status and no number; `graded_output`
             makes a tool's output of either.
 
         Raises:
-            RewardDefinitionError: If it is no reward, or there is none to ask.
+            RewardDefinitionError: If it is not a reward, or is left out and the class has none.
         """
         return await ask_reward(self, reward, fields)
 
     @property
     def context(self) -> Context:
-        """What the session's tools and rewards share: there from `setup` to the end of `teardown`.
+        """What the session's tools and rewards share, from `setup` to the end of `teardown`.
 
-        A reward that takes `context` gets the same one. The server gives its resources back after `teardown`.
-
-        Raises:
-            RuntimeError: If the instance was made outside of a session.
+        A reward that takes `context` gets the same one. The server releases its resources after `teardown`.
         """
         episode = own_episode(self)
         if episode is None:
@@ -147,19 +140,16 @@ class Environment:
 
     @property
     def rng(self) -> Random:
-        """The source of chance of the session: there from `setup` to the end of `teardown`.
+        """The session's random generator, from `setup` to the end of `teardown`.
 
-        It begins with the episode's seed, which is recorded: whoever draws every chance from it plays the
-        same episode again when the same calls come.
-
-        Raises:
-            RuntimeError: If the instance was made outside of a session.
+        Its seed is recorded with the episode: if every random choice is drawn from it, the same calls give
+        the same episode again.
         """
         if self._rng is None:
             episode = own_episode(self)
             if episode is None:
                 raise RuntimeError(f"{type(self).__name__} has no rng here: use it in setup or later")
-            self._rng = Random(episode.seed)  # noqa: S311  (chances of a game, no secrets)
+            self._rng = Random(episode.seed)  # noqa: S311  (a game, no secrets)
         return self._rng
 
     @classmethod
@@ -171,8 +161,7 @@ class Environment:
     def list_tasks(cls, split: str) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
         """Return all tasks of a split, in an order that never changes.
 
-        Raises:
-            NotImplementedError: If tasks are addressed by index only.
+        May raise NotImplementedError if tasks are addressed by index only.
         """
         raise NotImplementedError
 
@@ -207,20 +196,17 @@ class Environment:
         """Release what the session holds; runs exactly once for every instance, also after a failed setup."""
 
     def save_state(self) -> JSONObject | Awaitable[JSONObject]:
-        """Return what the instance remembers beyond its task and its sandbox's files, as JSON.
+        """Return the instance's state beyond its task and its sandbox's files, as JSON; `{}` if it has none.
 
-        Together with `load_state` it lets a trainer take snapshots of a session, go back to them, and fork a
-        live session into several. An environment that remembers nothing returns `{}`.
+        With it and `load_state`, a trainer can take snapshots of a session, restore them, and fork a live
+        session into several.
         """
         raise NotImplementedError
 
     def load_state(self, state: JSONObject) -> Awaitable[None] | None:
-        """Take over what `save_state` of an instance with the same task returned.
+        """Restore a state that `save_state` of an instance with the same task returned; it may be kept.
 
         On a fork it runs instead of `setup`: the sandbox's files are there already.
-
-        Args:
-            state: What `save_state` returned; the instance may keep it.
         """
         raise NotImplementedError
 
@@ -233,15 +219,15 @@ class Environment:
         raise NotImplementedError
 
     def grade_submission(self, submission: Submission) -> Judged | Awaitable[Judged]:
-        """Judge what the agent handed in with the `submit` toolset, which ends the episode.
+        """Grade a submission of the `submit` toolset, which ends the episode.
 
-        Without it, the class's `reward` judges.
+        By default the class's `reward` grades it.
 
         Args:
-            submission: The answer, and what the agent left in its work dir; nothing of the agent's runs.
+            submission: The answer, and the work dir; none of the agent's processes runs any more.
 
         Returns:
-            The reward, what one came to, or an output.
+            The reward as a number, a reward's result, or an output.
         """
         raise NotImplementedError
 
@@ -255,33 +241,30 @@ class Environment:
     def score_group(
         self, candidates: Sequence[GroupCandidate]
     ) -> Sequence[GroupScore | float] | Awaitable[Sequence[GroupScore | float]]:
-        """Score several rollouts of this session's task against each other.
+        """Score several rollouts of this session's task against each other: one score each, in their order.
 
-        Without it, the class's `reward` scores them, if it takes `rollouts`.
-
-        Returns:
-            One score per candidate, in the same order.
+        By default the class's `reward` scores them, if it takes `rollouts`.
         """
         raise NotImplementedError
 
 
 def give_sandbox(environment: Environment, sandbox: Sandbox) -> None:
-    """Hand an environment the sandbox of its session."""
+    """Set the sandbox of an environment's session."""
     environment._sandbox = sandbox  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter
 
 
 def rng_state(instance: object) -> object:
-    """Return where a session's source of chance stands; `None` if nothing was drawn from it."""
+    """Return the state of a session's random generator; `None` if nothing was drawn from it."""
     rng = instance._rng if isinstance(instance, Environment) else None  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as above
     return None if rng is None else rng.getstate()
 
 
 def restore_rng(instance: object, state: object) -> None:
-    """Bring a session's source of chance back to where it stood."""
+    """Restore a state that `rng_state` returned for an instance with the same seed."""
     if not isinstance(instance, Environment):
         return
     rng = None
     if state is not None:
-        rng = Random()  # noqa: S311  (chances of a game, no secrets)
+        rng = Random()  # noqa: S311  (a game, no secrets)
         rng.setstate(cast("tuple[Any, ...]", state))
     instance._rng = rng  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the property's setter

@@ -1,4 +1,4 @@
-"""Which versions an environment's code runs with, as recorded with every episode."""
+"""The versions that an environment's code runs with, as recorded with every episode."""
 
 import platform
 from contextlib import suppress
@@ -6,7 +6,7 @@ from importlib import metadata
 
 
 def packages_of(source: type) -> dict[str, str]:
-    """Return the version of Python, and of the distribution that carries a class, where their names agree."""
+    """Return the versions of Python and of a class's distribution, if that has its package's name."""
     found = {"python": platform.python_version()}
     name = source.__module__.partition(".")[0]
     with suppress(metadata.PackageNotFoundError, ValueError):  # a file, or a distribution of another name

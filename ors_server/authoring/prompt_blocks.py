@@ -17,9 +17,8 @@ from ors_server.wire import (
 def flatten_messages(messages: Sequence[Message]) -> list[TextBlock | ImageBlock]:
     """Render a conversation as prompt blocks.
 
-    One user message of text and images gives its blocks unchanged. Anything longer gets a `[role]` block
-    before each message; reasoning, tool calls and tool results become text. The texts are those of the
-    reference implementation, so that a consumer of prompts reads the same from either server.
+    One user message of text and images gives its blocks unchanged. Otherwise a `[role]` block precedes each
+    message; reasoning, tool calls and tool results become text. The texts are the reference implementation's.
     """
     if len(messages) == 1 and messages[0].role == "user":
         plain = [block for block in messages[0].blocks if isinstance(block, TextBlock | ImageBlock)]

@@ -1,4 +1,4 @@
-"""Where in an author's code something stands or went wrong, as `file.py:12`."""
+"""Places in an author's code, as `file.py:12`: of a function or class, or of an error."""
 
 import inspect
 import sysconfig
@@ -11,11 +11,11 @@ _OURS = str(Path(__file__).parents[1])
 _STANDARD = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _INSTALLED = ("site-packages", "dist-packages")
 _BETWEEN = frozenset({"anyio", "pydantic"})
-"""Packages whose frames may stand between the server's and the author's."""
+"""Packages whose frames may be between the server's and the author's."""
 
 
 def place_of(member: Any) -> str:
-    """Return where a function or a class is written; empty where that is not known."""
+    """Return where a function or class is defined; empty if that is not known."""
     member = getattr(member, "__func__", member)
     try:
         if inspect.isclass(member):
@@ -33,11 +33,7 @@ def name_place(name: str, member: Any) -> str:
 
 
 def place_of_error(error: BaseException) -> str:
-    """Return the innermost line of the author's code that an error passed through, such as `quiz.py:12`.
-
-    Args:
-        error: What was raised in the author's code; empty if its frames show none.
-    """
+    """Return the innermost line of the author's code in an error's traceback; empty if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shorten(error.filename)}:{error.lineno}"
     frames = list(traceback.walk_tb(error.__traceback__))
@@ -59,7 +55,7 @@ def _is_authors(frame: FrameType) -> bool:
 
 
 def _root(frame: FrameType) -> str:
-    """The folder of the author's file, or that of its outermost package."""
+    """Return the folder of the author's file, or of its outermost package."""
     folder = Path(frame.f_code.co_filename).parent
     depth = str(frame.f_globals.get("__package__") or "").count(".")
     return str(folder.parents[depth - 1] if 0 < depth <= len(folder.parents) else folder)

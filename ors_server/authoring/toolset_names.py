@@ -16,15 +16,11 @@ TOOLSETS = MappingProxyType(
         "submit": "ors_server.authoring.toolsets.submit:SubmitTools",
     }
 )
-"""Name to the place of the class, which is imported when an environment asks for it."""
+"""Name to the class, which is imported when an environment takes it."""
 
 
 def find_toolset(item: type[Toolset] | str, where: str) -> type[Toolset]:
-    """Return the class of a toolset.
-
-    Raises:
-        EnvironmentDefinitionError: If there is no toolset of that name.
-    """
+    """Return a toolset's class; raises EnvironmentDefinitionError for an unknown name."""
     if not isinstance(item, str):
         return item
     place = TOOLSETS.get(item)

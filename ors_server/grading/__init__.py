@@ -1,1 +1,1 @@
-"""Judges what an agent left behind, out of reach of the processes that it left running."""
+"""Grades an agent's files and programs, out of reach of the processes that it left running."""

@@ -1,7 +1,7 @@
 """The program in the fresh sandbox: loads the agent's modules and carries out requests on them.
 
-Needs only the standard library, runs on Python 3.9. It has no expected value, no test and no verdict: code of
-the agent's that takes it over gains only a pipe on which values are expected.
+Needs only the standard library, runs on Python 3.9. It has no expected values, tests or verdicts: code of the
+agent's that takes it over gains only a pipe for values.
 """
 
 from __future__ import annotations  # Python 3.9 knows no `X | None` at run time
@@ -148,11 +148,7 @@ class Worker:
         return error
 
     def call_back(self, number: int, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Call something of the other side's, and do what it asks meanwhile.
-
-        Raises:
-            RuntimeError: This is not the thread that the other side waits for.
-        """
+        """Call something of the other side's, and answer its questions meanwhile; in its own thread only."""
         if threading.get_ident() != self._thread:
             raise RuntimeError("a function of the caller's can only be called in the thread it was given to")
         trees = {name: self._handles.tree(value) for name, value in keywords.items()}

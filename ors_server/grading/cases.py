@@ -20,11 +20,7 @@ class TimeLimits:
     """For all cases together."""
 
     def __post_init__(self) -> None:
-        """Reject limits that make no sense.
-
-        Raises:
-            GradingError: A limit is not above 0.
-        """
+        """Raise `GradingError` unless every limit is above 0."""
         if not (self.case > 0 and self.whole > 0):
             raise GradingError(f"time limits are above 0 seconds, not {self.case!r} and {self.whole!r}")
 
@@ -80,11 +76,7 @@ class CaseReport:
     results: tuple[CaseResult, ...]
 
     def __post_init__(self) -> None:
-        """Reject an empty report.
-
-        Raises:
-            GradingError: There are no results.
-        """
+        """Raise `GradingError` if there are no results."""
         if not self.results:
             raise GradingError("there is no case to grade: a score needs at least one")
 
@@ -118,11 +110,7 @@ class CaseReport:
 
 
 def name_cases(cases: Iterable[StdioCase | FunctionCase]) -> list[str]:
-    """Return the names of at least one case, in their order.
-
-    Raises:
-        GradingError: There are none, or two have one name.
-    """
+    """Return the cases' names in order; raises `GradingError` if there are none, or two with one name."""
     names = [case.name or f"case {number}" for number, case in enumerate(cases, start=1)]
     if not names:
         raise GradingError("there is no case to grade: a score needs at least one")

@@ -27,10 +27,7 @@ def frame(tag: bytes, payload: bytes) -> bytes:
 
 
 def payload_length(header: bytes, tag: bytes | None = None) -> int:
-    """Return how many bytes follow a header.
-
-    Args:
-        tag: What its tag must be, if that is known.
+    """Return how many bytes follow a header, whose tag must be `tag` if that is given.
 
     Raises:
         ChannelError: It is not a header, has another tag, or announces more than a message may hold.
@@ -65,11 +62,7 @@ class AgentChannel:
         return payload if len(payload) == length else None
 
     def send(self, payload: bytes) -> None:
-        """Answer the last message that was received.
-
-        Raises:
-            ChannelError: It is too long.
-        """
+        """Answer the last received message; raises `ChannelError` if the answer is too long."""
         if len(payload) > MAX_MESSAGE:
             raise ChannelError(f"answered with more than {MAX_MESSAGE} bytes")
         rest = memoryview(frame(self._tag, payload))

@@ -41,11 +41,7 @@ class DecodingError(ValueError):
 
 
 class Encoder:
-    """Turns values into trees.
-
-    Attributes:
-        other: Turns what is not exactly of a plain type into a tree, or raises EncodingError.
-    """
+    """Turns values into trees; `other` does so for other types than plain ones, or raises EncodingError."""
 
     def __init__(self, other: Other | None = None) -> None:
         self.other = other or as_its_base
@@ -53,11 +49,7 @@ class Encoder:
         self._depth = 0
 
     def tree(self, value: Any) -> Any:
-        """Return the tree of a value.
-
-        Args:
-            value: Anything; what is not plain goes to `other`.
-        """
+        """Return the tree of a value."""
         if value is None or value is True or value is False or type(value) is str:
             return value
         self._nodes += 1
@@ -89,11 +81,7 @@ class Replacement:
 
 
 def as_its_base(value: Any) -> Replacement:
-    """Return a value of a class that derives from a plain type as that plain type alone.
-
-    Raises:
-        EncodingError: It derives from no plain type.
-    """
+    """Return a value of a class that derives from a plain type, as that type; raises EncodingError."""
     for base, strip in _BASES.items():
         if isinstance(value, base):
             return Replacement(strip(value))
@@ -118,10 +106,7 @@ def from_text(text: bytes) -> Any:
 
 
 def decode(tree: Any, other: Other | None = None) -> Any:
-    """Return the value of a tree.
-
-    Args:
-        other: Turns an object of one unknown key, given as (key, content), into a value.
+    """Return the value of a tree; `other` gets the key and content of an object of an unknown key.
 
     Raises:
         DecodingError: It is not the tree of a value.

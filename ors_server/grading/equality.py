@@ -20,7 +20,6 @@ def same(expected: Tree, answer: Tree, tolerance: float) -> bool:
     """Return whether an answer is the expected value.
 
     Args:
-        expected: The tree of the expected value, by our own encoder.
         tolerance: Largest difference of a float, relative to the expected one; absolute if 0 is expected.
     """
     try:

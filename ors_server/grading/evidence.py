@@ -1,7 +1,7 @@
-"""What an agent left behind, while no process of the agent's runs.
+"""The work dir as an agent left it, while none of its processes runs.
 
-It allows reading the work dir and running programs beside it; it refuses a command in the agent's shell,
-because the agent controls what that answers.
+Graders read it and run fresh programs beside it. There is no access to the agent's shell, since the agent
+controls what that prints.
 """
 
 import contextlib
@@ -32,8 +32,7 @@ T = TypeVar("T")
 class Evidence:
     """The work dir as the agent left it; valid within the `gather_evidence` that made it.
 
-    Attributes:
-        sandbox: The session's, frozen.
+    After that, every method raises `GradingError`. Its `sandbox` is the session's, frozen.
     """
 
     def __init__(self, sandbox: Sandbox, *, has_begun: bool = False) -> None:
@@ -52,9 +51,6 @@ class Evidence:
 
         Concurrent uses of one evidence count as one grading. The clock of the running call is paused: a
         grading has its own limits.
-
-        Raises:
-            GradingError: The evidence has expired.
         """
         self._require_valid()
         with paused_call_clock():
@@ -116,8 +112,7 @@ class Evidence:
     ) -> FreshRun:
         """Run a program to its end in a fresh sandbox over a read-only view of the work dir.
 
-        If it is the agent's program, or reads a file of the agent's that may hold a program, the agent
-        controls its output: compare here, and pass no expected value in.
+        If it runs or reads an agent's program, the agent controls its output: pass no expected value in.
 
         Args:
             files: Relative name to content; read-only in the folder `sandbox.fresh_dir`.
@@ -150,12 +145,8 @@ class Evidence:
         Outside of `at_work`, it counts as a running grading until the evidence expires.
 
         Args:
-            files: Relative name to content; read-only in the folder `sandbox.fresh_dir`.
-            time_limit: Seconds that it may spend while its streams are used (docs/limits.md), above 0; then
-                it reads and prints nothing more, as if it had ended. None if the caller measures its time.
-
-        Raises:
-            SandboxError: It could not be started.
+            time_limit: As for `run`, while its streams are used; then it reads and prints nothing more, as if
+                it had ended. `None` if the caller measures its time.
         """
         self._require_valid()
         if not self._turn.is_at_work:
@@ -165,11 +156,7 @@ class Evidence:
         return process if time_limit is None else TimedProcess(process, time_limit)
 
     async def look_patiently(self, look: Callable[[], Awaitable[T]]) -> T:
-        """Call `look`, and once more if the machine was too busy for its programs.
-
-        Raises:
-            SandboxStarvedError: The machine was too busy again.
-        """
+        """Call `look`, and once more if it raises `SandboxStarvedError`."""
         try:
             return await look()
         except SandboxStarvedError:

@@ -46,11 +46,7 @@ class Handles:
         return news
 
     def tree(self, value: Any) -> Any:
-        """Return the tree of a value; an object becomes a handle, if objects may be sent.
-
-        Raises:
-            EncodingError: It cannot be sent.
-        """
+        """Return the tree of a value; an object becomes a handle, or raises EncodingError if not allowed."""
         return Encoder(self._other).tree(value)
 
     def _other(self, value: Any) -> Any:

@@ -337,11 +337,7 @@ def make_object(kind: type, mine: RemoteReference) -> RemoteObject:
 
 
 def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mine: RemoteReference) -> type:
-    """Return a class whose instances are mirrors, with the operators that the agent's class defines.
-
-    Args:
-        operators: As `operators_of` returned them; unknown ones are dropped.
-    """
+    """Return a class whose instances are mirrors, with those known `operators` that the agent's class has."""
     methods = {f"__{operator}__": _METHODS[operator] for operator in operators if operator in _METHODS}
     space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent", "__doc__": _DOC}
     made = RemoteClass(name, bases or (RemoteObject,), space, made=True)
@@ -350,11 +346,7 @@ def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mi
 
 
 def make_error_class(name: str, base: type[Any], mine: RemoteReference) -> type:
-    """Return a class of errors that mirrors one of the agent's.
-
-    Args:
-        base: The mirror of its base, or one of Python's own.
-    """
+    """Return a class of errors that mirrors one of the agent's; `base` is a mirror or Python's own."""
     bases = (base,) if issubclass(base, RemoteError) else (RemoteError, base)
     made = RemoteErrorClass(name, bases, {"__module__": "agent"})
     type.__setattr__(made, "_ors_class", mine)

@@ -66,11 +66,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def operate(name: str, operands: list[Any]) -> Any:
-    """Apply an operator.
-
-    Args:
-        operands: The object first, unless it is a binary operator's right side.
-    """
+    """Apply an operator; the object comes first, unless it is a binary operator's right side."""
     return _FUNCTIONS[name](*operands)
 
 

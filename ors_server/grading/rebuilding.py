@@ -12,11 +12,7 @@ _MAX_FIELDS = 100
 
 
 def require_plain(value: Any) -> Any:
-    """Return the plain value of an object that derives from a plain type.
-
-    Raises:
-        DecodingError: It is not exactly of a plain type.
-    """
+    """Return an object exactly of a plain type; raises DecodingError for any other."""
     if type(value) not in PLAIN:
         raise DecodingError("not the plain side of an object")
     return value
@@ -33,11 +29,7 @@ def make_error(kind: type[BaseException], arguments: list[Any]) -> BaseException
 
 
 def python_class(name: str) -> Any:
-    """Return a class of Python's own that an answer may name: of plain values and of errors.
-
-    Raises:
-        DecodingError: It is neither.
-    """
+    """Return a class of Python's plain values or errors by name; raises DecodingError for any other."""
     if name in _PLAIN_CLASSES:
         return _PLAIN_CLASSES[name]
     kind = getattr(builtins, name, None)
@@ -47,11 +39,7 @@ def python_class(name: str) -> Any:
 
 
 def make_named_tuple(name: str, fields: list[str], items: list[Any]) -> Any:
-    """Return a named tuple of its own class.
-
-    Raises:
-        DecodingError: The fields are not valid.
-    """
+    """Return a named tuple of its own class; raises DecodingError if the fields are not valid."""
     if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
         raise DecodingError("not the tree of a named tuple")
     made: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]

@@ -53,11 +53,7 @@ class Recorder:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Remember why a phase did not pass: the name of the error alone, unless tests may be quoted.
-
-        Args:
-            call: Its setup, call or teardown.
-        """
+        """Remember why a phase did not pass: the name of the error alone, unless tests may be quoted."""
         report = yield
         if call.when == "call":
             self._called.add(item.nodeid)

@@ -81,11 +81,7 @@ class RemoteAgent:
             reference_of(found).is_built = path in self._named and isinstance(found, type)
 
     def set(self, mirror: Any, name: str, value: Any) -> None:
-        """Set an attribute of a mirror's object.
-
-        Args:
-            value: A plain value, a mirror, or an object that the agent can only keep and call.
-        """
+        """Set an attribute of a mirror's object; an object of this process can only be kept and called."""
         self._request(
             {
                 "order": "set",
@@ -110,11 +106,7 @@ class RemoteAgent:
         return made
 
     def operate(self, name: str, *operands: Any) -> Any:
-        """Apply an operator to objects of mirrors.
-
-        Args:
-            *operands: In the order in which the operator's function takes them.
-        """
+        """Apply an operator to mirrors' objects, in the order of its function."""
         trees = [self._tree(value) for value in operands]
         return self._request({"order": "operate", "name": name, "operands": trees})
 

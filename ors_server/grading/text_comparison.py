@@ -18,25 +18,17 @@ class TextComparison:
     """Whether every byte counts."""
     tolerance: float | None = None
     """How far a number that is expected with a point or an exponent may be off, relative to it; absolute
-    where it is 0. Any white space then parts words; words and whole numbers must agree as they stand."""
+    where it is 0. Words are then separated by any white space; words and whole numbers must be the same."""
 
     def __post_init__(self) -> None:
-        """Reject contradictory options.
-
-        Raises:
-            GradingError: An exact comparison has a tolerance, or the tolerance is not a number from 0.
-        """
+        """Raise `GradingError` if an exact comparison has a tolerance, or the tolerance is not from 0."""
         if self.tolerance is None:
             return
         if self.exact or not (math.isfinite(self.tolerance) and self.tolerance >= 0):
             raise GradingError("a tolerance is a finite number from 0, for a comparison that is not exact")
 
     def agrees(self, expected: str, answer: bytes) -> bool:
-        """Return whether an answer is the expected one.
-
-        Args:
-            answer: What was printed; bytes that are not UTF-8 agree with nothing.
-        """
+        """Return whether printed bytes agree with the expected text; never if they are not UTF-8."""
         if self.exact:
             return answer == expected.encode(errors="surrogatepass")
         try:

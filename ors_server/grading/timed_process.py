@@ -24,11 +24,7 @@ class TimedProcess(FreshProcess):
     """
 
     def __init__(self, process: FreshProcess, time_limit: float, clock: Clock | None = None) -> None:
-        """Start no clock yet.
-
-        Args:
-            time_limit: Seconds that it may spend, above 0.
-        """
+        """Start no clock yet; `time_limit` is in seconds, above 0."""
         self._process = process
         self._time_limit = time_limit
         self._clock = ProgramClock(process.usage, clock)
@@ -48,8 +44,7 @@ class TimedProcess(FreshProcess):
     async def send(self, data: bytes) -> None:
         """Write to its standard input; nothing is written once it has ended or spent its time.
 
-        Raises:
-            SandboxStarvedError: The machine was too busy for it.
+        As `receive`, raises `SandboxStarvedError` if the machine was too busy.
         """
         with contextlib.suppress(OutOfTimeError, FreshEndedError):
             await self._in_time(lambda: self._process.send(data))
@@ -60,11 +55,7 @@ class TimedProcess(FreshProcess):
 
     @override
     async def receive(self, most: int = RECEIVE_BYTES) -> bytes:
-        """Return the next bytes of its standard output; `b""` once it has ended or spent its time.
-
-        Raises:
-            SandboxStarvedError: The machine was too busy for it.
-        """
+        """Return the next bytes of its standard output; `b""` once it has ended or spent its time."""
         with contextlib.suppress(OutOfTimeError):
             return await self._in_time(lambda: self._process.receive(most))
         return b""

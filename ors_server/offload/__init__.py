@@ -1,7 +1,7 @@
 """Runs pure functions in worker processes that can be killed, with limits on processor time and memory.
 
 For work whose cost depends on hostile input: archives, documents, regular expressions, algebra. A thread
-would hold the interpreter's lock, and with it the event loop, and cannot be killed.
+would hold the interpreter's lock and block the event loop, and it cannot be killed.
 
     is_equal = offload.call(decide, left, right, limits=TWO_SECONDS)  # from any thread
     text = await offload.run(render, content)                         # from async code
@@ -57,11 +57,7 @@ run_sized = _shared.run_sized
 
 @functools.cache
 def prepared(module: str) -> PreparedPool:
-    """Return the workers that import a module when they start; the same for every caller.
-
-    Args:
-        module: Its name; the time of its import counts for no call.
-    """
+    """Return the pool whose workers import a module when they start, outside a call's limits."""
     pool = PreparedPool(module)
     _pools.append(pool)
     return pool

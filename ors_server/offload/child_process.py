@@ -15,15 +15,10 @@ class ChildProcess:
     """A process in a session of its own, which finds modules where this one does; its pipes never block."""
 
     def __init__(self, module: str, *arguments: str, descriptors: Sequence[int] = ()) -> None:
-        """Start it.
-
-        Args:
-            module: The name of the module; its `main` ends when standard input does.
-            arguments: What the program finds in `sys.argv[2:]`.
-            descriptors: What it inherits beside its pipes.
+        """Start `main` of a module, which must end when standard input does; `arguments` are `sys.argv[2:]`.
 
         Raises:
-            OSError: The machine starts no process.
+            OSError: The process cannot be started.
         """
         self._process = subprocess.Popen(  # noqa: S603  (this interpreter, and a program of our own)
             [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(sys.path), *arguments],
@@ -33,8 +28,8 @@ class ChildProcess:
             start_new_session=True,
             pass_fds=descriptors,
         )
-        assert self._process.stdin is not None  # noqa: S101  (both were asked for)
-        assert self._process.stdout is not None  # noqa: S101  (both were asked for)
+        assert self._process.stdin is not None  # noqa: S101  (requested above)
+        assert self._process.stdout is not None  # noqa: S101  (requested above)
         self._pipes = (self._process.stdin, self._process.stdout)
         self.input, self.output = (pipe.fileno() for pipe in self._pipes)
         """Descriptors of its standard input and output."""
@@ -51,7 +46,7 @@ class ChildProcess:
         return self._process.poll() is None
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Return its status, a signal's number negative; `None` if it has not ended by then."""
+        """Return its status, for a signal its negative number; `None` if it still runs."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -67,11 +62,7 @@ class ChildProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     def end(self, patience: float = 0.0) -> int:
-        """Close its pipes, kill it and everything that it started, and return its status.
-
-        Args:
-            patience: Seconds that it may take to end by itself before it is killed.
-        """
+        """Close its pipes, kill its process group after `patience` seconds, and return its status."""
         for pipe in self._pipes:
             pipe.close()
         if patience:

@@ -1,10 +1,10 @@
-"""Errors of a call in a worker process, beside those that the function raises."""
+"""Errors of a call in a worker process, besides those of the function."""
 
 from ors_server.errors import MachineryError
 
 
 class OverLimitError(Exception):
-    """The work exceeds a limit, which the message names; its input is to blame."""
+    """The call exceeds a limit, which the message names, because of its input."""
 
 
 class OverCpuError(OverLimitError):
@@ -20,7 +20,7 @@ class CrashedError(OverLimitError):
 
 
 class WorkerLostError(MachineryError):
-    """The worker gave no answer, and the input is not the reason; the same call may work later."""
+    """The worker did not answer, but not because of the input; the same call may succeed later."""
 
     code = "worker_lost"
 

@@ -22,11 +22,7 @@ class PreparedPool(WorkerPool):
     """
 
     def __init__(self, module: str, size: int | None = None) -> None:
-        """Start nothing yet.
-
-        Args:
-            size: Most workers; by default as many as there are processors, up to 4.
-        """
+        """Start nothing yet; the default size is the number of processors, up to 4."""
         super().__init__(size or min(4, os.cpu_count() or 1))
         self._module = module
 

@@ -27,11 +27,7 @@ class FunctionPath:
     """A function by its path, for a caller that does not import its module."""
 
     def __init__(self, path: str) -> None:
-        """Import nothing yet.
-
-        Args:
-            path: `module:function`.
-        """
+        """Import nothing yet; the path is `module:function`."""
         self.path = path
 
     def __call__(self, *arguments: Any) -> Any:
@@ -51,11 +47,7 @@ class WorkerPool:
     """Workers that start when they are needed. Any thread and any event loop may use it at once."""
 
     def __init__(self, size: int | None = None) -> None:
-        """Start nothing yet.
-
-        Args:
-            size: Most workers; by default as many as there are processors, from 4 to 8.
-        """
+        """Start nothing yet; the default size is the number of processors, from 4 to 8."""
         self._size = size or max(_LEAST, min(_MOST, os.cpu_count() or 1))
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
         self._forget()
@@ -102,11 +94,7 @@ class WorkerPool:
     async def run_sized(
         self, size: int, function: Callable[[*_A], _R], /, *arguments: *_A, limits: OffloadLimits = _DEFAULT
     ) -> _R:
-        """Run a function of at most linear time as `run` does, or here if its input is short.
-
-        Args:
-            size: Bytes or characters of the input; up to 64 Ki run here.
-        """
+        """Run a function of linear time: here if the input's size is at most `SHORT`, or as `run`."""
         if size <= SHORT:
             return function(*arguments)
         return await self.run(function, *arguments, limits=limits)

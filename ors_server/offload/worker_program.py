@@ -31,7 +31,7 @@ def main() -> None:
     calls, output = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    os.dup2(2, 1)  # what a function prints spoils no answer
+    os.dup2(2, 1)  # a function's output must not mix with answers
     os.nice(NICENESS)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

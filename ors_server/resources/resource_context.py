@@ -1,15 +1,15 @@
-"""What a rollout's tools and rewards hold in common: its ids, its messages so far, its resources.
+"""The context that a rollout's tools and rewards share: its ids, its messages so far, its resources.
 
 The names are those of AgentFly's `Context`, so that its tools and rewards work as they are written.
 
 | scope | without `id` | with `id` | when the context closes |
 |---|---|---|---|
-| `rollout` | this rollout's own | another one of its own | it ends |
-| `group` | one for all rollouts of the group | another one for the group | the last holder gives it back |
-| `global` | this rollout's own for now | one for all who name that id | the last holder gives it back |
+| `rollout` | the rollout's own | another one of its own | it ends |
+| `group` | one for all rollouts of the group | another one for the group | the last holder releases it |
+| `global` | the rollout's own, until released | one for all with that id | the last holder releases it |
 
-So a rollout's tools and its reward get the same resource, whether they say `rollout` or `global`; the scope
-says what becomes of it. What was asked for in both ways ends.
+So a rollout's tools and its reward get the same resource with `rollout` and with `global`; the scope decides
+what happens when the context closes. A resource that was acquired with both ends.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -28,7 +28,7 @@ Scope: TypeAlias = Literal["rollout", "group", "global"]
 
 SCOPES: tuple[str, ...] = get_args(Scope)
 LOCAL = "local"
-"""The backend where nothing else is said."""
+"""The default backend."""
 
 
 @dataclass(eq=False, slots=True)
@@ -41,9 +41,9 @@ class _Holding:
 
 
 class Context:
-    """One rollout. Closing it gives back what it holds, once the reward has been computed.
+    """One rollout's context, which tools and rewards take as their parameter `context`.
 
-    A reward or a tool that has a parameter `context` gets it.
+    Closing it, after the reward was computed, releases its resources.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Context:
         pool: ResourcePool | None = None,
         trajectory: Sequence[Any] | None = None,
     ) -> None:
-        """Take the ids; nothing is started.
+        """Start nothing.
 
         Args:
-            rollout_id: The rollout's, or the session's; two contexts with the same one hold the same.
+            rollout_id: The rollout's or session's id; contexts with the same id share their resources.
             group_id: The group's, if the rollout is in one.
-            metadata: What else is known; `resource_backend` names the backend.
-            pool: Where resources come from; without one, the context has its own and closes it.
+            metadata: Further data; `resource_backend` names the default backend.
+            pool: The source of resources; without one, the context has its own and closes it.
             trajectory: The messages so far; `None` if they are not known.
         """
         self.rollout_id = rollout_id
@@ -76,11 +76,7 @@ class Context:
 
     @property
     def trajectory(self) -> Sequence[Any]:
-        """The messages so far, in order; whoever runs the episode keeps it up to date.
-
-        Raises:
-            ResourceUseError: Nobody has said what they are, which is not the same as none.
-        """
+        """The messages so far, in order, as set by the code that runs the episode; else ResourceUseError."""
         if self._trajectory is None:
             raise ResourceUseError(
                 f"the context of the rollout {self.rollout_id!r} does not know the messages so far: "
@@ -94,14 +90,14 @@ class Context:
 
     @property
     def pool(self) -> ResourcePool:
-        """Where its resources come from."""
+        """The source of its resources."""
         return self._pool
 
     @property
     def last_acquire_was_first(self) -> bool:
-        """Whether the last `acquire_resource` got something that this context did not hold before.
+        """Whether the last `acquire_resource` got a resource that this context did not hold before.
 
-        A tool resets what it got with its task's arguments if so.
+        If so, a tool resets it with its task's arguments.
         """
         return self._last_was_first
 
@@ -113,23 +109,19 @@ class Context:
         backend: str | None = None,
         timeout: float = ACQUIRE_LIMIT,  # noqa: ASYNC109  (AgentFly's word)
     ) -> Any:
-        """Return the rollout's resource of a spec: the same one each time, started when first asked for.
+        """Return the rollout's `Resource` of a spec: started by the first call, the same for each later one.
 
         Args:
-            id: Tells several of one spec apart; see the table above. The rollout's own id is as none.
-            spec: What it is.
+            id: Distinguishes several resources of one spec; see the table above. The rollout's id means none.
             scope: `rollout`, `group` or `global`.
-            backend: Who makes it; `metadata["resource_backend"]`, or `local`, by default.
+            backend: By default `metadata["resource_backend"]`, or else `local`.
             timeout: Seconds for waiting and starting together.
-
-        Returns:
-            A `Resource`. Methods of what it wraps are called on it and awaited.
 
         Raises:
             ResourceUseError: No spec, an unknown scope or backend, scope `group` without a group.
-            UnboundResourceError: The spec is a name behind which nothing stands.
-            ResourceTimeoutError: It could not be had in time.
-            ResourceStartError: It raised when it was started.
+            UnboundResourceError: The spec is a name that is not bound.
+            ResourceTimeoutError: It was not free, or did not start, in time.
+            ResourceStartError: Its start raised.
             ResourceClosedError: The context or its pool is closed.
         """
         self._refuse_if_closed()
@@ -147,7 +139,7 @@ class Context:
         return resource
 
     def is_spec_acquired(self, spec: ResourceSpec) -> bool:
-        """Whether the context holds a resource of a spec, in whatever scope."""
+        """Return whether the context holds a resource of a spec, in any scope."""
         return any(self._is_of(holding, spec) for holding in self._holdings.values())
 
     async def release_resource(
@@ -156,14 +148,14 @@ class Context:
         spec: ResourceSpec | None = None,
         id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
-        """Let go of what was acquired in a scope; others may get it, reset, once nobody holds it.
+        """Release resources of a scope; each is reset for others when its last holder has released it.
 
         Args:
-            spec: This one only; everything in the scope by default.
+            spec: Only resources of this spec; all of the scope by default.
             id: As for `acquire_resource`; needs `spec`.
 
         Raises:
-            ResourceUseError: An unknown scope, or nothing of that spec is held in it.
+            ResourceUseError: The scope is unknown, or has no resource of that spec.
         """
         for key, holding in self._chosen(scope, spec, id):
             holding.scopes.discard(scope)
@@ -176,7 +168,7 @@ class Context:
         spec: ResourceSpec | None = None,
         id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
-        """Let go of what was acquired in a scope, and end it once nobody holds it."""
+        """Release resources as `release_resource` does; each ends when its last holder has released it."""
         for key, _ in self._chosen(scope, spec, id):
             await self._let_go(key, end=True)
 
@@ -186,16 +178,12 @@ class Context:
         spec: ResourceSpec | None = None,
         id: str | None = None,  # noqa: A002  (AgentFly's word)
     ) -> None:
-        """Bring what was acquired in a scope back to its beginning; it stays held."""
+        """Reset resources of a scope, chosen as by `release_resource`; they stay held."""
         for _, holding in self._chosen(scope, spec, id):
             await holding.resource.reset()
 
     def bind_resource(self, name: NamedResourceSpec, spec: ResourceSpec) -> None:
-        """Say what stands behind a name, for everybody who shares the pool; the same again does nothing.
-
-        Raises:
-            ResourceUseError: Something else stands behind it already.
-        """
+        """Bind a name to a spec, for every user of the pool; see `ResourcePool.bind`."""
         self._pool.bind(name, spec)
 
     def monitor_resources(self) -> dict[str, Any]:
@@ -203,7 +191,7 @@ class Context:
         return self._pool.monitor()
 
     async def aclose(self) -> None:
-        """Give back everything: what is the rollout's own ends, the rest is let go of. Can be repeated."""
+        """End the rollout's own resources and release the others. A second call does nothing."""
         if self._closed is not None:
             await self._closed.wait()
             return

@@ -1,16 +1,16 @@
-"""What can go wrong with a resource, and whom it blames."""
+"""Errors of resources."""
 
 from ors_server.errors import AuthorError, MachineryError
 
 
 class ResourceError(MachineryError):
-    """A resource could not be had, or gave way."""
+    """A resource could not be acquired, or failed."""
 
     code = "resource_failed"
 
 
 class ResourceStartError(ResourceError):
-    """A resource did not start: what it wraps raised."""
+    """A resource did not start, because its own code raised."""
 
     code = "resource_start"
 
@@ -22,18 +22,18 @@ class ResourceTimeoutError(ResourceError, TimeoutError):
 
 
 class ResourceClosedError(ResourceError):
-    """The resource has ended, or the pool or the context that would hand it out is closed."""
+    """The resource has ended, or its pool or context is closed."""
 
     code = "resource_closed"
 
 
 class ResourceUseError(AuthorError, ValueError):
-    """A resource is asked for in a way that cannot be: its spec, scope, id or backend is wrong."""
+    """A request for a resource is wrong: its spec, scope, id or backend."""
 
     code = "resource_use"
 
 
 class UnboundResourceError(ResourceUseError):
-    """A spec that is only a name is asked for, and nobody has said what stands behind it."""
+    """The requested spec is a name, which is not bound to a spec."""
 
     code = "unbound_resource"

@@ -1,4 +1,4 @@
-"""What is done to one resource in its place: started, looked at, ended. All of it within a time limit."""
+"""Starts, checks and ends the resource of one slot, within time limits."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,19 +12,13 @@ from ors_server.resources.slots import Slot
 from ors_server.resources.spec import ResourceSpec
 
 END_LIMIT = 30.0
-"""Seconds that ending one resource may take before it is left behind."""
+"""Seconds that a resource may take to end before the pool stops waiting for it."""
 
 _log = get_logger("ors_server.resources.upkeep")
 
 
 async def start_in(slot: Slot, spec: ResourceSpec, make: Callable[[], Resource]) -> None:
-    """Make a resource in an empty slot and start it. If that fails, what is in the slot is to be ended.
-
-    Raises:
-        ResourceUseError: The spec cannot be started at all.
-        ResourceStartError: It raised.
-        ResourceTimeoutError: It took too long.
-    """
+    """Create a resource in an empty slot and start it. If that raises, the caller must call `end_in`."""
     with anyio.move_on_after(spec.start_timeout):
         try:
             slot.resource = make()
@@ -40,25 +34,21 @@ async def start_in(slot: Slot, spec: ResourceSpec, make: Callable[[], Resource])
 
 
 async def end_in(slot: Slot) -> None:
-    """End what is in a slot, if anything is. What that raises is logged, for the resource is gone either way.
-
-    Args:
-        slot: The slot; empty from the first moment on, so that nothing is ended twice.
-    """
+    """End the resource in a slot, if there is one; errors are logged. The slot is empty at once."""
     resource, slot.resource, slot.uses = slot.resource, None, 0
     if resource is None:
         return
     with anyio.CancelScope(shield=True), anyio.move_on_after(END_LIMIT) as scope:
         try:
             await resource.end()
-        except Exception as error:  # noqa: BLE001  (whatever it raises, it is gone)
+        except Exception as error:  # noqa: BLE001  (the resource is lost anyway)
             _log.warning("resource_end_failed", resource=resource.resource_id, error=str(error))
     if scope.cancelled_caught:
         _log.warning("resource_left_behind", resource=resource.resource_id, seconds=END_LIMIT)
 
 
 async def is_fit(resource: Resource, time_limit: float) -> bool:
-    """Look at an idle resource and bring it back to its beginning; whether both went well."""
+    """Check and reset an idle resource; return whether both succeeded."""
     with anyio.move_on_after(time_limit), suppress(Exception):
         if await resource.is_healthy():
             await resource.reset()
@@ -67,7 +57,7 @@ async def is_fit(resource: Resource, time_limit: float) -> bool:
 
 
 async def is_used_up(spec: ResourceSpec, slot: Slot) -> bool:
-    """Look whether a resource that comes back is not to be handed out again."""
+    """Return whether a released resource must be ended instead of used again."""
     resource = slot.resource
     if resource is None or (spec.max_uses is not None and slot.uses >= spec.max_uses):
         return True

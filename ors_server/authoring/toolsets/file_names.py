@@ -1,7 +1,7 @@
 r"""File names as an agent reads and writes them.
 
-A name may hold bytes that no JSON can carry, and characters that spoil a listing. Such a byte is shown as
-`\xNN`, and what an agent writes so is understood when nothing has the name as it is written. Pure.
+A name may hold bytes that JSON cannot carry, and characters that break a listing. Such a byte is shown as
+`\xNN`; an agent may write it like that if no file has the name literally. Pure.
 """
 
 import os
@@ -12,11 +12,7 @@ _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
 def show_name(path: str) -> str:
-    r"""Return a path as it is shown, with `\xNN` for what could not be read.
-
-    Args:
-        path: With surrogate escapes for bytes that are not UTF-8.
-    """
+    r"""Return a path as it is shown: `\xNN` for control characters and surrogate escapes."""
     return _HIDDEN.sub(lambda match: _escape(match[0]), path)
 
 

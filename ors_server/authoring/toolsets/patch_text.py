@@ -1,8 +1,4 @@
-"""Reads a patch in the format that begins with `*** Begin Patch`. Pure.
-
-A patch adds, updates, moves and deletes whole files. An update has hunks of lines that are kept (a space in
-front), removed (`-`) or added (`+`); `@@ line` names a line above the hunk. There are no line numbers.
-"""
+"""Reads a patch in the format that begins with `*** Begin Patch`, as `patch.py` describes it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +28,7 @@ class Hunk:
     anchors: list[str] = field(default_factory=list[str])
     """Lines somewhere above it, from top to bottom."""
     body: str = ""
-    """Its lines, each with a space, `-` or `+` in front; one text, which is passed on quickly."""
+    """Its lines, each with a space, `-` or `+` in front."""
     ends_file: bool = False
     """Whether it is the end of the file."""
 
@@ -64,7 +60,7 @@ def read_patch(patch: str) -> list[FileChange]:
     """Return what a patch changes, file by file.
 
     Raises:
-        ToolError: It is no such patch; the message names the line and what was expected there.
+        ToolError: It is not a patch; the message names the line and what was expected there.
     """
     lines = patch.replace("\r\n", "\n").strip("\n").split("\n")
     if lines[0].strip() != BEGIN:
@@ -78,7 +74,7 @@ def read_patch(patch: str) -> list[FileChange]:
 
 
 class _PatchReader:
-    """What was read so far."""
+    """Reads a patch line by line."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -88,7 +84,7 @@ class _PatchReader:
         self._rows: list[str] = []  # of the hunk or the new file
 
     def numbered(self) -> list[tuple[int, str]]:
-        """The lines below the first, without empty ones above a heading."""
+        """Return the lines after the first, without empty ones before a heading."""
         kept: list[tuple[int, str]] = []
         is_above_heading = True
         for number in range(len(self._lines), 1, -1):

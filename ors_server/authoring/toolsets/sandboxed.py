@@ -1,4 +1,4 @@
-"""What the toolsets that work in the session's sandbox share."""
+"""The base class of toolsets that work in the session's sandbox."""
 
 from typing import ClassVar
 

@@ -1,8 +1,8 @@
-r"""From the text of a shell script to the simple commands in it, wherever they stand. Knows no rules.
+r"""Finds the simple commands in a shell script, at any depth. Knows no rules.
 
-The grammar is tree-sitter's (`tree-sitter-bash`); words are resolved here: quotes and backslashes go, and
-whatever only the shell can know (variables, substitutions) becomes one `UNKNOWN`. Where the grammar finds
-an error, bash may still run what comes before it, so such a text is also cut roughly, word by word.
+The grammar is tree-sitter's (`tree-sitter-bash`). Words are resolved here: quotes and backslashes go, and
+variables and substitutions, which only the shell knows, become one `UNKNOWN`. If the grammar finds an
+error, bash may still run the text before it, so such a text is also split roughly, word by word.
 """
 
 import re
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
 
 UNKNOWN = "\ufffc"
-"""Stands in a word for what only the shell can know."""
+"""Part of a word that only the shell knows."""
 
 _PIECE = re.compile(
     r"""\\(?P<escaped>.|\Z)
@@ -56,7 +56,7 @@ _MOST_CODE = 0x10FFFF
 _BRACED = re.compile(
     r"""(?<![^\s;|&(])[^\s;|&()'"`$]*\{[^\s;|&()'"`$]*(?:,|\.\.)[^\s;|&()'"`$]*\}[^\s;|&()'"`$]*"""
 )
-"""A word that makes several; at the beginning of a command the grammar takes its brace for a group's."""
+"""A word with braces; at the start of a command, the grammar mistakes the brace for a group's."""
 _BROKEN_WORD = re.compile(r"(?<=[^\s\\])((?:\\\\)*)\\\n(?=\S)")
 _OPERATORS = frozenset(";|&()<>{}\n`")
 _LEADING = frozenset({"!", "{", "do", "elif", "else", "if", "then", "until", "while"})
@@ -66,14 +66,14 @@ _STATEMENTS = frozenset({"pipeline", "redirected_statement", "heredoc_redirect",
 
 @dataclass(frozen=True, slots=True)
 class ShellStatement:
-    """What one pipeline, with its redirections, feeds into its commands."""
+    """One pipeline with its redirections: the input of its commands."""
 
     input_texts: tuple[str, ...] = ()
     """Its here-documents and here-strings."""
     commands: tuple[Words, ...] = ()
     """All of its commands."""
     substituted: tuple[Words, ...] = ()
-    """Commands whose output it reads as a file: those of its `<(...)`."""
+    """The commands of its `<(...)`, whose output it reads as files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ class Found:
 
     words: Words
     statement: ShellStatement = ShellStatement()
-    """Where it stands."""
+    """The pipeline that contains it."""
 
 
 def find_commands(script: str) -> Iterator[Found]:
     """Yield every simple command of a script: of pipes, lists, loops, functions and substitutions too.
 
-    The grammar's time can grow with the square of the length, and a text may crash it: a caller does this in
-    a process that it can lose.
+    The grammar's time can grow with the square of the length, and a text may crash it: call this in a worker
+    process only.
     """
     yield from _parsed(script)
     joined = _BROKEN_WORD.sub(r"\1", script)
@@ -110,7 +110,7 @@ def _parsed(script: str) -> Iterator[Found]:
 
 
 def _statements(root: "Node", source: bytes) -> Iterator[tuple["Node", list[Words]]]:
-    """Yield the topmost node of each statement and the commands in it, not those of substitutions in it."""
+    """Yield each statement's topmost node and commands, without those of substitutions in it."""
     pending = [root]
     while pending:
         top = pending.pop()
@@ -186,7 +186,7 @@ def _text(node: "Node", source: bytes) -> str:
 
 
 def resolve(word: str) -> str:
-    """Return a word as the shell would pass it on, with `UNKNOWN` for what cannot be known."""
+    """Return a word as the shell would pass it to a program, with `UNKNOWN` for expansions."""
     pieces: list[str] = []
     at = 0
     while at < len(word) and (match := _PIECE.match(word, at)):
@@ -220,7 +220,7 @@ def _resolve_double(text: str) -> str:
 
 
 def _after_expansion(text: str, at: int) -> int:
-    """Skip to the bracket that closes an expansion, if one is open before `at`."""
+    """Return the end of the expansion whose bracket opens just before `at`."""
     opening = text[at - 1]
     closing = {"{": "}", "(": ")"}.get(opening)
     depth = 0 if closing is None else 1
@@ -239,7 +239,7 @@ def _decode_ansi(match: re.Match[str]) -> str:
 
 
 def cut_roughly(script: str) -> Iterator[Words]:
-    """Yield the commands of a script that the grammar does not understand, as far as words and signs tell."""
+    """Yield the commands of a script that the grammar does not understand, split at operators."""
     plain = _BRACED.sub(lambda match: " ".join(expand_braces(match[0])), script.replace("\\\n", ""))
     lexer = shlex.shlex(plain, posix=True, punctuation_chars="();<>|&{}\n`")
     lexer.whitespace = " \t\r"
@@ -258,7 +258,7 @@ def cut_roughly(script: str) -> Iterator[Words]:
             else:
                 words.append(token)
     except ValueError:
-        pass  # a quote that nothing closes: bash runs nothing of it
+        pass  # an unclosed quote: bash runs nothing of it
     yield from _without_keywords(words)
 
 

@@ -1,4 +1,4 @@
-"""A file's text with its encoding and its line ends, so that an edit changes nothing else. Pure."""
+"""A file's text with its encoding and line ends, so that an edit keeps them. Pure."""
 
 import codecs
 import re
@@ -25,20 +25,17 @@ _IMAGES = (
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file's content, taken apart."""
+    """A file's content, decoded."""
 
     text: str
-    """Without a byte order mark, with the line ends that it has."""
+    """Without a byte order mark, with its own line ends."""
     encoding: str = "utf-8"
     mark: bytes = b""
     """The byte order mark, if there is one."""
 
     @classmethod
     def read(cls, content: bytes) -> "TextFile | None":
-        """Take a file's content apart; `None` for what is not text.
-
-        What has no mark is UTF-8, or else Latin-1, which gives every byte a character.
-        """
+        """Decode a file's content, without a mark as UTF-8 or else Latin-1; `None` for a binary file."""
         for mark, encoding in _MARKS:
             if content.startswith(mark):
                 text = _decode(content[len(mark) :], encoding)
@@ -50,11 +47,7 @@ class TextFile:
         return None
 
     def with_text(self, text: str) -> bytes:
-        """Return the content of the file with another text.
-
-        Raises:
-            UnicodeEncodeError: The file's encoding cannot express it.
-        """
+        """Return the content of the file with another text; may raise UnicodeEncodeError."""
         return self.mark + text.encode(self.encoding)
 
     @property
@@ -73,7 +66,7 @@ class TextFile:
 
     @property
     def lines(self) -> list[str]:
-        """The lines without their ends; a last line feed ends a line and begins none."""
+        """The lines without their ends; a last line feed begins no line."""
         parts = self.text.split("\n")
         if parts[-1] == "":
             parts.pop()
@@ -86,12 +79,12 @@ class TextFile:
 
     @property
     def lacks_newline(self) -> bool:
-        """Whether the last line is not ended."""
+        """Whether the last line has no line feed."""
         return bool(self.text) and not self.text.endswith("\n")
 
 
 def image_type(content: bytes) -> str | None:
-    """Return the MIME type of a PNG, JPEG, GIF or WebP image, told by its first bytes; `None` for others."""
+    """Return the MIME type of a PNG, JPEG, GIF or WebP image by its first bytes; `None` for others."""
     return next((mime_type for magic, mime_type in _IMAGES if magic.match(content)), None)
 
 

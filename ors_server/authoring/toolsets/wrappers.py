@@ -1,4 +1,4 @@
-"""Programs that run other programs: what of their arguments is a command or a script. Pure; knows no rules.
+"""Finds the commands and scripts in the arguments of programs that run other programs. Pure.
 
 The options are those of the programs' manual pages (util-linux, coreutils, findutils, sudo, bash).
 """
@@ -14,16 +14,16 @@ Words: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """What a command would run besides itself."""
+    """Commands and scripts in the arguments of a command."""
 
     commands: tuple[Words, ...] = ()
     scripts: tuple[str, ...] = ()
-    """Texts that a shell would read."""
+    """Texts that a shell would run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """How to find the command among a wrapper's arguments."""
+    """The form of a wrapper's arguments, to find the command in them."""
 
     letters: str = ""
     """Short options that take a value."""
@@ -32,7 +32,7 @@ class Wrapper:
     operands: int = 0
     """Words between the options and the command."""
     assignments: bool = False
-    """Whether `NAME=value` may stand before the command."""
+    """Whether `NAME=value` may precede the command."""
 
 
 def _wrapper(letters: str = "", names: str = "", operands: int = 0, *, assignments: bool = False) -> Wrapper:
@@ -41,7 +41,7 @@ def _wrapper(letters: str = "", names: str = "", operands: int = 0, *, assignmen
 
 WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
     {
-        "!": _wrapper(),  # where the grammar takes a reserved word for a name
+        "!": _wrapper(),  # the grammar mistakes a reserved word for a name
         "{": _wrapper(),
         "builtin": _wrapper(),
         "busybox": _wrapper(),
@@ -94,11 +94,7 @@ _FIND_ENDS = frozenset({";", "+"})
 
 
 def look_inside(words: Words) -> Inner:
-    """Return what a command would run besides itself.
-
-    Args:
-        words: The command; the name is the last component of its path.
-    """
+    """Return the commands and scripts that a command would run; its name is without a folder."""
     name = words[0]
     if name in SHELLS:
         script = _shell_operand(words)
@@ -111,7 +107,7 @@ def look_inside(words: Words) -> Inner:
 
 
 def reads_script_from_stdin(words: Words) -> bool:
-    """Say whether a command is a shell that takes its commands from standard input."""
+    """Return whether a command is a shell that reads commands from standard input."""
     if words[0] == "parallel":
         return look_inside(words) == Inner()
     if words[0] not in SHELLS or _has_c(words):
@@ -120,7 +116,7 @@ def reads_script_from_stdin(words: Words) -> bool:
 
 
 def reads_script_from_file(words: Words) -> bool:
-    """Say whether a command takes commands from a file, which may be what another command writes."""
+    """Return whether a command reads commands from a file, such as another command's output."""
     return words[0] in {"source", "."} or (words[0] in SHELLS and not _has_c(words))
 
 
@@ -216,7 +212,7 @@ def _joined(words: Words) -> Inner:
 
 
 def _parallel(words: Words) -> Inner:
-    """GNU parallel: a command with its arguments behind `:::`, or, without a command, commands there."""
+    """GNU parallel: a command with its arguments after `:::`, or, without a command, commands there."""
     wrapper = Wrapper("jJIaEdCnNLPSs", _PARALLEL_VALUES)
     rest = words[_after_options(words, wrapper) :]
     at = next((place for place, word in enumerate(rest) if word.startswith(":::")), len(rest))

@@ -1,13 +1,13 @@
-"""The persistent interpreter: three small programs in one file, told apart by their first argument.
+"""The persistent interpreter: three small programs in one file; the first argument selects one.
 
-- `client FOLDER` runs for one call, in the foreground of the session's shell. It hands the code and its own
-  standard streams over, and waits.
-- `keep FOLDER WORK_DIR` stays in the background. It starts the evaluator, watches its time, kills it if
-  it must, starts another, and leaves a report in the folder; it runs no code of the agent's.
-- `evaluate CHANNEL` holds the variables and runs the code. Between calls it still holds the streams of the
-  last one, so that what its threads print is the output of a background job like any other's.
+- `client FOLDER` runs for one call, in the foreground of the session's shell. It sends the code and its own
+  standard streams to the keeper, and waits.
+- `keep FOLDER WORK_DIR` runs in the background. It starts the evaluator, enforces time limits, kills and
+  replaces it if necessary, and writes a report to the folder; it runs no code of the agent's.
+- `evaluate CHANNEL` holds the variables and runs the code. Between calls it keeps the streams of the last
+  call, so that its threads' output counts as a background job's.
 
-Whoever spoils the folder or the sockets spoils their own interpreter only.
+An agent that damages the folder or the sockets only breaks its own interpreter.
 """
 
 import ast
@@ -74,7 +74,7 @@ def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:
 
 
 def be_client(folder: str) -> None:
-    """Have one piece of code run, and wait for its end; it comes on standard input, as base64 of JSON."""
+    """Send the code from standard input (base64 of JSON) to the keeper, and wait for its end."""
     request = json.loads(base64.b64decode(sys.stdin.buffer.read()))
     os.chdir(folder)
     peer = socket.socket(socket.AF_UNIX)
@@ -87,13 +87,13 @@ def be_client(folder: str) -> None:
         send(peer, request, (1, 2))
         receive(peer)
     except KeyboardInterrupt:
-        peer.close()  # the keeper interrupts the code, kills it if that does not help, and reports
+        peer.close()  # the keeper interrupts the code, kills it if necessary, and reports
     except (OSError, EOFError):
         leave_absence(request["id"])
 
 
 def leave_absence(request_id: object) -> None:
-    """Report that nobody answers; an older report tells that somebody did once."""
+    """Report that no keeper answers, and whether an older report shows that there was one."""
     was_there = os.path.exists("report")
     leave_report({"id": request_id, "absent": True, "was_there": was_there})
 
@@ -109,7 +109,7 @@ def leave_report(report: dict[str, object]) -> None:
 
 
 def keep(folder: str, work_dir: str) -> None:
-    """Listen, and stay in the background; returns in the foreground once clients can connect."""
+    """Run in the background; returns in the foreground once clients can connect."""
     os.chdir(folder)
     listener = listen()
     place = os.stat("socket")
@@ -141,7 +141,7 @@ def keep(folder: str, work_dir: str) -> None:
 
 
 def listen() -> socket.socket:
-    """Take the socket's place in the current folder."""
+    """Return a new socket in the current folder."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink("socket")
     listener = socket.socket(socket.AF_UNIX)
@@ -152,7 +152,7 @@ def listen() -> socket.socket:
 
 
 def is_still(place: os.stat_result) -> bool:
-    """Say whether the socket can still be reached; without it a keeper would wait for ever."""
+    """Return whether the socket can still be reached; otherwise the keeper ends."""
     try:
         return os.path.samestat(os.stat("socket"), place)
     except OSError:
@@ -169,10 +169,10 @@ class EvaluatorProcess:
         self._channel: socket.socket | None = None
 
     def run(self, client: socket.socket, request: dict[str, object], streams: list[int]) -> dict[str, object]:
-        """Have a piece of code run to its end, or to its limit.
+        """Run code to its end or its limit.
 
         Args:
-            client: Leaves when the call is withdrawn.
+            client: Closed when the call is cancelled.
             request: `code`, `time_limit` in seconds, `restart`.
             streams: Standard output and standard error of the code.
         """
@@ -182,7 +182,7 @@ class EvaluatorProcess:
         elif self._process is not None and self._process.poll() is not None:
             lost = self.kill()
         channel = self._channel or self.start()
-        with contextlib.suppress(OSError):  # one that died just now is found out below
+        with contextlib.suppress(OSError):  # a dead evaluator is noticed below
             send(channel, {"code": request["code"]}, tuple(streams))
         answer = self._await(client, channel, float(str(request["time_limit"])))
         return {"lost": lost, **answer}
@@ -239,7 +239,7 @@ class EvaluatorProcess:
                     self._process.send_signal(signal.SIGINT)
 
     def _delay(self) -> float:
-        """Seconds for which the process was ready to run and had no processor; 0 where nobody counts."""
+        """Return the seconds that the process waited for a processor; 0 where that is not counted."""
         pid = 0 if self._process is None else self._process.pid
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/schedstat") as file:
             return int(file.read().split()[1]) / 1e9
@@ -265,7 +265,7 @@ class EvaluatorProcess:
 
 
 def evaluate(descriptor: int) -> None:
-    """Run one piece of code after the other, until one of them exits."""
+    """Run pieces of code in order, until one of them exits."""
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     module = types.ModuleType("__main__")
@@ -283,7 +283,7 @@ def evaluate(descriptor: int) -> None:
         status, exited = run_code(str(request["code"]), f"<python-{number}>", module.__dict__)
         _flush()
         if os.getpid() != pid:
-            os._exit(status)  # a child that the code forked and that came out at the end of it
+            os._exit(status)  # a child that the code forked
         try:
             send(channel, {"status": status, "exited": exited, "cwd": _cwd()})
         except OSError:
@@ -327,7 +327,7 @@ def _execute(code: types.CodeType, variables: dict[str, object]) -> None:
 
 
 def _let_pass(_number: int, _frame: types.FrameType | None) -> None:
-    """Take no notice of an interrupt that comes when no code runs."""
+    """Ignore an interrupt while no code runs."""
 
 
 def _take_streams(streams: list[int]) -> None:
