@@ -1,7 +1,7 @@
-"""How a reward says what of a response it reads, and how a task changes that: the field `answer_from`."""
+"""Which part of a response a reward reads, and how a task changes that: the field `answer_from`."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -12,26 +12,33 @@ from ors_server.rewards.reward_trajectory import is_conversation, last_message
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 FIELD = "answer_from"
+_READS: Mapping[str, str] = {
+    "answer": "Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts, if any.",
+    "text": "Reads: the text (`answer_from`): reasoning is cut, and nothing else.",
+}
+"""The paragraph of a reward's documentation about the place that it reads."""
 
 
 def reads_answer(
     place: Place = "answer", field: str = "final_response", least: float = 0.0, most: int | None = None
 ) -> Callable[[Function], Function]:
-    """Hand a reward the answer of a response, in place of the whole of it.
+    """Gives a reward the answer of a response, in place of the whole of it.
 
     The reward gets another optional field, `answer_from`: a place, or an object with `place`, `reasoning`
     (tags that are cut) and `tags` (tags around an answer). Chat messages are read for the assistant's last
-    one. Where there is no answer, the reward is asked about the empty text, so that a gold that cannot be
-    read is still reported; and whatever it pays, the result is the least, with the reason.
+    one. Where there is no answer, the reward receives the empty text, so that an unreadable gold is still
+    reported; and whatever it pays, the result is the least, with the reason.
 
     Args:
         place: What it reads by default.
         field: The parameter that is the response.
         least: The lowest of the reward's range.
-        most: Characters of the longest answer that is read; a longer one is none.
+        most: Characters of the longest answer that is read; a longer one does not count.
     """
 
     def decorate(function: Function) -> Function:
+        for one in (function, inspect.unwrap(function)):
+            one.__doc__ = _with_place(inspect.getdoc(function) or "", place)
         signature = inspect.signature(function)
         names = list(signature.parameters)
 
@@ -61,11 +68,18 @@ def reads_answer(
     return decorate
 
 
+def _with_place(documentation: str, place: Place) -> str:
+    """Adds the paragraph "Reads:" before "Source:", unless the documentation has one."""
+    if "Reads:" in documentation or place not in _READS:
+        return documentation
+    return documentation.replace("\nSource:", f"\n{_READS[place]}\n\nSource:", 1)
+
+
 def _bounded(found: FoundAnswer, most: int | None) -> FoundAnswer:
     length = len(found.text)
     if most is None or length <= most:
         return found
-    return FoundAnswer("", f"an answer of {length} characters; at most {most} are read")
+    return FoundAnswer("", f"the answer has {length} characters; at most {most} are read")
 
 
 def _unanswered(raw: object, least: float, problem: str) -> RewardResult:

@@ -26,24 +26,17 @@ Match: TypeAlias = Literal["substring", "exact", "word", "numeric"]
 
 @reward(range=(0.0, 1.0), direct_call="number")
 def task_success(trajectory: Trajectory, match: Match = "substring") -> float:
-    """Judges by the first signal there is: said success, an expected value, failed steps, else success.
+    """Judges by the first signal there is: `success`, an expected value, failed steps, else success.
 
     Hazards: by default an empty expected value is in every outcome and "4" is in "14" (`match` looks more
-    closely); an episode without any signal is a success; only `True` and `False` are said success, so 0 is
-    none.
+    closely); an episode without any signal is a success; `success` counts only as `True` or `False`, not as
+    0.
 
-    Source: ARISE's reward page; arise-ai 0.2.1.
-
-    Args:
-        trajectory: `metadata["success"]` is `True` or `False`, and only those; `metadata["expected"]`.
-        match: How the expected value is looked for.
-
-    Returns:
-        0 or 1.
+    Reads `metadata["success"]` and `metadata["expected"]`.
     """
-    said = trajectory.metadata.get("success")
-    if said is True or said is False:
-        return float(said)
+    success = trajectory.metadata.get("success")
+    if success is True or success is False:
+        return float(success)
     expected = trajectory.metadata.get("expected")
     if expected is not None:
         return float(_is_in(str(expected), trajectory.outcome, match))
@@ -54,15 +47,8 @@ def task_success(trajectory: Trajectory, match: Match = "substring") -> float:
 def code_execution_reward(trajectory: Trajectory) -> float:
     """Counts failed steps: 1, less 0.25 for each, at least 0.
 
-    Hazards: it never looks at the outcome, so doing nothing earns 1; an error without a message is none.
-
-    Source: ARISE's reward page; arise-ai 0.2.1.
-
-    Args:
-        trajectory: Its steps' `error`.
-
-    Returns:
-        In [0, 1].
+    Hazards: it never looks at the outcome, so doing nothing earns 1; an error without a message does not
+    count.
     """
     failed = sum(1 for step in trajectory.steps if step.error)
     return max(0.0, 1.0 - ERROR_COST * failed)
@@ -75,14 +61,8 @@ def answer_match_reward(trajectory: Trajectory, match: Match = "substring") -> f
     Hazards: by default 0.7 for "no" in "know", and for an outcome that lists every candidate (`match` other
     than `substring` pays no 0.7); 0.5 where the expected value is missing, empty, 0 or false.
 
-    Source: ARISE's reward page; arise-ai 0.2.1.
-
-    Args:
-        trajectory: `metadata["expected_output"]`, else `metadata["expected"]`.
-        match: How the expected value is looked for.
-
-    Returns:
-        0, 0.5, 0.7 or 1; with another `match` 0 or 1, and a bad gold where no expected value is known.
+    Reads `metadata["expected_output"]`, else `metadata["expected"]`. With another `match` it pays 0 or 1, and
+    a missing expected value is a bad gold.
     """
     if match != "substring":
         return _strict(trajectory, match)
@@ -100,14 +80,6 @@ def efficiency_reward(trajectory: Trajectory) -> float:
     """Pays for few steps: 1 for up to one, 0.1 less for each further one, at least 0.
 
     Hazards: an agent that gives up at once earns the most; gate it by correctness.
-
-    Source: ARISE's reward page; arise-ai 0.2.1.
-
-    Args:
-        trajectory: Its steps, which are the tool calls.
-
-    Returns:
-        In [0, 1].
     """
     count = len(trajectory.steps)
     return 1.0 if count <= 1 else max(0.0, 1.0 - STEP_COST * (count - 1))
@@ -115,21 +87,21 @@ def efficiency_reward(trajectory: Trajectory) -> float:
 
 def _strict(trajectory: Trajectory, match: Match) -> RewardResult:
     known = [trajectory.metadata.get(name) for name in ("expected_output", "expected")]
-    said = [str(value) for value in known if value is not None and str(value).strip()]
-    if not said:
+    texts = [str(value) for value in known if value is not None and str(value).strip()]
+    if not texts:
         return RewardResult.without(RewardStatus.BAD_GOLD, "no expected value is known")
-    return RewardResult(float(_is_in(said[0], trajectory.outcome, match)))
+    return RewardResult(float(_is_in(texts[0], trajectory.outcome, match)))
 
 
 def _is_in(expected: str, outcome: str, match: Match) -> bool:
-    wanted, came = expected.strip(), outcome.strip()
+    gold, text = expected.strip(), outcome.strip()
     if match == "substring":
         return expected in outcome
-    if not wanted:
+    if not gold:
         return False
     if match == "exact":
-        return wanted == came
+        return gold == text
     if match == "word":
-        return wanted in found_words(came, {wanted})
-    first, second = read_number(wanted), read_number(came)
+        return gold in found_words(text, {gold})
+    first, second = read_number(gold), read_number(text)
     return first is not None and second is not None and first.value == second.value

@@ -1,4 +1,4 @@
-"""Every reward that comes with the library, by name; each is imported when somebody asks for it."""
+"""Every reward that comes with the library, by name; each is imported on first use."""
 
 import inspect
 import os
@@ -120,26 +120,18 @@ class CatalogueEntry:
     summary: str
     """The first sentence of its documentation."""
     fields: tuple[str, ...]
-    """What it takes; optional ones in brackets."""
+    """The fields that it takes; optional ones in brackets."""
     range: tuple[float, float] | None
     place: str
     """`module:name`."""
     hazards: str = ""
-    """How an agent can earn without doing what is wanted, in one paragraph; empty if it is not said."""
+    """How an agent can earn without doing the task, in one paragraph; empty if its documentation has none."""
     source: str = ""
     """Where it comes from: its documentation's paragraph, or that of its module."""
 
 
 def find_reward(name: str) -> Reward:
-    """Return a reward by its name, by `module:name`, or by `file.py:name`.
-
-    Args:
-        name: One of the library's names, or the place of any callable.
-
-    Raises:
-        UnknownRewardError: If nothing is there.
-        RewardDefinitionError: If what is there is no reward.
-    """
+    """Returns a reward by its name, `module:name`, or `file.py:name`; raises a `RewardError` without one."""
     if ":" in name:
         return as_reward(_at(name))
     for module, names in _HOMES.items():
@@ -151,23 +143,19 @@ def find_reward(name: str) -> Reward:
 
 
 def home_of(name: str) -> str | None:
-    """Return the module in which a reward of the library stands, or `None` if there is no such reward.
-
-    Args:
-        name: One of the library's names.
-    """
+    """Returns the module of a reward of the library, or `None` if there is no such reward."""
     return next((module for module, names in _HOMES.items() if name in names), None)
 
 
 def list_rewards() -> Iterator[CatalogueEntry]:
-    """Go through the library's rewards."""
+    """Yields an entry for each of the library's rewards."""
     for module, names in _HOMES.items():
         for name in names:
             found = find_reward(name)
             signature = found.signature
             # a class says what it does in its own documentation, not in that of `call`
-            said = found.function if isinstance(found, FunctionReward) else type(found)
-            doc = inspect.getdoc(said) or ""
+            documented = found.function if isinstance(found, FunctionReward) else type(found)
+            doc = inspect.getdoc(documented) or ""
             yield CatalogueEntry(
                 name=name,
                 summary=doc.partition("\n")[0],
@@ -181,7 +169,7 @@ def list_rewards() -> Iterator[CatalogueEntry]:
 
 
 def _paragraph(doc: str, beginning: re.Pattern[str]) -> str:
-    """Return what a documentation says after a word at the beginning of a paragraph, on one line."""
+    """Returns the paragraph that begins with a word, on one line and without the word."""
     for paragraph in re.split(r"\n\s*\n", doc):
         found = beginning.match(paragraph)
         if found is not None:
@@ -196,7 +184,7 @@ def _at(place: str) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, OSError, ValueError) as error:
-        raise UnknownRewardError(f"nothing is at {place!r}: {error}") from error
+        raise UnknownRewardError(f"{place!r} cannot be loaded: {error}") from error
     return found
 
 

@@ -1,7 +1,8 @@
-"""Rewards made of rewards: weighted, gated, product, minimum, clipped. Every part sees the same fields.
+"""Rewards made of rewards: weighted, gated, product, minimum, clipped. Every part receives the same fields.
 
-Parts are asked in order, and only while their answer can still change the whole: a judge behind a closed gate
-costs nothing, and its failure takes no number away.
+Parts are evaluated in order, and only while their number can still change the result: a judge behind a closed
+gate costs nothing, and its failure takes no number away. The status and reason of a part without a number
+become those of the whole, unless other parts decide it.
 """
 
 import inspect
@@ -18,15 +19,12 @@ from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.signature import RewardSignature
 
 Combination: TypeAlias = Generator[int, float | None, float | None]
-"""Yields the index of a part to ask and receives its reward, `None` if it has no number; returns the whole's
-reward, or `None` if it cannot be known without a number that is missing."""
+"""Yields the index of the part to evaluate and receives its reward, `None` if it has no number; returns the
+reward of the whole, `None` if it depends on a missing number."""
 
 
 class _Composed(Reward):
-    """Asks each part with the fields that the part takes, and combines the rewards.
-
-    A part without a number leaves the whole without one, with its status and reason, unless others decide.
-    """
+    """Evaluates each part with the fields that the part takes, and combines the rewards."""
 
     def __init__(self, name: str, parts: Sequence[object], allowed: Range | None) -> None:
         if not parts:
@@ -64,40 +62,42 @@ class _Composed(Reward):
             part.prepare(fields)
 
     def combine(self) -> Combination:
-        """Ask the parts that matter and combine their rewards."""
+        """Evaluates the parts that matter and combines their rewards."""
         raise NotImplementedError
 
     def _judge_now(self, **fields: Any) -> RewardResult:
-        asked: dict[int, RewardResult] = {}
+        results: dict[int, RewardResult] = {}
         combination = self.combine()
-        wanted = _advance(combination, None)
-        while isinstance(wanted, int):
-            part = self.parts[wanted]
-            asked[wanted] = part.read(part.judge(fields))
-            wanted = _advance(combination, asked[wanted].reward)
-        return self._whole(wanted.reward, asked)
+        advanced = _advance(combination, None)
+        while isinstance(advanced, int):
+            part = self.parts[advanced]
+            results[advanced] = part.read(part.judge(fields))
+            advanced = _advance(combination, results[advanced].reward)
+        return self._whole(advanced.reward, results)
 
     async def _judge_later(self, **fields: Any) -> RewardResult:
-        asked: dict[int, RewardResult] = {}
+        results: dict[int, RewardResult] = {}
         combination = self.combine()
-        wanted = _advance(combination, None)
-        while isinstance(wanted, int):
-            part = self.parts[wanted]
+        advanced = _advance(combination, None)
+        while isinstance(advanced, int):
+            part = self.parts[advanced]
             raw = part.judge(fields)
-            asked[wanted] = part.read(await raw if inspect.isawaitable(raw) else raw)
-            wanted = _advance(combination, asked[wanted].reward)
-        return self._whole(wanted.reward, asked)
+            results[advanced] = part.read(await raw if inspect.isawaitable(raw) else raw)
+            advanced = _advance(combination, results[advanced].reward)
+        return self._whole(advanced.reward, results)
 
-    def _whole(self, total: float | None, asked: Mapping[int, RewardResult]) -> RewardResult:
+    def _whole(self, total: float | None, results: Mapping[int, RewardResult]) -> RewardResult:
         extras: dict[str, Any] = {}
-        for index, result in asked.items():
+        for index, result in results.items():
             name = self.parts[index].name
             extras[name] = result.reward
             extras.update({f"{name}/{key}": value for key, value in result.extras.items()})
         if total is None:
-            index, failed = next((index, result) for index, result in asked.items() if result.reward is None)
+            index, failed = next(
+                (index, result) for index, result in results.items() if result.reward is None
+            )
             return RewardResult.without(failed.status, f"{self.parts[index].name}: {failed.reason}", extras)
-        unread = [result for result in asked.values() if result.status is RewardStatus.UNPARSED_ANSWER]
+        unread = [result for result in results.values() if result.status is RewardStatus.UNPARSED_ANSWER]
         if unread:
             return RewardResult(total, RewardStatus.UNPARSED_ANSWER, extras, unread[0].reason)
         return RewardResult(total, extras=extras)
@@ -106,8 +106,8 @@ class _Composed(Reward):
 class CompositeReward(_Composed):
     """A weighted mean: the sum of weight times reward, divided by the sum of the weights (as ARISE's).
 
-    Weights need not add up to 1 and may be negative; if they add up to 0 the reward is 0. A part whose weight
-    is 0 is not asked.
+    Weights are finite and may be negative; if they add up to 0 the reward is 0. A part of weight 0 is not
+    evaluated.
     """
 
     direct_call = "number"
@@ -119,16 +119,7 @@ class CompositeReward(_Composed):
         name: str = "composite_reward",
         range: Range | None = None,  # noqa: A002  (the word that it is)
     ) -> None:
-        """Take rewards and weights.
-
-        Args:
-            weighted: Pairs of a reward and its weight, a finite number; an empty list always gives 0.
-            name: The reward's name.
-            range: Least and greatest reward.
-
-        Raises:
-            RewardDefinitionError: If a part is no reward, or a weight no finite number.
-        """
+        """Combines pairs of a reward and its weight; an empty list always gives 0."""
         weights = [float(weight) for _, weight in weighted]
         if not all(map(math.isfinite, weights)):
             raise RewardDefinitionError(f"weights are finite numbers, not {weights}")
@@ -152,15 +143,10 @@ class CompositeReward(_Composed):
 
 
 class ProductReward(_Composed):
-    """The product of the parts: all of them must be good. After a part of 0, no further one is asked."""
+    """The product of the parts: all of them must be good. After a part of 0, no further one is evaluated."""
 
     def __init__(self, *parts: object, name: str = "product_reward") -> None:
-        """Take rewards.
-
-        Args:
-            *parts: The rewards.
-            name: The reward's name.
-        """
+        """Combines rewards."""
         super().__init__(name, parts, None)
 
     @override
@@ -178,12 +164,7 @@ class MinReward(_Composed):
     """The least of the parts. A part that is as low as the others' ranges allow decides."""
 
     def __init__(self, *parts: object, name: str = "min_reward") -> None:
-        """Take rewards.
-
-        Args:
-            *parts: The rewards.
-            name: The reward's name.
-        """
+        """Combines rewards."""
         super().__init__(name, parts, None)
 
     @override
@@ -199,10 +180,7 @@ class MinReward(_Composed):
 
 
 class GatedReward(_Composed):
-    """One reward where another one is full, else a fixed one: style is paid where the answer is right.
-
-    The inner reward is asked only where the gate is open.
-    """
+    """Evaluates and pays a reward only where another one is full: style where the answer is right."""
 
     def __init__(
         self,
@@ -213,15 +191,7 @@ class GatedReward(_Composed):
         otherwise: float = 0.0,
         name: str = "gated_reward",
     ) -> None:
-        """Take two rewards.
-
-        Args:
-            gate: Decides.
-            inner: Pays where the gate is open.
-            at_least: The gate's reward at which it opens.
-            otherwise: What is paid where it is closed.
-            name: The reward's name.
-        """
+        """Pays `inner` where the gate's reward is at least `at_least`, else `otherwise`."""
         super().__init__(name, (gate, inner), None)
         self.at_least = at_least
         self.otherwise = otherwise
@@ -240,17 +210,7 @@ class ClippedReward(_Composed):
     """A reward moved to the nearest end of a range."""
 
     def __init__(self, inner: object, low: float, high: float, *, name: str = "clipped_reward") -> None:
-        """Take a reward and a range.
-
-        Args:
-            inner: The reward.
-            low: Least.
-            high: Greatest.
-            name: The reward's name.
-
-        Raises:
-            RewardDefinitionError: If the range is illegal.
-        """
+        """Clips a reward to a range."""
         super().__init__(name, (inner,), (low, high))
         self.low, self.high = float(low), float(high)
 
@@ -261,14 +221,14 @@ class ClippedReward(_Composed):
 
 
 class _Total:
-    """What a combination came to."""
+    """The result of a combination."""
 
     def __init__(self, reward: float | None) -> None:
         self.reward = reward
 
 
 def _advance(combination: Combination, answer: float | None) -> int | _Total:
-    """Go on to the next part that is asked, or to the whole."""
+    """Continues up to the next part to evaluate, or up to the result."""
     try:
         return combination.send(answer)
     except StopIteration as stop:

@@ -1,4 +1,4 @@
-"""What a reward is: a function or a class, sync or async, filled by name, with a name and a range."""
+"""What a reward is: a function or a class, sync or async, with a range and parameters filled by name."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from ors_server.rewards.reward_trajectory import Trajectory, fields_of_trajector
 from ors_server.rewards.signature import RewardSignature, read_reward_signature
 
 DirectCall: TypeAlias = Literal["mapping", "number"]
-"""What a direct call gives: AgentFly's mapping with `reward` and the extras, or ARISE's bare number."""
+"""What a direct call returns: AgentFly's mapping with `reward` and the extras, or ARISE's bare number."""
 
 Prepare: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Starts in the background what the judgement of a task would wait for, and returns at once."""
@@ -25,7 +25,7 @@ RewardFunction: TypeAlias = Callable[..., Any]
 
 
 class Reward(ABC):
-    """A reward that can be asked: its name, its range, the fields that it takes, and the judgement.
+    """A reward: its name, its range, the fields that it takes, and the judgement.
 
     A direct call ignores fields that the reward does not take, and raises what the reward raises. A
     `Trajectory` among its arguments also gives the final response and the metadata's fields.
@@ -35,12 +35,11 @@ class Reward(ABC):
     range: Range | None = None
     """Least and greatest reward; anything outside is refused."""
     direct_call: DirectCall = "mapping"
-    """What calling the reward directly gives."""
 
     @property
     @abstractmethod
     def function(self) -> RewardFunction:
-        """What judges."""
+        """The function that judges."""
 
     @cached_property
     def signature(self) -> RewardSignature:
@@ -53,34 +52,14 @@ class Reward(ABC):
         return inspect.iscoroutinefunction(_bare(self.function))
 
     def prepare(self, fields: Mapping[str, Any]) -> None:  # noqa: B027  (most have nothing to start)
-        """Start in the background what the judgement of a task would wait for; returns at once.
-
-        Called when a session begins. By default there is nothing to start.
-
-        Args:
-            fields: The task's.
-        """
+        """Called with the task's fields when a session begins, to start what its judgement would wait for."""
 
     def judge(self, fields: Mapping[str, Any]) -> Any:
-        """Ask for the raw judgement; awaitable if the reward is async.
-
-        Args:
-            fields: Everything that is known, by name.
-
-        Raises:
-            RewardFieldError: If a required field is missing.
-        """
+        """Returns the raw judgement, awaitable if the reward is async."""
         return self.function(**self.signature.choose(fields))
 
     def read(self, raw: object) -> RewardResult:
-        """Check a raw judgement.
-
-        Args:
-            raw: What `judge` gave.
-
-        Raises:
-            RewardValueError: If it is no reward, or outside the range.
-        """
+        """Checks a raw judgement; raises `RewardValueError` if it is not a reward in the range."""
         return RewardResult.from_raw(raw).within(self.range)
 
     @property
@@ -89,20 +68,18 @@ class Reward(ABC):
         return tuple(inspect.signature(self.function).parameters)
 
     def __call__(self, *args: Any, **fields: Any) -> Any:
-        """Judge at once.
+        """Judges at once.
 
-        Args:
-            *args: The first fields by position, in the order of the signature, as ARISE calls a reward.
-            **fields: Fields by name.
+        Fields may come by position, in the order of the signature, as ARISE calls a reward.
 
         Returns:
             A mapping with `reward` and the extras, or the number, as `direct_call` says. An async reward
-            gives an awaitable of it; one whose direct call gives a number is awaited here where no event
+            returns an awaitable of it; one whose direct call gives a number is awaited here where no event
             loop runs.
 
         Raises:
-            RewardFieldError: If a required field is missing, or there are too many by position.
-            NoRewardError: If there is no judgement and the direct call gives a number.
+            RewardFieldError: A required field is missing, or there are too many by position.
+            NoRewardError: There is no judgement and the direct call gives a number.
         """
         raw = self.judge(self._named(args, fields))
         if not inspect.isawaitable(raw):
@@ -115,7 +92,7 @@ class Reward(ABC):
         names = self.positional if args else ()
         if len(args) > len(names):
             raise RewardFieldError(
-                f"{self.name} takes {len(names)} fields by position ({', '.join(names)}); {len(args)} came"
+                f"{self.name} takes {len(names)} fields by position ({', '.join(names)}), not {len(args)}"
             )
         given = {**dict(zip(names, args, strict=False)), **fields}
         trajectory = given.get("trajectory")
@@ -144,18 +121,7 @@ class FunctionReward(Reward):
         direct_call: DirectCall = "mapping",
         prepare: Prepare | None = None,
     ) -> None:
-        """Take a function.
-
-        Args:
-            function: The function.
-            name: The reward's name.
-            allowed: Its range.
-            direct_call: What calling the reward directly gives.
-            prepare: What `prepare` does.
-
-        Raises:
-            RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
-        """
+        """Checks the range and that parameters can be filled by name."""
         self._function = function
         self._prepare = prepare
         self.name = name
@@ -176,16 +142,13 @@ class FunctionReward(Reward):
 
 
 class BaseReward(Reward):
-    """A reward as a class: derive, set `name`, and write `call`, sync or async.
-
-    `__init__` is free for credentials and state; it need not call this class's.
-    """
+    """A reward as a class: derive, set `name`, and write `call`, sync or async."""
 
     name: str = ""
     range: Range | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Check what the class says of itself."""
+        """Checks the class's range, and names it by its class if it has no name."""
         super().__init_subclass__(**kwargs)
         check_range(cls.range)
         if not cls.name:
@@ -193,12 +156,7 @@ class BaseReward(Reward):
 
     @abstractmethod
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Judge.
-
-        Args:
-            *args: A subclass names the fields that it takes.
-            **kwargs: Every other field.
-        """
+        """Judges. A subclass names the fields that it takes."""
 
     @property
     @override
@@ -224,7 +182,7 @@ def reward(
     direct_call: DirectCall = "mapping",
     prepare: Prepare | None = None,
 ) -> FunctionReward | Callable[[RewardFunction], FunctionReward]:
-    """Make a function a reward.
+    """Makes a function a reward.
 
     Its parameters are filled by name: `trajectory`, `final_response`, `answer` and every other field of the
     task, `metadata`, `context`, `step`, `output`; `**kwargs` receives the rest.
@@ -233,12 +191,12 @@ def reward(
         function: The function, when used without parentheses.
         name: The reward's name; the function's by default.
         range: Least and greatest reward, which are enforced.
-        direct_call: What calling the reward directly gives.
+        direct_call: What calling the reward directly returns.
         prepare: Starts in the background what the judgement of a task would wait for, given the task's
             fields, and returns at once; called when a session begins.
 
     Raises:
-        RewardDefinitionError: If the range is illegal, or parameters cannot be filled by name.
+        RewardDefinitionError: The range is illegal, or parameters cannot be filled by name.
     """
 
     def make(target: RewardFunction) -> FunctionReward:
@@ -249,14 +207,7 @@ def reward(
 
 
 def as_reward(value: object) -> Reward:
-    """Take anything that can judge for a reward.
-
-    Args:
-        value: A reward, a class of one that needs no arguments, or any callable.
-
-    Raises:
-        RewardDefinitionError: If it is no callable.
-    """
+    """Returns a reward, a class of one without arguments, or any callable as a reward."""
     if isinstance(value, Reward):
         return value
     if isinstance(value, type) and issubclass(value, Reward):
@@ -266,11 +217,11 @@ def as_reward(value: object) -> Reward:
     other = cast("Any", value)
     if callable(other):
         return reward(other)
-    raise RewardDefinitionError(f"a reward is a callable or a class with `call`; {value!r:.80} is not")
+    raise RewardDefinitionError(f"a reward must be a callable or a class with `call`, not {value!r:.80}")
 
 
 def _with_fields_fixed(value: Any) -> Reward | None:
-    """Read `partial(some_reward, model=...)`, as ARISE's page writes it, for what the reward returns."""
+    """Reads `partial(some_reward, model=...)`, as ARISE's page writes it, as a reward."""
     inner: object = value.func if isinstance(value, partial) else None
     if not isinstance(inner, Reward):
         return None
@@ -279,11 +230,7 @@ def _with_fields_fixed(value: Any) -> Reward | None:
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:
-    """Render a result as AgentFly does: `reward`, and the extras beside it.
-
-    Args:
-        result: The result.
-    """
+    """Renders a result as AgentFly does: `reward`, and the extras beside it."""
     return {KEY: result.reward, **result.extras}
 
 

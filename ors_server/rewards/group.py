@@ -14,7 +14,7 @@ from ors_server.rewards.define import Reward, RewardFunction, as_reward
 from ors_server.rewards.recorded_trajectory import trajectory_of_candidate
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError, RewardValueError
-from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, Trajectory, cut, read_trajectory
+from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, Trajectory, read_trajectory
 from ors_server.rewards.scoring import evaluate, failure, score
 from ors_server.rewards.signature import RewardSignature
 from ors_server.wire import GroupCandidate
@@ -26,27 +26,19 @@ _RESULTS = "results"
 
 
 def is_group_reward(reward: Reward) -> bool:
-    """Say whether a reward judges groups, and nothing less.
-
-    Args:
-        reward: Any reward.
-    """
+    """Whether a reward judges groups only."""
     return ROLLOUTS in reward.signature.required
 
 
 def takes_group(reward: Reward) -> bool:
-    """Say whether a reward can judge groups, perhaps besides single rollouts.
-
-    Args:
-        reward: Any reward.
-    """
+    """Whether a reward can judge groups, perhaps besides single rollouts."""
     return ROLLOUTS in reward.signature.required | reward.signature.optional
 
 
 def score_group_with(
     reward: object, rollouts: Sequence[object], /, **fields: Any
 ) -> tuple[RewardResult, ...]:
-    """Ask a group reward, outside any event loop.
+    """Evaluates a group reward, outside any event loop.
 
     Args:
         reward: A reward that takes `rollouts`.
@@ -56,11 +48,11 @@ def score_group_with(
 
     Returns:
         One result per rollout, in order. A reward that raised, or did not return one judgement per rollout,
-        judged none of them: each result has the status `error`. A judgement that is no legal number is the
+        judged none of them: each result has the status `error`. A judgement that is not a legal number is the
         error of its own rollout.
 
     Raises:
-        RewardDefinitionError: If it is no reward.
+        RewardDefinitionError: It is not a reward.
     """
     asked = _WholeGroup(as_reward(reward), len(rollouts))
     try:
@@ -73,19 +65,9 @@ def score_group_with(
 async def evaluate_group(
     reward: object, rollouts: Sequence[object], fields: Mapping[str, Any], *, time_limit: float | None = None
 ) -> tuple[RewardResult, ...]:
-    """Ask a group reward from within an event loop.
+    """Evaluates a group reward within an event loop, as `score_group_with` does outside of one.
 
-    Args:
-        reward: As for `score_group_with`.
-        rollouts: As there.
-        fields: Everything else that is known, by name.
-        time_limit: Seconds after which every result is a `limit`.
-
-    Returns:
-        As `score_group_with`.
-
-    Raises:
-        RewardDefinitionError: If it is no reward.
+    After `time_limit` seconds every result is a `limit`.
     """
     asked = _WholeGroup(as_reward(reward), len(rollouts))
     try:
@@ -96,18 +78,11 @@ async def evaluate_group(
 
 
 def read_rollout(value: object) -> Trajectory:
-    """Read one rollout of a group.
-
-    Args:
-        value: A trajectory in any form that `score` reads, a candidate of the wire, or a final response.
-
-    Raises:
-        RewardFieldError: If it is none of these.
-    """
+    """Reads a trajectory in any form that `score` reads, a candidate of the wire, or a final response."""
     if isinstance(value, GroupCandidate):
         return trajectory_of_candidate(value)
     if isinstance(value, str):
-        return Trajectory(outcome=cut(value, OUTCOME_CHARACTERS), full_outcome=value)
+        return Trajectory(outcome=value[:OUTCOME_CHARACTERS], full_outcome=value)
     read: Trajectory = read_trajectory(value)
     return read
 
@@ -151,7 +126,7 @@ class _WholeGroup(Reward):
         return RewardResult(0.0, extras={_RESULTS: tuple(map(self._read_one, judgements))})
 
     def results_of(self, whole: RewardResult) -> tuple[RewardResult, ...]:
-        """Take the results out of the one that carries them; a failure is that of every rollout."""
+        """Takes the results out of the one that carries them; a failure is that of every rollout."""
         if whole.status is not RewardStatus.GRADED:
             return (whole,) * self._size
         results: tuple[RewardResult, ...] = whole.extras[_RESULTS]

@@ -1,8 +1,8 @@
-"""Rewards of the seeds that ask a language model for a score: ARISE's `llm_judge_reward`, AgentFly's judge.
+"""Rewards that have a language model give a score: ARISE's `llm_judge_reward`, AgentFly's judge.
 
 Source: the reward page of ARISE and arise-ai 0.2.1; AgentFly at 1256586. Theirs read a number out of any
-reply and turn a failure into 0.5 or 0; here a reply that may say two things is asked for again, and a failure
-is an error. Each deviation is a row of `ors_server.rewards.deviations`.
+reply and turn a failure into 0.5 or 0; here an ambiguous reply is requested again, and a failure is an error.
+Each deviation is a row of `ors_server.rewards.deviations`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ors_server.rewards.judges.questions import Answered, JudgeOptions, Question
 from ors_server.rewards.judges.replies import SCORE_FORM, SCORE_SCHEMA, ReadScore, read_score
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardFieldError
-from ors_server.rewards.reward_trajectory import Step, Trajectory, cut
+from ors_server.rewards.reward_trajectory import Step, Trajectory
 
 STEP_CHARACTERS = 200
 """Of a step's result that the judge is shown (arise-ai 0.2.1)."""
@@ -39,22 +39,14 @@ async def llm_judge_reward(
 ) -> RewardResult:
     """Has a language model rate a trajectory from 0 to 1, by task, steps and outcome.
 
-    Hazards: a judge can be talked to by what it judges; measure it with `probe`. It costs a request for every
-    episode.
+    Hazards: the text that is judged can persuade a judge; measure it with `probe`. It costs a request for
+    every episode.
 
     Source: ARISE's reward page.
 
-    Args:
-        trajectory: The episode.
-        model: Name of a model at the endpoint of `ORS_JUDGE_BASE_URL`, or a model; by default the one that
-            `ORS_JUDGE_MODEL` names.
-        options: How it judges; of several samples the median counts.
-
-    Returns:
-        The score; tokens, cost, time and retries beside it. An outcome without content is 0 unasked.
-
-    Raises:
-        JudgeError: If the judge came to no score.
+    `model` is a model, or its name at the endpoint of `ORS_JUDGE_BASE_URL`; by default `ORS_JUDGE_MODEL`
+    names it. Of several samples the median counts. Tokens, cost, time and retries are beside the score; a
+    judge without a score raises `JudgeError`. An outcome without content is 0 without a request.
     """
     if is_degenerate(trajectory.outcome) and (trajectory.outcome.strip() or not trajectory.steps):
         return RewardResult(0.0, extras={"judge_degenerate": 1}, reason="the outcome has no content")
@@ -81,20 +73,8 @@ async def llm_as_judge_reward(
 
     Source: AgentFly at 1256586.
 
-    Args:
-        golden_answer: The reference.
-        final_response: What the agent answered.
-        prediction: The same, by the name that AgentFly's code gives it.
-        answer: The reference, where there is no `golden_answer`.
-        question: What was asked.
-        model: As for `llm_judge_reward`.
-
-    Returns:
-        `reward` and `raw_score`, which are the same.
-
-    Raises:
-        RewardFieldError: If there is no answer or no reference.
-        JudgeError: If the judge came to no score.
+    The answer is `final_response`, or `prediction` as AgentFly's code calls it; the reference is
+    `golden_answer` or `answer`. `raw_score` is the reward.
     """
     response = final_response if prediction is None else prediction
     reference = answer if golden_answer is None else golden_answer
@@ -116,19 +96,17 @@ async def score_blocks(
     model: str | JudgeModel | None = None,
     options: JudgeOptions | None = None,
 ) -> RewardResult:
-    """Have a model give a score from 0 to 1 to what stands in blocks.
+    """Has a model give a score from 0 to 1 to texts; of several samples the lower median counts.
 
     Args:
         instructions: What the score means; written by an author, never by an agent.
         blocks: Text by the block's name; each is fenced.
-        model: A model, or the name of one at the endpoint that the environment names.
-        options: How it judges; of several samples the lower median counts.
 
     Returns:
-        The score; what it cost, the first reason, and the spread of the samples beside it.
+        The score; its cost, the first reason, and the spread of the samples beside it.
 
     Raises:
-        JudgeError: If there is no score.
+        JudgeError: There is no score.
     """
     asked = options or JudgeOptions()
     judge = EndpointJudge.from_environment(model) if model is None or isinstance(model, str) else model
@@ -148,14 +126,10 @@ async def score_blocks(
 
 
 def describe_steps(steps: Sequence[Step]) -> str:
-    """Write steps down, one line each: the tool, and the beginning of what it returned or why it failed.
-
-    Args:
-        steps: In order.
-    """
+    """Writes steps down, one line each: the tool, and the beginning of its result or of its error."""
     skipped = max(0, len(steps) - MOST_STEPS)
     lines = [f"({skipped} earlier steps are left out)"] if skipped else []
     for number, step in enumerate(steps[skipped:], skipped + 1):
-        said = f"failed: {step.error}" if step.error else step.result
-        lines.append(f"{number}. {step.action}: {cut(said, STEP_CHARACTERS)}")
+        text = f"failed: {step.error}" if step.error else step.result
+        lines.append(f"{number}. {step.action}: {text[:STEP_CHARACTERS]}")
     return "\n".join(lines) or "(none)"

@@ -1,7 +1,7 @@
 """ARISE's `LearnedReward`: rates trajectories as people rated others, and keeps their ratings on disk.
 
 Source: the reward page of ARISE. Where arise-ai 0.2.1 turns a failure of the model into another reward's
-number, or keeps a rating that is none, this is an error; see `ors_server.rewards.deviations`.
+number, or keeps an invalid rating, this is an error; see `ors_server.rewards.deviations`.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ from ors_server.rewards.judges.judge_model import JudgeModel
 from ors_server.rewards.judges.questions import JudgeOptions
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
-from ors_server.rewards.reward_trajectory import Trajectory, cut
+from ors_server.rewards.reward_trajectory import Trajectory
 
 FILE = "feedback.json"
 SHOWN = 10
@@ -58,7 +58,7 @@ class LearnedReward(Reward):
 
     Source: ARISE's reward page.
 
-    The ratings live in `feedback.json` in a folder. They survive a restart, and any number of processes may
+    The ratings are in `feedback.json` in a folder. They survive a restart, and any number of processes may
     add to one folder at the same time: each addition is written whole, under a lock, to what is there.
     """
 
@@ -70,14 +70,14 @@ class LearnedReward(Reward):
         max_examples: int = 50,
         options: JudgeOptions | None = None,
     ) -> None:
-        """Load the ratings that there are.
+        """Loads the ratings.
 
         Args:
-            min_examples: Ratings from which on the model is asked.
-            persist_path: A folder, which is made if need be; `None` keeps ratings in memory only.
+            min_examples: Ratings from which on the model is used.
+            persist_path: A folder, which is created if need be; `None` keeps ratings in memory only.
             model: As for `llm_judge_reward`.
             max_examples: Ratings that are kept: the most recent ones. If these are fewer than `min_examples`
-                the model is never asked.
+                the model is never used.
             options: How the model judges.
 
         Raises:
@@ -109,20 +109,16 @@ class LearnedReward(Reward):
             return list(self._kept)
 
     def add_feedback(self, trajectory: Trajectory, score: float) -> None:
-        """Keep a person's rating. When this returns it is on disk.
-
-        Args:
-            trajectory: What was rated.
-            score: A number in [0, 1].
+        """Adds a person's rating, a number in [0, 1]. When this returns it is on disk.
 
         Raises:
-            RewardValueError: If the score is none.
-            OSError: If it cannot be written; nothing has changed then.
+            RewardValueError: The score is not a number in [0, 1].
+            OSError: It cannot be written; nothing has changed then.
         """
         if not _is_rating(score):
             raise RewardValueError(f"a rating is a number in [0, 1], not {score!r:.80}")
         one = Feedback(
-            trajectory.task, cut(trajectory.outcome, KEPT_OUTCOME), len(trajectory.steps), float(score)
+            trajectory.task, trajectory.outcome[:KEPT_OUTCOME], len(trajectory.steps), float(score)
         )
         with self._lock:
             if self._folder is None:
@@ -140,17 +136,7 @@ class LearnedReward(Reward):
         return self.call
 
     async def call(self, trajectory: Trajectory) -> RewardResult:
-        """Rate a trajectory.
-
-        Args:
-            trajectory: The episode.
-
-        Returns:
-            The model's score, or that of `task_success` while there are too few ratings.
-
-        Raises:
-            JudgeError: If the model came to no score.
-        """
+        """Returns the model's score, or that of `task_success` while there are too few ratings."""
         examples = await anyio.to_thread.run_sync(lambda: self.examples)
         if len(examples) < self.min_examples:
             return task_success.read(task_success.judge({"trajectory": trajectory})).with_extras(
@@ -158,13 +144,13 @@ class LearnedReward(Reward):
             )
         shown = examples[-SHOWN:]
         blocks = {
-            f"example{number}": f"Task: {cut(one.task, SHOWN_TASK // 2)}\n"
-            f"Outcome: {cut(one.outcome, SHOWN_OUTCOME)}\nSteps: {one.step_count}"
+            f"example{number}": f"Task: {one.task[: SHOWN_TASK // 2]}\n"
+            f"Outcome: {one.outcome[:SHOWN_OUTCOME]}\nSteps: {one.step_count}"
             for number, one in enumerate(shown, 1)
         }
         blocks["trajectory"] = (
-            f"Task: {cut(trajectory.task, SHOWN_TASK)}\n"
-            f"Outcome: {cut(trajectory.outcome, KEPT_OUTCOME)}\nSteps: {len(trajectory.steps)}"
+            f"Task: {trajectory.task[:SHOWN_TASK]}\n"
+            f"Outcome: {trajectory.outcome[:KEPT_OUTCOME]}\nSteps: {len(trajectory.steps)}"
         )
         rated = "\n".join(f"example{number}: {one.human_score:g}" for number, one in enumerate(shown, 1))
         instructions = (
@@ -220,7 +206,7 @@ def _read(path: Path) -> list[Feedback]:
         kept = [_feedback(row) for row in rows]
     except (ValueError, TypeError, KeyError) as error:
         raise RewardDefinitionError(
-            f"{path} holds no ratings ({error}); move it away to begin anew"
+            f"{path} holds no ratings ({error}); move it away to start without ratings"
         ) from error
     return kept
 

@@ -1,4 +1,4 @@
-"""Extras of many results, summed up as AgentFly logs them: `reward_extra/<key>/mean`, `max`, `min`."""
+"""Extras of many results, summarised as AgentFly logs them: `reward_extra/<key>/mean`, `max`, `min`."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,15 +11,10 @@ PREFIX = "reward_extra"
 
 
 def summarise_extras(results: Iterable[RewardResult | Mapping[str, Any]]) -> dict[str, float]:
-    """Sum up the extras of many results.
+    """Returns `reward_extra/<key>/mean`, `/max` and `/min` for every key that has a number in some result.
 
-    Args:
-        results: Results, or their extras by name. Numbers and booleans are summed up, whatever the status of
-            the result; texts, lists, and numbers that are not finite are passed over.
-
-    Returns:
-        `reward_extra/<key>/mean`, `/max` and `/min` for every key that has a number in some result, over the
-        results that have one; keys in the order of the alphabet. Nothing for no results.
+    Results without the key are left out of its figures, and so are texts, lists and numbers that are not
+    finite; true is 1. Keys are in alphabetical order.
     """
     found: dict[str, list[float]] = {}
     for result in results:

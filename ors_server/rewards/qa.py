@@ -21,7 +21,7 @@ _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _ARTICLES = frozenset({"a", "an", "the"})
 _DECIDED = frozenset({"yes", "no", "noanswer"})
 MAX_ANSWER = 300_000
-"""Characters of an answer; a longer one is compared with nothing and wrong."""
+"""Characters of an answer; a longer one is wrong."""
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 
@@ -57,12 +57,7 @@ WRONG = QAScore(0.0, 0.0, 0.0, 0.0)
 
 
 def normalise_answer(text: str, options: QAOptions = DEFAULT_OPTIONS) -> str:
-    """Lower the case, drop punctuation and articles, and collapse white space.
-
-    Args:
-        text: An answer.
-        options: How.
-    """
+    """Lowers the case, drops punctuation and articles, and collapses white space."""
     if options.unicode:
         folded = unicodedata.normalize("NFKC", text).casefold()
         bare = "".join(letter for letter in folded if unicodedata.category(letter)[0] not in "PS")
@@ -72,38 +67,32 @@ def normalise_answer(text: str, options: QAOptions = DEFAULT_OPTIONS) -> str:
 
 
 def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DEFAULT_OPTIONS) -> QAScore:
-    """Compare an answer with a gold one, or with the best of several.
+    """Compares an answer with a gold one; of several golds, each figure is the greatest.
 
-    Args:
-        answer: What was answered.
-        gold: What is right; of several, each figure is the greatest. None at all means that there is no
-            answer; so do, by SQuAD v2.0, several that normalise to nothing.
-        options: How they are compared.
-
-    Returns:
-        The figures; precision and recall are those of the gold with the greatest F1. An answer of more than
-        300,000 characters is wrong.
+    An empty list means that no answer is right; so do, by SQuAD v2.0, golds that all normalise to nothing.
+    Precision and recall are those of the gold with the greatest F1. An answer of more than 300,000 characters
+    is wrong.
 
     Raises:
-        TypeError: If one of them is no text.
+        TypeError: One of them is not text.
     """
     golds: list[object] = [gold] if isinstance(gold, str) else list(gold)
     texts = [one for one in golds if isinstance(one, str)]
     given = cast("object", answer)  # a data set may hold anything
     if len(texts) < len(golds) or not isinstance(given, str):
-        raise TypeError(f"answers are texts; {given!r:.80} and {golds!r:.80} came")
+        raise TypeError(f"answers are texts, not {given!r:.80} and {golds!r:.80}")
     if not isinstance(gold, str):
         texts = _answerable(texts, options)
     if len(given) > MAX_ANSWER:
         return WRONG
-    read = _Answer(given, normalise_answer(given, options), options)
+    read = _NormalisedAnswer(given, normalise_answer(given, options), options)
     scores = [read.compared_with(one) for one in texts]
     best = max(scores, key=lambda score: score.f1)
     return QAScore(best.f1, max(score.em for score in scores), best.precision, best.recall)
 
 
 def _answerable(golds: list[str], options: QAOptions) -> list[str]:
-    """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
+    """Returns the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
     kept = [one for one in golds if normalise_answer(one, options)] if options.empty == "squad2" else golds
     return kept or [""]  # no gold means that there is no answer
 
@@ -117,7 +106,7 @@ def _without_articles(words: list[str]) -> Iterator[str]:
             yield from _ARTICLE.sub(" ", word).split()
 
 
-class _Answer:
+class _NormalisedAnswer:
     """An answer, normalised once for all golds."""
 
     def __init__(self, text: str, form: str, options: QAOptions) -> None:

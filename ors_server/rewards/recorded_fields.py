@@ -1,8 +1,8 @@
-"""From a recorded episode to the fields that a reward takes: what the environment's own saw at the end.
+"""Turns a recorded episode into the fields that a reward takes, as the environment's own saw them at its end.
 
-A reward that an environment asks when an episode ends sees the steps that were answered, and the call that
-ends it as the final response; so does one that is asked later. A record may also be in writing, as a line of
-plain trajectory JSON: `{"record": ..., "steps": [...]}`.
+A reward that an environment evaluates when an episode ends sees the steps that were answered, and the call
+that ends it as the final response; so does one that is evaluated later. A record may also be a line of plain
+trajectory JSON: `{"record": ..., "steps": [...]}`.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ors_server.recording import RECORD, STEP
-from ors_server.rewards.recorded_trajectory import trajectory_of
+from ors_server.rewards.recorded_trajectory import text_of_step, trajectory_of
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.wire import ImageBlock, TextBlock
@@ -19,7 +19,7 @@ from ors_server.wire import ImageBlock, TextBlock
 ANSWER = "answer"
 """The argument of the last call that is the final response, as it is while an episode is played."""
 SUBMIT = "submit"
-"""The tool by which nothing is handed in where it is called without an answer."""
+"""The tool that submits nothing where it is called without an answer."""
 COMPLETED = "completed"
 """The stop reason of an episode that a tool ended."""
 
@@ -28,31 +28,29 @@ GROUP = "group"
 """Beside the record and the steps of a row: where its final response is, and which rows it is judged with."""
 
 _NOT_ON_RECORD = frozenset({"context", "output", "rollouts"})
-"""Names that mean the episode's own while it is played: a task's field must not pass for them."""
+"""Fields of a live episode, which a field of the task must not replace."""
 _ANSWERED = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 
 @dataclass(frozen=True, slots=True)
 class HandedIn:
-    """What an agent handed in."""
+    """The answer that an agent submitted."""
 
     text: str
     """The final response; empty if there was none."""
     number: int | None
-    """Number of the step that was the handing in, which is no step of the trajectory; `None` if none was."""
+    """Of the step that submitted it, which is not a step of the trajectory; `None` if there is none."""
 
 
 def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None = None) -> HandedIn:
-    """Find what an agent handed in.
+    """Finds the answer that an agent submitted.
 
-    Without a source it is read off the call by which a tool ended the episode: its argument `answer`; or its
+    Without a source it is read from the call by which a tool ended the episode: its argument `answer`; or its
     only argument, if that is text; or, where it has others or none, the text that the tool returned. A
-    `submit` without an answer hands in nothing, and so does an episode that no tool ended.
+    `submit` without an answer submits nothing, and so does an episode that no tool ended.
 
-    Args:
-        record: The episode.
-        steps: All its steps, in order.
-        source: `TOOL.ARGUMENT`: the argument of the last call of the tool; or `TOOL`: the text that it gave.
+    The source `TOOL.ARGUMENT` is the argument of the last call of the tool; `TOOL` is the text that it
+    returned.
     """
     last = _ending(record, steps)
     number = None if last is None else last.number
@@ -61,7 +59,7 @@ def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None =
     tool, _, argument = source.partition(".")
     for step in reversed(steps):
         if step.tool == tool and step.status in _ANSWERED and (not argument or argument in step.arguments):
-            text = _written(step.arguments[argument]) if argument else _text(step)
+            text = _written(step.arguments[argument]) if argument else text_of_step(step)
             return HandedIn(text, number if step is last else None)
     return HandedIn("", number)
 
@@ -69,16 +67,10 @@ def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None =
 def fields_of_episode(
     record: EpisodeRecord, steps: Sequence[Step], source: str | None = None
 ) -> dict[str, Any]:
-    """Gather what a reward may take of a recorded episode, as `Environment.grade` does while it is played.
+    """Returns what a reward may take of a recorded episode, as `Environment.grade` does while it is played.
 
-    Args:
-        record: The episode.
-        steps: All its steps, in order.
-        source: Where the final response is, as for `handed_in`.
-
-    Returns:
-        `trajectory`, `final_response`, `metadata` (the whole task), `step` (the number of the last step), and
-        every field of the task by its name. The trajectory's reward is the return before the handing in.
+    These are `trajectory`, `final_response`, `metadata` (the whole task), `step` (the number of the last
+    step), and every field of the task. The trajectory's reward is the return before the answer was submitted.
     """
     given = handed_in(record, steps, source)
     shown = [step for step in steps if step.number != given.number]
@@ -101,15 +93,7 @@ def fields_of_episode(
 
 
 def write_recorded(record: EpisodeRecord, steps: Sequence[Step]) -> dict[str, Any]:
-    """Write an episode as far as rewards read it: without pictures, and without what trainers alone read.
-
-    Args:
-        record: The episode.
-        steps: All its steps, in order.
-
-    Returns:
-        A row of JSON types, which `fields_of_row` reads.
-    """
+    """Returns an episode as a row that `fields_of_row` reads, without images and fields for trainers only."""
     prompt = record.prompt and tuple(block for block in record.prompt if not isinstance(block, ImageBlock))
     lean = [replace(step, blocks=_texts(step), metadata=None) for step in steps]
     return {
@@ -119,25 +103,20 @@ def write_recorded(record: EpisodeRecord, steps: Sequence[Step]) -> dict[str, An
 
 
 def is_recorded(row: Mapping[str, Any]) -> bool:
-    """Say whether a row is a recorded episode in writing, rather than the fields of a judgement.
-
-    Args:
-        row: An object of JSON types.
-    """
+    """Whether a row is a recorded episode, rather than the fields of a judgement."""
     record = row.get("record")
     return isinstance(record, Mapping) and "origin" in record and isinstance(row.get("steps"), list)
 
 
 def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a judgement, whether a row has them by name or is a recorded episode.
+    """Returns the fields of a judgement: a row's own, or those of the recorded episode that it is.
 
-    Args:
-        row: Fields, which stay as they are; or `record`, `steps`, perhaps `final_response_from`, and further
-            fields, which win over those of the episode.
+    A recorded episode has `record`, `steps`, perhaps `final_response_from`, and fields that replace the
+    episode's.
 
     Raises:
-        RecordError: If it is no episode as this server writes it.
-        RewardFieldError: If `final_response_from` is no text.
+        RecordError: It is not an episode as this server writes it.
+        RewardFieldError: `final_response_from` is not text.
     """
     if not is_recorded(row):
         return dict(row)
@@ -151,15 +130,7 @@ def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_in_row(row: Mapping[str, Any], key: str) -> object:
-    """Return a row's field by name; of a recorded episode, also one of its origin, or a label.
-
-    Args:
-        row: An object of JSON types.
-        key: The name.
-
-    Raises:
-        KeyError: If there is none.
-    """
+    """Returns a row's field by name; of a recorded episode, also one of its origin, or a label."""
     if key in row or not is_recorded(row):
         return row[key]
     origin = cast("Mapping[str, Any]", row["record"]["origin"])
@@ -181,7 +152,7 @@ def _final_response(step: Step) -> str:
     only = next(iter(arguments.values())) if len(arguments) == 1 else None
     if isinstance(only, str):
         return only
-    return "" if step.tool == SUBMIT and not arguments else _text(step)
+    return "" if step.tool == SUBMIT and not arguments else text_of_step(step)
 
 
 def _written(value: object) -> str:
@@ -190,7 +161,3 @@ def _written(value: object) -> str:
 
 def _texts(step: Step) -> tuple[TextBlock | ImageBlock, ...]:
     return tuple(block for block in step.blocks if isinstance(block, TextBlock))
-
-
-def _text(step: Step) -> str:
-    return "\n".join(block.text for block in step.blocks if isinstance(block, TextBlock))

@@ -1,4 +1,4 @@
-"""From the server's own record of an episode to the trajectory that rewards read."""
+"""Turns the server's own record of an episode into the trajectory that rewards read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,6 @@ from ors_server.rewards.reward_trajectory import (
     Message,
     Step,
     Trajectory,
-    cut,
     from_messages,
 )
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
@@ -27,21 +26,15 @@ def trajectory_of(
     final_response: str = "",
     metadata: Mapping[str, Any] | None = None,
 ) -> Trajectory:
-    """Read an episode's record as a trajectory. Nothing is lost: what ARISE's fields cut stands beside them.
+    """Reads an episode's record as a trajectory; what ARISE's fields cut is whole in other fields.
 
-    Args:
-        origin: Where the episode came from.
-        steps: Its steps, in order.
-        summary: Its figures; the return becomes the trajectory's reward.
-        prompt: What the agent was told; becomes the task.
-        final_response: What the agent said last, or handed in.
-        metadata: What whoever ran it says of it; the task's own fields stand there too, unless they are said
-            otherwise.
+    The return becomes the trajectory's reward, the prompt its task, and the task's fields metadata, unless
+    `metadata` has them: what the process that ran the episode reports.
     """
     return Trajectory(
         task=prompt,
         steps=[_step(step) for step in steps],
-        outcome=cut(final_response, OUTCOME_CHARACTERS),
+        outcome=final_response[:OUTCOME_CHARACTERS],
         full_outcome=final_response,
         reward=0.0 if summary is None else summary.episode_return,
         timestamp=origin.created_at,
@@ -51,11 +44,7 @@ def trajectory_of(
 
 
 def trajectory_of_candidate(candidate: GroupCandidate) -> Trajectory:
-    """Read a rollout of a group, which is a conversation, as a trajectory.
-
-    Args:
-        candidate: The rollout; its metadata becomes the trajectory's.
-    """
+    """Reads a rollout of a group, which is a conversation, as a trajectory with the rollout's metadata."""
     names: dict[str, str] = {}
     messages = [chat for message in candidate.messages for chat in _chat(message, names)]
     read = from_messages(messages)
@@ -83,19 +72,19 @@ def _chat(message: WireMessage, names: dict[str, str]) -> list[Message]:
         if isinstance(block, ToolResultBlock)
     ]
     if calls:
-        said = [{"id": call.id, "name": call.name, "arguments": call.input} for call in calls]
-        chats.append({"role": message.role, "content": text, "tool_calls": said})
+        written = [{"id": call.id, "name": call.name, "arguments": call.input} for call in calls]
+        chats.append({"role": message.role, "content": text, "tool_calls": written})
     elif text or not chats:
         chats.append({"role": message.role, "content": text})
     return chats
 
 
 def _step(step: RecordedStep) -> Step:
-    result = _text(step)
+    result = text_of_step(step)
     return Step(
         action=step.tool,
         action_input=dict(step.arguments),
-        result=cut(result, RESULT_CHARACTERS),
+        result=result[:RESULT_CHARACTERS],
         full_result=result,
         error=None if step.error is None else step.error or (step.error_code or "error"),
         latency_ms=1000.0 * step.duration,
@@ -103,7 +92,8 @@ def _step(step: RecordedStep) -> Step:
     )
 
 
-def _text(step: RecordedStep) -> str:
+def text_of_step(step: RecordedStep) -> str:
+    """Returns the text that a step returned."""
     return "\n".join(block.text for block in step.blocks if isinstance(block, TextBlock))
 
 
@@ -122,7 +112,7 @@ def _messages(prompt: str, steps: Sequence[RecordedStep], final_response: str) -
                 "role": "tool",
                 "name": step.tool,
                 "tool_call_id": step.call_id,
-                "content": _text(step) if step.error is None else (step.error or _text(step)),
+                "content": text_of_step(step) if step.error is None else (step.error or text_of_step(step)),
             }
         )
     if final_response:

@@ -1,4 +1,4 @@
-"""What a reward came to: a number, or the reason why there is none. Pure data."""
+"""The result of a reward: a number, or the reason why there is none. Pure data."""
 
 import math
 from collections.abc import Mapping
@@ -13,22 +13,21 @@ Range: TypeAlias = tuple[float, float]
 """Least and greatest reward, inclusive."""
 
 KEY = "reward"
-"""Key of a mapping under which the number stands; every other key is a metric."""
+"""Key of the number in a mapping; every other key is a metric."""
 
 
 class RewardStatus(StrEnum):
-    """How a reward was come by."""
+    """How a reward was computed."""
 
     GRADED = "graded"
-    """The reward is a judgement."""
     UNPARSED_ANSWER = "unparsed_answer"
     """The answer could not be read: the agent's failure, paid with the least reward and counted apart."""
     BAD_GOLD = "bad_gold"
     """The task's own answer could not be read; there is no reward."""
     ERROR = "error"
-    """The reward raised, or returned something that is no reward; there is none."""
+    """The reward raised, or returned something that is not a reward; there is none."""
     LIMIT = "limit"
-    """The judgement took too long or would have grown too large; there is no reward."""
+    """The judgement took too long or too much memory; there is no reward."""
 
 
 _NUMBERED = frozenset({RewardStatus.GRADED, RewardStatus.UNPARSED_ANSWER})
@@ -47,11 +46,7 @@ class RewardResult:
     """Why there is no reward, or why the answer could not be read."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be.
-
-        Raises:
-            RewardValueError: A number is missing, is there though it must not, or is not finite.
-        """
+        """Raises `RewardValueError` for a missing, forbidden or infinite number."""
         if (self.status in _NUMBERED) != (self.reward is not None):
             msg = f"a result that is {self.status} cannot have the reward {self.reward!r}"
             raise RewardValueError(msg)
@@ -61,14 +56,10 @@ class RewardResult:
 
     @classmethod
     def from_raw(cls, value: object) -> Self:
-        """Read what a reward function returned.
+        """Reads what a reward function returned: a number, a boolean, a mapping or a result.
 
-        Args:
-            value: A number or a boolean; a mapping with the number under `reward`, whose other entries become
-                extras; or a result, which passes.
-
-        Raises:
-            RewardValueError: If it is anything else, or the number is not finite.
+        A mapping has the number under `reward`; its other entries become extras. Anything else, and numbers
+        that are not finite, raise `RewardValueError`.
         """
         if isinstance(value, cls):
             return value
@@ -83,47 +74,30 @@ class RewardResult:
             value = cast("object", given[KEY])
         if not isinstance(value, int | float):
             msg = (
-                "a reward is a number, or a mapping with a number under 'reward'; "
-                f"a {type(value).__name__} came"
+                "a reward is a number, or a mapping with a number under 'reward', "
+                f"not a {type(value).__name__}"
             )
             raise RewardValueError(msg)
         return cls(float(value), extras=MappingProxyType(extras))
 
     @classmethod
     def without(cls, status: RewardStatus, reason: str, extras: Mapping[str, Any] | None = None) -> Self:
-        """Make a result that has no reward.
-
-        Args:
-            status: `BAD_GOLD`, `ERROR` or `LIMIT`.
-            reason: Why.
-            extras: Metrics all the same.
-        """
+        """Makes a result without a reward; the status is `BAD_GOLD`, `ERROR` or `LIMIT`."""
         return cls(None, status, MappingProxyType(dict(extras or {})), reason)
 
     def within(self, allowed: Range | None) -> Self:
-        """Return the result if its reward lies in a range.
-
-        Args:
-            allowed: The range; `None` allows every finite number.
-
-        Raises:
-            RewardValueError: If it does not.
-        """
+        """Returns the result; raises `RewardValueError` if its reward is outside a range."""
         if allowed is None or self.reward is None or allowed[0] <= self.reward <= allowed[1]:
             return self
         msg = f"the reward {self.reward} is outside the declared range [{allowed[0]}, {allowed[1]}]"
         raise RewardValueError(msg)
 
     def with_extras(self, extras: Mapping[str, Any]) -> Self:
-        """Return the result with more metrics.
-
-        Args:
-            extras: By name; they win over those that are there.
-        """
+        """Returns the result with more metrics, which replace those of the same names."""
         return replace(self, extras=MappingProxyType({**self.extras, **extras}))
 
     def as_json(self) -> dict[str, Any]:
-        """Render the result: `reward`, `status`, `extras`, and `reason` where there is one."""
+        """Returns `reward`, `status`, `extras`, and `reason` where there is one."""
         shown: dict[str, Any] = {
             "reward": self.reward,
             "status": self.status.value,
@@ -133,14 +107,7 @@ class RewardResult:
 
 
 def check_range(allowed: Range | None) -> Range | None:
-    """Return a declared range.
-
-    Args:
-        allowed: Least and greatest reward, or `None`.
-
-    Raises:
-        RewardDefinitionError: If it is not two finite numbers in order.
-    """
+    """Returns a range as floats; raises `RewardDefinitionError` if it is not two finite numbers in order."""
     if allowed is None:
         return None
     low, high = allowed

@@ -1,4 +1,4 @@
-"""What a reward came to as a tool's output: a number, or none and the reason, told to the trainer only."""
+"""A reward's result as a tool's output: a number, or none and the reason, which only the trainer sees."""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput, as_blocks
 
 STATUS_KEY = "reward_status"
-"""Key of an output's metadata with the status, where that is not simply `graded`."""
+"""Key of an output's metadata with the status, where that is not `graded`."""
 REASON_KEY = "reward_reason"
 """Key with the reason, where there is one."""
 EXTRAS_KEY = "reward_extras"
@@ -20,14 +20,12 @@ Content: TypeAlias = str | TextBlock | ImageBlock
 def graded_output(
     result: RewardResult, *content: Content, finished: bool = False, metadata: JSONObject | None = None
 ) -> ToolOutput:
-    """Make the output of a tool that asked a reward.
+    """Makes the output of a tool that evaluated a reward.
 
-    The agent sees the content; the number, the status, the reason and the metrics are hidden from it as any
-    reward is. A result without a number is the reward `None`, never 0.
+    The agent sees the content, in which a string becomes a text block; the number, the status, the reason and
+    the metrics are hidden from it as any reward is. A result without a number is the reward `None`, never 0.
 
     Args:
-        result: What the reward came to.
-        *content: Blocks for the agent, in order; a string becomes a text block.
         finished: Whether the episode is over.
         metadata: Further data for the trainer.
     """
@@ -38,11 +36,7 @@ def graded_output(
 
 
 def describe_result(result: RewardResult) -> JSONObject:
-    """Say of a result what its number does not: empty for a plain number.
-
-    Args:
-        result: What a reward came to.
-    """
+    """Returns what a result has besides its number; empty for a plain number."""
     stated: JSONObject = {}
     if result.status is not RewardStatus.GRADED:
         stated[STATUS_KEY] = result.status.value
@@ -54,20 +48,12 @@ def describe_result(result: RewardResult) -> JSONObject:
 
 
 def has_result(output: ToolOutput) -> bool:
-    """Say whether a reward was asked for an output already, with or without a number.
-
-    Args:
-        output: Any output.
-    """
+    """Whether a reward was evaluated for an output already, with or without a number."""
     return output.reward is not None or STATUS_KEY in (output.metadata or {})
 
 
 def numeric_extras(metadata: Mapping[str, Any] | None) -> dict[str, float]:
-    """Return those of an output's metrics that are finite numbers; true is 1 and false is 0.
-
-    Args:
-        metadata: The output's.
-    """
+    """Returns those of an output's metrics that are finite numbers; true is 1 and false is 0."""
     extras: object = (metadata or {}).get(EXTRAS_KEY)
     if not isinstance(extras, Mapping):
         return {}

@@ -1,4 +1,4 @@
-"""What can go wrong with a reward. A reward that could not judge is never a number."""
+"""Errors of rewards. A reward that could not judge is never a number."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,13 +10,13 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class RewardError(AuthorError):
-    """A reward broke a rule of the interface, or could not be asked."""
+    """A reward broke a rule of the interface, or could not be evaluated."""
 
     code = "reward_error"
 
 
 class RewardDefinitionError(RewardError):
-    """A reward cannot be used as it is written: no callable, an illegal range, a name that is taken."""
+    """A reward cannot be used as it is written: not callable, an illegal range, a name that is taken."""
 
     code = "reward_definition"
 
@@ -28,7 +28,7 @@ class MissingPackageError(RewardDefinitionError):
 
 
 class RewardFieldError(RewardError, TypeError):
-    """A reward needs a field that is not there."""
+    """A field that a reward needs is missing or unreadable."""
 
     code = "reward_field"
 
@@ -40,45 +40,40 @@ class RewardValueError(RewardError, ValueError):
 
 
 class UnknownRewardError(RewardError):
-    """No reward is known by that name."""
+    """There is no reward of that name."""
 
     code = "unknown_reward"
 
 
 class NoRewardError(RewardError):
-    """There is no judgement, and whoever asked can only take a number."""
+    """There is no judgement, and the caller can only take a number."""
 
     code = "no_reward"
 
 
 class BatchError(RewardError):
-    """A batch cannot be judged: its options make no sense, or the workers cannot start."""
+    """A batch cannot be judged: its options contradict each other, or the workers cannot start."""
 
     code = "reward_batch"
 
 
 class JudgeError(MachineryError):
-    """A judge did not come to a verdict: it could not be reached, or gave nothing that can be used.
+    """A judge gave no verdict: it could not be reached, or its replies could not be used.
 
     Attributes:
-        extras: What the attempt cost all the same, by name, as in a result's extras.
+        extras: What the attempt cost, by name, as in a result's extras.
     """
 
     code = "judge_failed"
 
     def __init__(self, message: str, extras: Mapping[str, Any] = NOTHING) -> None:
-        """Keep the message and the cost.
-
-        Args:
-            message: What went wrong.
-            extras: What the attempt cost.
-        """
+        """Keeps the message and the cost."""
         super().__init__(message)
         self.extras = extras
 
 
 class JudgeBudgetError(JudgeError):
-    """The cap on calls, tokens or cost is reached; nothing more is asked."""
+    """The limit on calls, tokens or cost is reached; nothing more is requested."""
 
     code = "judge_budget"
 

@@ -1,4 +1,4 @@
-"""A trajectory as rewards read it: ARISE's field names, and every message for rewards that want those.
+"""A trajectory as rewards read it: ARISE's field names, and all messages.
 
 ARISE cuts outcomes at 1,000 characters and results at 500. The fields of its names are cut in the same way
 where a trajectory is built from a record; `final_response` and `full_result` hold the whole.
@@ -17,7 +17,7 @@ RESULT_CHARACTERS = 500
 """Characters of a tool's result that `Step.result` keeps (ARISE's documentation of `Step`)."""
 
 REASONING_PARTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
-"""Types of a message's parts that are no part of what it says."""
+"""Types of a message's parts that are reasoning, not the message's text."""
 
 Message: TypeAlias = Mapping[str, Any]
 """A chat message: `role` and `content`, and what else its source gave it."""
@@ -30,7 +30,7 @@ class Step:
     observation: str = ""
     """What the agent saw before it."""
     reasoning: str = ""
-    """What the agent said before it."""
+    """The agent's reasoning before it."""
     action: str = ""
     """Name of the tool."""
     action_input: Any = field(default_factory=dict[str, Any])
@@ -44,7 +44,7 @@ class Step:
     full_result: str | None = None
     """The whole of what the tool returned; `None` where only `result` is known."""
     reward: float | None = None
-    """What was paid for the step, penalties included; `None` when nothing was judged."""
+    """The step's reward, penalties included; `None` when nothing was judged."""
 
     @property
     def whole_result(self) -> str:
@@ -57,7 +57,7 @@ class Trajectory:
     """One episode; fields by ARISE's names. As a sequence it is that of its messages."""
 
     task: str = ""
-    """The task as it was put to the agent."""
+    """The task as the agent received it."""
     steps: list[Step] = field(default_factory=list[Step])
     """Every tool call, in order."""
     outcome: str = ""
@@ -67,13 +67,13 @@ class Trajectory:
     skill_library_version: int = 0
     timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What whoever ran it said of it: `success`, `expected`, `expected_output`, the task's fields."""
+    """What the process that ran it reports: `success`, `expected`, `expected_output`, the task's fields."""
     full_outcome: str | None = None
     """The whole final response; `None` where only `outcome` is known."""
     messages: Sequence[Message] = ()
     """The conversation, where there was one."""
     metrics: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The extras of the reward that was asked last (AgentFly's name for them)."""
+    """The extras of the last reward's result (AgentFly's name for them)."""
 
     @property
     def final_response(self) -> str:
@@ -81,7 +81,7 @@ class Trajectory:
         return self.outcome if self.full_outcome is None else self.full_outcome
 
     def __iter__(self) -> Iterator[Message]:
-        """Go through the messages."""
+        """Yields the messages."""
         return iter(self.messages)
 
     def __len__(self) -> int:
@@ -93,32 +93,15 @@ class Trajectory:
         return self.messages[index]
 
     def __bool__(self) -> bool:
-        """A trajectory is there, however little happened."""
+        """A trajectory is true, even an empty one."""
         return True
 
 
-def cut(text: str, most: int) -> str:
-    """Return the beginning of a text.
-
-    Args:
-        text: Any text.
-        most: Characters that are kept.
-    """
-    return text[:most]
-
-
 def read_trajectory(value: object) -> Any:
-    """Read a trajectory that was written down.
-
-    Args:
-        value: A mapping with some of the fields' names, whose `steps` are mappings; a list of chat messages;
-            or a `Trajectory`, which passes.
-
-    Returns:
-        A `Trajectory`.
+    """Reads a mapping with some of `Trajectory`'s fields, or a list of chat messages; a `Trajectory` passes.
 
     Raises:
-        RewardFieldError: If it is none of these.
+        RewardFieldError: It is none of these.
     """
     if isinstance(value, Trajectory):
         return value
@@ -127,16 +110,12 @@ def read_trajectory(value: object) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return from_messages([_message(item) for item in cast("Sequence[object]", value)])
     raise RewardFieldError(
-        f"a trajectory is an object with ARISE's fields, or a list of chat messages; {value!r:.80} came"
+        f"a trajectory is an object with ARISE's fields, or a list of chat messages, not {value!r:.80}"
     )
 
 
 def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
-    """Return the fields that a trajectory fills: itself, the final response, and its metadata by name.
-
-    Args:
-        trajectory: The episode.
-    """
+    """Returns the fields that a trajectory fills: itself, the final response, and its metadata by name."""
     return {
         **trajectory.metadata,
         "trajectory": trajectory,
@@ -146,18 +125,14 @@ def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def from_messages(messages: Sequence[Message]) -> Trajectory:
-    """Read a trajectory off a conversation.
-
-    Args:
-        messages: In order; each `tool` message is one step.
-    """
+    """Reads a trajectory from a conversation; each `tool` message is one step."""
     texts = [(str(message.get("role", "")), text_of(message)) for message in messages]
     outcome = last_message(messages)
     task = next((text for role, text in texts if role == "user"), "")
     steps = [
         Step(
             action=str(message.get("name", "")),
-            result=cut(text, RESULT_CHARACTERS),
+            result=text[:RESULT_CHARACTERS],
             full_result=text,
         )
         for message, (role, text) in zip(messages, texts, strict=True)
@@ -166,38 +141,26 @@ def from_messages(messages: Sequence[Message]) -> Trajectory:
     return Trajectory(
         task=task,
         steps=steps,
-        outcome=cut(outcome, OUTCOME_CHARACTERS),
+        outcome=outcome[:OUTCOME_CHARACTERS],
         full_outcome=outcome,
         messages=tuple(messages),
     )
 
 
 def is_conversation(value: object) -> bool:
-    """Say whether a value is a list of chat messages.
-
-    Args:
-        value: Anything.
-    """
+    """Whether a value is a list of chat messages."""
     if not isinstance(value, list | tuple) or not value:
         return False
     return all(isinstance(one, Mapping) and "role" in one for one in cast("Sequence[object]", value))
 
 
 def last_message(messages: Sequence[Message]) -> str:
-    """Return the text of the assistant's last message; empty if there is none.
-
-    Args:
-        messages: In order.
-    """
+    """Returns the text of the assistant's last message; empty if there is none."""
     return next((text_of(one) for one in reversed(messages) if one.get("role") == "assistant"), "")
 
 
 def text_of(message: Message) -> str:
-    """Return the text of a chat message, whose content is a string or a list of parts; without its reasoning.
-
-    Args:
-        message: The message.
-    """
+    """Returns the text of a chat message, a string or a list of parts, without its reasoning."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -211,7 +174,7 @@ def text_of(message: Message) -> str:
 def _message(item: object) -> Message:
     if isinstance(item, Mapping):
         return cast("Message", item)
-    raise RewardFieldError(f"a chat message is an object with role and content; {item!r:.80} came")
+    raise RewardFieldError(f"a chat message is an object with role and content, not {item!r:.80}")
 
 
 _STEP_FIELDS = frozenset(Step.__dataclass_fields__)
@@ -232,6 +195,6 @@ def _step(value: object) -> Step:
     if isinstance(value, Step):
         return value
     if not isinstance(value, Mapping):
-        raise RewardFieldError(f"a step is an object with ARISE's fields; {value!r:.80} came")
+        raise RewardFieldError(f"a step is an object with ARISE's fields, not {value!r:.80}")
     given = cast("Mapping[str, Any]", value)
     return Step(**{key: entry for key, entry in given.items() if key in _STEP_FIELDS})

@@ -1,4 +1,4 @@
-"""Asks rewards: alone, outside a server, or on behalf of one. A failure is a status, never a number."""
+"""Evaluates rewards: alone, outside a server, or for one. A failure is a status, never a number."""
 
 import inspect
 from collections.abc import Mapping
@@ -12,7 +12,12 @@ from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.recorded_fields import fields_of_row
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError
-from ors_server.rewards.reward_trajectory import Trajectory, cut, fields_of_trajectory, read_trajectory
+from ors_server.rewards.reward_trajectory import (
+    OUTCOME_CHARACTERS,
+    Trajectory,
+    fields_of_trajectory,
+    read_trajectory,
+)
 from ors_server.workers import LingeringThread, current_workers
 
 MAX_REASON = 2_000
@@ -22,7 +27,7 @@ _OF_A_TRAJECTORY = ("task", "steps", "metadata", "messages")
 
 
 def score(reward: object, trajectory: object = None, /, **fields: Any) -> RewardResult:
-    """Ask a reward, outside any event loop.
+    """Evaluates a reward, outside any event loop.
 
     Args:
         reward: A reward, a class of one, or any callable whose parameters are fields.
@@ -31,11 +36,11 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
         **fields: Everything else that the reward may take, by name: `final_response`, `answer`, and so on.
 
     Returns:
-        The result. A reward that raised, or gave no legal number, has the status `error` and no number; so
-        has one whose fields cannot be read.
+        The result. A reward that raised, or returned no legal number, has the status `error` and no number;
+        so has one whose fields cannot be read.
 
     Raises:
-        RewardDefinitionError: If it is no reward.
+        RewardDefinitionError: It is not a reward.
     """
     asked = as_reward(reward)
     try:
@@ -50,22 +55,22 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
 async def evaluate(
     reward: object, fields: Mapping[str, Any], *, time_limit: float | None = None
 ) -> RewardResult:
-    """Ask a reward from within an event loop; a reward that is not async runs in a worker thread.
+    """Evaluates a reward within an event loop; a reward that is not async runs in a worker thread.
 
     In a server it waits for a thread in turn with the blocking tools of its environment, within their share.
 
     Args:
-        reward: A reward, a class of one, or any callable whose parameters are fields.
-        fields: Everything that is known, by name. The `reward` and `metrics` of a `Trajectory` among them are
-            filled in.
+        reward: As for `score`.
+        fields: All known fields by name. The `reward` and `metrics` of a `Trajectory` among them are filled
+            in.
         time_limit: Seconds from its start after which the result is a `limit`; a thread that still runs is
             left behind.
 
     Returns:
-        The result. A reward that raised, or gave no legal number, has the status `error` and no number.
+        The result. A reward that raised, or returned no legal number, has the status `error` and no number.
 
     Raises:
-        RewardDefinitionError: If it is no reward.
+        RewardDefinitionError: It is not a reward.
     """
     asked = as_reward(reward)
     try:
@@ -85,18 +90,14 @@ async def evaluate(
 
 
 async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | None:
-    """Ask a reward as AgentFly's boundary of that name does: its errors are raised.
+    """Evaluates a reward as AgentFly's function of that name does: its errors are raised.
 
     Args:
-        reward: As for `score`; `None` for an agent without one.
-        **fields: Everything that is known, by name. The `reward` and `metrics` of a `Trajectory` among them
-            are filled in.
-
-    Returns:
-        The result; `None` without a reward.
+        reward: As for `score`; `None` for an agent without one, which has no result.
+        **fields: As for `evaluate`.
 
     Raises:
-        RewardError: If it is no reward, a required field is missing, or it returned no legal number.
+        RewardError: It is not a reward, a required field is missing, or it returned no legal number.
     """
     if reward is None:
         return None
@@ -107,11 +108,7 @@ async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | N
 
 
 def failure(error: Exception) -> RewardResult:
-    """Make the result of a reward that could not judge.
-
-    Args:
-        error: What it raised.
-    """
+    """Returns the result of a reward that raised an error."""
     text = str(error)[:MAX_REASON]
     named = text if isinstance(error, OrsServerError) else f"{type(error).__name__}: {text}".rstrip(": ")
     cost: Mapping[str, Any] | None = getattr(error, "extras", None)  # where an error says what was spent
@@ -119,30 +116,21 @@ def failure(error: Exception) -> RewardResult:
 
 
 def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring together what a reward may take.
+    """Returns all fields that the reward may take.
 
-    A reward that wants a trajectory where none was given gets one made of the fields: `task`, `steps`,
-    `metadata`, the final response as `outcome`, and every other field as metadata. One that wants the final
+    A reward that takes a trajectory where none was given gets one made of the fields: `task`, `steps`,
+    `metadata`, the final response as `outcome`, and every other field as metadata. One that takes the final
     response where only a trajectory was given gets it from there. Fields that are a recorded episode
     (`record` and `steps`) are read as one.
-
-    Args:
-        reward: Who is asked.
-        trajectory: As for `score`; `None` if there is none.
-        fields: Everything else, by name.
-
-    Raises:
-        RewardFieldError: If the trajectory is none.
-        RecordError: If a recorded episode is none.
     """
     given = fields_of_row(fields)
     if trajectory is None:
         trajectory = given.pop("trajectory", None)
-    wanted = reward.signature.required | reward.signature.optional
+    taken = reward.signature.required | reward.signature.optional
     if trajectory is not None:
         read = read_trajectory(trajectory)
         given = {**fields_of_trajectory(read), **given, "trajectory": read}
-    elif "trajectory" in wanted:
+    elif "trajectory" in taken:
         given["trajectory"] = _made_of(given)
     return given
 
@@ -150,17 +138,17 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
 def _made_of(fields: Mapping[str, Any]) -> Trajectory:
     outcome = fields.get("final_response", fields.get("outcome", ""))
     if not isinstance(outcome, str):
-        raise RewardFieldError(f"a final response is a string; {outcome!r:.80} came")
+        raise RewardFieldError(f"a final response is a string, not {outcome!r:.80}")
     known = {name: fields[name] for name in _OF_A_TRAJECTORY if name in fields}
     others = {
         name: value
         for name, value in fields.items()
         if name not in {*_OF_A_TRAJECTORY, "final_response", "outcome"}
     }
-    said: Mapping[str, Any] = known.pop("metadata", None) or {}
-    metadata = {**others, **said}
+    given: Mapping[str, Any] = known.pop("metadata", None) or {}
+    metadata = {**others, **given}
     made: Trajectory = read_trajectory(
-        {**known, "metadata": metadata, "outcome": cut(outcome, 1000), "full_outcome": outcome}
+        {**known, "metadata": metadata, "outcome": outcome[:OUTCOME_CHARACTERS], "full_outcome": outcome}
     )
     return made
 
@@ -174,7 +162,7 @@ def _judge_now(reward: Reward, fields: Mapping[str, Any]) -> RewardResult:
 
 
 def _filled_in(fields: Mapping[str, Any], result: RewardResult) -> RewardResult:
-    """Put a result on the trajectory that was judged, as both packages' pages show it."""
+    """Puts a result on the trajectory that was judged, as both packages' pages show it."""
     trajectory = fields.get("trajectory")
     if isinstance(trajectory, Trajectory):
         trajectory.reward = result.reward

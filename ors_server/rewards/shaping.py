@@ -1,9 +1,9 @@
-"""Paying for progress without being farmed: potential-based shaping.
+"""Pays for progress so that no cycle of states earns anything: potential-based shaping.
 
 Source: Ng, Harada and Russell, "Policy invariance under reward transformations" (ICML 1999). A step that
 moves from a state with the potential `before` to one with `after` earns `gamma * after - before`, and the
-last state's potential counts as 0. However often an agent goes round in circles, the sum over the episode
-depends on the potential of the first state alone, so the best policy stays the best.
+last state's potential counts as 0. However often an agent goes in circles, the sum over the episode depends
+on the potential of the first state alone, so the best policy stays the best.
 
 With a discount below 1 that holds for discounted returns. The server's return is not discounted; there a
 circle costs `(1 - gamma)` times the potentials on it, which is a gain where they are negative. Such
@@ -25,8 +25,8 @@ _FARMED = (
 class PotentialShaping:
     """Turns a potential, such as the share of a task that is done, into rewards of steps.
 
-    One instance belongs to one episode; its four fields are its whole state. An episode that ends otherwise
-    than by a step that calls `finish`, such as by a step limit, keeps what its last state is worth.
+    One instance belongs to one episode; its four fields are its whole state. An episode that ends without a
+    call of `finish`, such as by a step limit, keeps the value of its last state.
     """
 
     potential: float = 0.0
@@ -34,16 +34,11 @@ class PotentialShaping:
     discount: float = 1.0
     """In (0, 1]; the factor by which the trainer discounts, 1 for plain returns."""
     scale: float = 1.0
-    """What a full potential of 1 is worth."""
+    """The value of a full potential of 1."""
     is_over: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no shaping.
-
-        Raises:
-            RewardDefinitionError: The discount is not in (0, 1], a number is not finite, or the potential of
-                the first state is negative though the discount is below 1.
-        """
+        """Raises `RewardDefinitionError` for numbers outside of their ranges."""
         if not 0 < self.discount <= 1:
             raise RewardDefinitionError(f"a discount is in (0, 1], not {self.discount}")
         if not (math.isfinite(self.potential) and math.isfinite(self.scale)):
@@ -52,14 +47,11 @@ class PotentialShaping:
             raise RewardDefinitionError(_FARMED)
 
     def move(self, potential: float) -> float:
-        """Return what a step earns that leads to another state.
-
-        Args:
-            potential: Of the state that was reached; finite.
+        """Returns the reward of a step to a state with this potential.
 
         Raises:
-            RewardValueError: If it, or what the step would earn, is not finite; if it is negative though the
-                discount is below 1; or if the episode is over.
+            RewardValueError: The potential or the reward is not finite, the potential is negative though the
+                discount is below 1, or the episode is over.
         """
         if not math.isfinite(potential):
             raise RewardValueError(f"a potential is a finite number, not {potential}")
@@ -68,7 +60,7 @@ class PotentialShaping:
         return self._step(potential)
 
     def finish(self) -> float:
-        """Return what the last step earns beside its own reward: the potential is paid back."""
+        """Returns what the last step earns beside its own reward: the potential is paid back."""
         earned = self._step(0.0)
         self.is_over = True
         return earned
@@ -78,7 +70,9 @@ class PotentialShaping:
             raise RewardValueError("the episode is over; a shaping belongs to one episode")
         earned = self.scale * (self.discount * potential - self.potential)
         if not math.isfinite(earned):
-            raise RewardValueError(f"moving from {self.potential:g} to {potential:g} earns no finite number")
+            raise RewardValueError(
+                f"the step from {self.potential:g} to {potential:g} earns {earned}, not a finite number"
+            )
         self.potential = potential
         return earned
 

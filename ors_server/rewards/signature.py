@@ -1,4 +1,4 @@
-"""Which fields a reward takes, read off its signature once, and filled in by name."""
+"""The fields that a reward takes: read from its signature once, and filled by name."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -24,14 +24,7 @@ class RewardSignature:
     """Whether a `**kwargs` receives every other field."""
 
     def choose(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Choose what the reward is called with.
-
-        Args:
-            fields: Everything that is known, by name.
-
-        Raises:
-            RewardFieldError: If a required field is missing; the message names it and what there is.
-        """
+        """Returns the known fields that the reward takes; a missing one is a `RewardFieldError`."""
         chosen = {
             name: fields[source]
             for name in self.required | self.optional
@@ -40,22 +33,14 @@ class RewardSignature:
         missing = sorted(self.required - set(chosen))
         if missing:
             there = ", ".join(sorted(fields)) or "nothing"
-            raise RewardFieldError(f"{self.name} needs {', '.join(missing)}; what is there: {there}")
+            raise RewardFieldError(f"{self.name} needs {', '.join(missing)}; the known fields are {there}")
         if self.takes_rest:
             chosen = {**{name: value for name, value in fields.items() if name not in chosen}, **chosen}
         return chosen
 
 
 def read_reward_signature(function: Callable[..., Any], name: str) -> RewardSignature:
-    """Read which fields a function takes.
-
-    Args:
-        function: The reward.
-        name: How to name it in errors.
-
-    Raises:
-        RewardDefinitionError: If it has parameters that cannot be filled by name.
-    """
+    """Reads which fields a function takes; it must be possible to fill all of them by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Rewards of a group that need no gold: agreement with the majority, and the place among the others."""
+"""Rewards of a group that need no gold: agreement with the majority, and the rank among the others."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Sameness: TypeAlias = Literal["text", "math"]
 MAX_ANSWER = 2_000
 """Characters of an answer that votes; a longer one has no vote."""
 MAX_ANSWERS = 200
-"""Different answers of a group that are told apart; those beyond have no vote."""
+"""Different answers of a group that are distinguished; those beyond have no vote."""
 
 
 @reward(range=(0.0, 1.0))
@@ -34,23 +34,18 @@ def majority_vote_reward(
     Hazards: a group that agrees on a wrong answer is paid for it, and answering always the same is paid best
     of all; ask for a `least_share`, keep it apart from a reward with golds, and stop when answers collapse.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts, if any.
 
     Source: test-time reinforcement learning (Zuo et al. 2025, arXiv 2504.16084), which takes the first of
-    several answers with as many votes; here such a tie pays nobody.
+    several answers with as many votes; here such a tie pays no rollout.
 
     Args:
-        rollouts: Of one task.
         same: `text`: the normal forms of two answers are equal. `math`: they are mathematically equal.
         least_share: Share of all rollouts that a majority has at least, in [0, 1].
-        answer_from: Where the answer is.
 
     Returns:
-        One judgement for each, in the same order: 1 or 0, with `votes`, `share` and `answers`, the number of
+        One judgement per rollout, in order: 1 or 0, with `votes`, `share` and `answers`, the number of
         different ones. An answer that is empty, or far too long, has no vote and earns 0.
-
-    Raises:
-        RewardFieldError: If an option is illegal.
     """
     check_words(same=(same, Sameness))
     if not 0.0 <= least_share <= 1.0:
@@ -64,22 +59,14 @@ def majority_vote_reward(
 
 @reward(range=(0.0, 1.0))
 def group_rank_reward(rollouts: Sequence[Trajectory]) -> list[RewardResult]:
-    """Pays each rollout of a task by its place among the others: 1 for the best score, 0 for the worst.
+    """Pays each rollout of a task by its rank among the others: 1 for the best score, 0 for the worst.
 
     Hazards: only the order counts, so a group of failures has a winner too; gate it by a score that is good
     enough. A group of one, or of equal scores, earns 0.5 each.
 
-    Source: rank-based shaping as in group-relative policies; equal scores share the mean of their places.
+    Source: rank-based shaping as in group-relative policies; equal scores share the mean of their ranks.
 
-    Args:
-        rollouts: Of one task. `metadata["score"]` is what is compared, the greater the better.
-
-    Returns:
-        One judgement for each, in the same order. A rollout without a score has the status `error`, and the
-        others are ranked without it.
-
-    Raises:
-        RewardFieldError: If a score is no finite number.
+    The score is `metadata["score"]`; a rollout without one has the status `error`, and is not ranked.
     """
     ranks = rank_scores([one.metadata.get("score") for one in rollouts])
     return [
@@ -91,16 +78,9 @@ def group_rank_reward(rollouts: Sequence[Trajectory]) -> list[RewardResult]:
 
 
 def rank_scores(scores: Sequence[float | None]) -> list[float | None]:
-    """Turn scores into places from 0 (the worst) to 1 (the best); equal ones share the mean of theirs.
+    """Turns finite scores into ranks from 0 (the worst) to 1 (the best); equal ones share the mean of theirs.
 
-    Args:
-        scores: Finite numbers, the greater the better; `None` where there is none.
-
-    Returns:
-        One place for each, in the same order, and `None` for `None`; 0.5 where nothing differs.
-
-    Raises:
-        RewardFieldError: If one is NaN, infinite or no number.
+    `None` stays `None`; the rank is 0.5 where all scores are equal.
     """
     for score in scores:
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
@@ -126,7 +106,7 @@ def _voted(kinds: Sequence[int | None], votes: Sequence[int], least_share: float
         extras = {"votes": count, "share": share, "answers": differing}
         if kind is None:
             results.append(
-                RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, extras, "there is no answer to count")
+                RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, extras, "the rollout has no answer")
             )
             continue
         has_won = leading == {kind} and share >= least_share
@@ -136,7 +116,7 @@ def _voted(kinds: Sequence[int | None], votes: Sequence[int], least_share: float
 
 
 def _sort_out(answers: Sequence[str], key: Callable[[str], str] | None) -> list[int | None]:
-    """Number the different answers; those that are the same have one number."""
+    """Numbers the different answers; equal ones have one number."""
     seen: dict[str, int] = {}
     found: list[int | None] = []
     for answer in answers:

@@ -30,7 +30,7 @@ from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.recorded_fields import fields_of_row
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import BatchError, RewardFieldError
-from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, cut
+from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS
 from ors_server.rewards.scoring import MAX_REASON, evaluate, failure, gather_fields, score
 
 PIECE = 2**16
@@ -239,7 +239,7 @@ def _rollout(row: dict[str, Any]) -> Any:
         )
     response = row["final_response"]
     others = {name: value for name, value in row.items() if name != "final_response"}
-    return {"outcome": cut(response, OUTCOME_CHARACTERS), "full_outcome": response, "metadata": others}
+    return {"outcome": response[:OUTCOME_CHARACTERS], "full_outcome": response, "metadata": others}
 
 
 async def _judge_many(

@@ -1,1 +1,1 @@
-"""Rewards of what an agent left in its work dir: files, and programs that are run."""
+"""Rewards of the files and programs that an agent left in its work dir."""

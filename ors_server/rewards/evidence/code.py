@@ -1,7 +1,7 @@
 """Rewards for code: an agent's programs and functions are run in fresh sandboxes and compared outside.
 
-They stand on the graders of `ors_server.grading`; docs/grading.md says what those hold against. ARISE's
-`code_execution_reward` counts failed steps and is another thing.
+They use the graders of `ors_server.grading`; docs/grading.md has their guarantees. ARISE's
+`code_execution_reward` counts failed steps instead.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -46,16 +46,14 @@ async def code_stdio_reward(
     Source: competitive-programming judges; the cases of APPS and its kin.
 
     Args:
-        evidence: What the agent left behind.
         cases: Objects with `stdin` and `stdout`; optional `arguments`, `exit_code`, `name`, `shown`.
         program: A Python file of the work dir, or a command as a list.
-        pays: `all`: 1 if every case passed, else 0. `fraction`: the part that passed.
         time_limit: Seconds for a case; all together get 30 times that.
 
     Returns:
         In [0, 1], with `passed`, `total`, `fraction` and `failed`: up to 50 names with reasons, which quote
-        an expected output only where a case is `shown`. Cases that cannot be graded are `bad_gold`. A sandbox
-        or an interpreter that gave way raises.
+        an expected output only where a case is `shown`. Cases that cannot be graded are `bad_gold`. A failure
+        of the sandbox or the interpreter raises.
     """
     check_words(pays=(pays, Pays))
     argv = PythonProgram(program) if isinstance(program, str) else list(program)
@@ -76,23 +74,14 @@ async def code_functions_reward(
 ) -> RewardResult:
     """Pays if a function returns what it should, call by call; values are compared outside of its process.
 
-    Hazards: as for `code_stdio_reward`. JSON has no tuples: a row's list is a list, and `(1, 2)` is not
-    `[1, 2]`.
+    Hazards: as for `code_stdio_reward`. JSON has no tuples: a row's list is a list, and `(1, 2)` is not `[1,
+    2]`.
 
     Source: the function-call cases of HumanEval, MBPP and PRIME's code data, without running tests beside the
     candidate.
 
-    Args:
-        evidence: What the agent left behind.
-        cases: Objects with `arguments` (a list) and `expected`, or `raises` in its place; optional
-            `keywords`, `name`, `shown`.
-        function: Its name in the file; dots lead into classes.
-        file: The Python file of the work dir.
-        pays: `all`: 1 if every case passed, else 0. `fraction`: the part that passed.
-        time_limit: Seconds for a case; all together get 30 times that.
-
-    Returns:
-        As `code_stdio_reward`.
+    A case has `arguments` (a list) and `expected`, or `raises` in its place; optional `keywords`, `name`,
+    `shown`. Dots in the function's name lead into classes. It returns as `code_stdio_reward`.
     """
     check_words(pays=(pays, Pays))
     return await _paid(
@@ -120,16 +109,12 @@ async def code_pytest_reward(
 
     Source: hidden test suites as in SWE-bench, without what makes those writable by the candidate.
 
-    Args:
-        evidence: What the agent left behind.
-        tests: File name to text, or the text of one file.
-        modules: The agent's modules that the tests import.
-        classes: The agent's classes, as `module.Class`, whose objects may be equal to plain values.
-        pays: `all`: 1 if every test passed, else 0. `fraction`: the part that passed.
-        time_limit: Seconds for all tests; one call into the agent's code gets a sixth of it.
+    Returns as `code_stdio_reward`; tests that cannot be collected, or break pytest, are `bad_gold`.
 
-    Returns:
-        As `code_stdio_reward`; tests that cannot be collected, or break pytest, are `bad_gold`.
+    Args:
+        tests: File name to text, or the text of one file, which import the agent's `modules`.
+        classes: The agent's classes, as `module.Class`, whose objects may be equal to plain values.
+        time_limit: Seconds for all tests; one call into the agent's code gets a sixth of it.
     """
     check_words(pays=(pays, Pays))
     files = {"test_hidden.py": tests} if isinstance(tests, str) else tests
@@ -166,11 +151,7 @@ async def _judged(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> Rew
 
 
 def _read_cases(cases: Sequence[_Case | Mapping[str, Any]], kind: type[_Case]) -> list[_Case]:
-    """Read the cases of a task's row.
-
-    Raises:
-        BadCasesError: If they are none, or too many.
-    """
+    """Reads the cases of a task's row."""
     if not is_array(cases) or not 1 <= len(cases) <= MAX_CASES:
         raise BadCasesError(f"cases are a list of 1 to {MAX_CASES}")
     return [one if isinstance(one, kind) else _case(one, kind) for one in cases]

@@ -1,7 +1,7 @@
 """A reward for the program in a completion: taken from its last fenced block, run in a sandbox of its own.
 
-Nothing of the program runs in this process: it is written into a fresh sandbox, and judged there as
-`ors_server.rewards.evidence.code` judges what an agent left behind.
+The program never runs in this process: it is written into a fresh sandbox, and judged there as
+`ors_server.rewards.evidence.code` judges a work dir.
 """
 
 import itertools
@@ -54,29 +54,23 @@ async def code_completion_reward(
     Hazards: those of `code_stdio_reward`: few cases are guessed. A completion with several blocks is judged
     by the last one. Without a sandbox that isolates, the reward refuses to run anything.
 
-    Reads: the text without its reasoning, so a draft in `<think>` is no answer.
+    Reads: the text without its reasoning, so a draft in `<think>` is ignored.
 
     Source: the code rewards of open-r1 (`verification_info`), PRIME and verl (`inputs`, `outputs`,
     `fn_name`), with the graders of this library in place of an interpreter beside the tests.
 
     Args:
-        final_response: The completion.
         tests: A list of cases with `stdin` and `stdout`, or with `arguments` and `expected` and then
             `function`; an object with `inputs`, `outputs` and perhaps `fn_name`; or the text of a pytest
             file, which imports the module `solution`. An object or a list may come as JSON text.
         verification_info: open-r1's column: `test_cases` with `input`, `output`, and perhaps `fn_name`.
-        backend: Where sandboxes are made; by default the strongest that works here, found for each
-            call. Hand one over where many completions are judged.
-        **options: Of which are read: `function`, `pays` (`all` or `fraction`) and `time_limit`, as the
-            rewards in `rewards/evidence/code` have them.
+        backend: Makes the sandboxes; by default the strongest that works here, found for each call. Pass one
+            where many completions are judged.
+        **options: `function`, `pays` (`all` or `fraction`) and `time_limit`, as for `code_functions_reward`.
 
     Returns:
-        As `code_stdio_reward`. A completion without a closed block has no answer: 0, `unparsed_answer`. Tests
-        that cannot be read are `bad_gold`.
-
-    Raises:
-        SandboxUnavailableError: No sandbox that isolates works here.
-        SandboxError: The sandbox gave way.
+        As `code_stdio_reward`. A completion without a closed block is `unparsed_answer`; tests that cannot be
+        read are `bad_gold`. A missing or failing sandbox raises.
     """
     try:
         kind, fields = _read_tests(tests, verification_info, options.get("function"))
@@ -94,9 +88,7 @@ async def code_completion_reward(
     if len(program) > MAX_PROGRAM:
         return RewardResult(0.0, reason=f"the program has more than {MAX_PROGRAM} characters")
     chosen: dict[str, Any] = {name: options[name] for name in ("pays", "time_limit") if name in options}
-    judge = {"stdio": code_stdio_reward, "functions": code_functions_reward, "pytest": code_pytest_reward}[
-        kind
-    ]
+    judge = _JUDGES[kind]
     async with _left_behind(program, backend) as evidence:
         asked: dict[str, Any] = {"evidence": evidence, **fields, **chosen}
         result = judge.read(await judge.judge(asked))
@@ -105,7 +97,7 @@ async def code_completion_reward(
 
 @asynccontextmanager
 async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[Evidence]:
-    """Make a sandbox with the program in it."""
+    """Makes a sandbox with the program in it."""
     chosen = None if backend is not None else await choose()
     try:
         made = backend if chosen is None else chosen.backend
@@ -124,7 +116,7 @@ async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[
 def _read_tests(
     tests: Any, info: Mapping[str, Any] | str | None, function: object
 ) -> tuple[str, dict[str, Any]]:
-    """Return which grader judges, and what it takes."""
+    """Returns the grader's name, and its fields."""
     if info is not None:
         read: Any = _from_json(info)
         cases = cast("Mapping[str, Any]", read).get("test_cases") if isinstance(read, Mapping) else None
@@ -173,16 +165,16 @@ def _case(value: object) -> dict[str, Any]:
 
 
 def _as_call(case: dict[str, Any]) -> dict[str, Any]:
-    """Spell a case of a function as the grader does; arguments are a list, or lines of JSON."""
+    """Writes a case of a function as the grader does; arguments are a list, or lines of JSON."""
     if "arguments" in case:
         return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
-    given, wanted = case.get("input"), case.get("output")
+    given, expected = case.get("input"), case.get("output")
     if isinstance(given, str):
         given = [_parsed(line) for line in given.split("\n") if line.strip()]
-    only = _listed(wanted)
+    only = _listed(expected)
     if len(only) == 1:
-        wanted = only[0]  # PRIME keeps what is returned in a list
-    return {"arguments": given, "expected": _parsed(wanted) if isinstance(wanted, str) else wanted}
+        expected = only[0]  # PRIME keeps what is returned in a list
+    return {"arguments": given, "expected": _parsed(expected) if isinstance(expected, str) else expected}
 
 
 def _as_run(case: dict[str, Any]) -> dict[str, Any]:

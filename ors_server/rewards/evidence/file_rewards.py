@@ -1,4 +1,8 @@
-"""Rewards for the files that an agent left behind, over grading evidence."""
+"""Rewards for the files that an agent left behind, over grading evidence.
+
+Paths are relative to the work dir; hashes are SHA-256, 64 hexadecimal digits, after `sha256:` or not. A file
+that the sandbox cannot read raises its error.
+"""
 
 import hashlib
 from collections import Counter
@@ -25,8 +29,8 @@ MAX_BYTES = 4_194_304
 """Bytes of a file that are read."""
 MAX_FILES = 1_000
 MAX_REPORTED = 50
-NEARLY = 0.99
-"""The most that `diff_reward` pays for a file that is not the wanted one."""
+MAX_PARTIAL = 0.99
+"""The most that `diff_reward` pays for a file that is not the gold one."""
 _DIGITS = 64
 
 
@@ -39,27 +43,19 @@ async def file_match_reward(
     sha256: str | None = None,
     pattern: str | None = None,
 ) -> RewardResult:
-    """Pays 1 if a file of the work dir has the content, the hash or a text that is wanted, else 0.
+    """Pays 1 if a file of the work dir has the gold content, hash or a text that matches a pattern, else 0.
 
     Hazards: a content is compared to the last byte, a line break at the end included. A pattern is found
     anywhere (`^` and `$` are the ends of lines), and a file that holds every candidate has the right one.
 
     Source: file checks as task suites for agents write them.
 
-    Args:
-        evidence: What the agent left behind.
-        path: The file, relative to the work dir.
-        answer: Its whole content, as UTF-8.
-        sha256: Or the hash of its content, 64 hexadecimal digits, after `sha256:` or not.
-        pattern: Or a regular expression that is found in it; a file that is not UTF-8 has none.
-
-    Returns:
-        0 or 1. A file that is missing, is no plain file or has more than 4 MiB is 0, with the reason; so is a
-        search of more than a second of the processor, for the text is the agent's. Not exactly one of the
-        three, an empty pattern and a hash that is none are `bad_gold`. A file that the sandbox cannot read
-        raises what it raised.
+    `answer` is the whole content, as UTF-8; a file that is not UTF-8 never matches a pattern. A file that is
+    missing, is not a plain file or has more than 4 MiB is 0, with the reason; so is a search of more than a
+    second of processor time, because the text is the agent's. Not exactly one of the three, an empty pattern
+    and an invalid hash are `bad_gold`.
     """
-    problem = _check_wanted(answer, sha256, pattern)
+    problem = _check_gold(answer, sha256, pattern)
     if problem:
         return RewardResult.without(RewardStatus.BAD_GOLD, problem)
     content, reason = await _read(evidence, path)
@@ -83,29 +79,23 @@ async def files_unchanged_reward(evidence: Evidence, files: Mapping[str, str]) -
 
     Source: the checks against edited tests that impossible-task and tampering suites make.
 
-    Args:
-        evidence: What the agent left behind.
-        files: Path relative to the work dir to the SHA-256 of the content, 64 hexadecimal digits, after
-            `sha256:` or not; 1 to 1,000.
-
-    Returns:
-        0 or 1, with `changed` and `missing`, up to 50 paths each. No files, or a hash that is none, are
-        `bad_gold`. A file that the sandbox cannot read raises what it raised.
+    `files` has 1 to 1,000 paths with their hashes; anything else is `bad_gold`. The result has `changed` and
+    `missing`, up to 50 paths each.
     """
     if not 1 <= len(files) <= MAX_FILES:
         return RewardResult.without(
             RewardStatus.BAD_GOLD, f"files are 1 to {MAX_FILES} paths with their hashes"
         )
-    broken = [path for path, wanted in files.items() if not _is_hash(wanted)]
+    broken = [path for path, digest in files.items() if not _is_hash(digest)]
     if broken:
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"{broken[0]!r:.80} has no SHA-256")
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"{broken[0]!r:.80} needs a SHA-256 hash")
     changed: list[str] = []
     missing: list[str] = []
-    for path, wanted in files.items():
+    for path, digest in files.items():
         content, _ = await _read(evidence, path)
         if content is None:
             missing.append(path)
-        elif hash_content(content) != wanted.removeprefix("sha256:").lower():
+        elif hash_content(content) != digest.removeprefix("sha256:").lower():
             changed.append(path)
     extras = {"changed": changed[:MAX_REPORTED], "missing": missing[:MAX_REPORTED]}
     return RewardResult(float(not changed and not missing), extras=extras)
@@ -125,17 +115,12 @@ async def diff_reward(
     similarity of texts, which pays much for a patch that changes nothing.
 
     Args:
-        evidence: What the agent left behind.
-        path: The file, relative to the work dir.
-        start: Its text at the start.
-        answer: Its text as it should be.
+        start: The file's text at the start; `answer` is its text as it should be, and differs.
         pays: `all`: 1 for the very text, else 0. `fraction`: else the F1 of the lines that were added and
             removed, at most 0.99.
 
     Returns:
-        In [0, 1], with `f1`, `wanted` and `made`, the numbers of changed lines. A missing file counts as
-        empty of changes: 0. A goal that is the start is `bad_gold`. A file that the sandbox cannot read
-        raises what it raised.
+        In [0, 1], with `f1`, `wanted` and `made`, the numbers of changed lines. A missing file is 0.
     """
     check_words(pays=(pays, Pays))
     problem = _check_goal(start, answer)
@@ -149,23 +134,19 @@ async def diff_reward(
         extras, is_goal = await offload.run_sized(size, _changes, start, answer, content)
     except OverLimitError as error:
         return RewardResult(0.0, reason=str(error))
-    nearly = min(NEARLY, extras["f1"]) if pays == "fraction" else 0.0
+    nearly = min(MAX_PARTIAL, extras["f1"]) if pays == "fraction" else 0.0
     return RewardResult(1.0 if is_goal else nearly, extras=extras)
 
 
 def hash_content(content: bytes) -> str:
-    """Return the SHA-256 of a content, 64 hexadecimal digits.
-
-    Args:
-        content: All of it.
-    """
+    """Returns the SHA-256 of a content, 64 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _check_wanted(answer: str | None, sha256: str | None, pattern: str | None) -> str | None:
+def _check_gold(answer: str | None, sha256: str | None, pattern: str | None) -> str | None:
     given: list[object] = [one for one in (answer, sha256, pattern) if one is not None]
     if len(given) != 1 or not isinstance(given[0], str):
-        return "one of answer, sha256 and pattern is wanted, a text"
+        return "expected exactly one of answer, sha256 and pattern, as text"
     if sha256 is not None and not _is_hash(sha256):
         return "a SHA-256 is 64 hexadecimal digits"
     return None if pattern is None else _check_pattern(pattern)
@@ -189,7 +170,7 @@ def _is_hash(text: object) -> bool:
 
 
 async def _read(evidence: Evidence, path: str) -> tuple[bytes | None, str | None]:
-    """Return a file's content, or why the agent left none that can be looked at."""
+    """Returns a file's content, or why it has none that can be compared."""
     try:
         return await evidence.read_file(path, most=MAX_BYTES), None
     except SandboxFileError as error:
@@ -213,14 +194,14 @@ def _check_goal(start: object, goal: object) -> str | None:
 
 
 def _changes(start: str, goal: str, content: bytes) -> tuple[dict[str, Any], bool]:
-    """Return the figures of a change, and whether the goal is reached."""
-    came = content.decode(errors="surrogateescape")
+    """Returns the figures of a change, and whether the goal is reached."""
+    text = content.decode(errors="surrogateescape")
     before = Counter(start.split("\n"))
-    wanted, made = _changed(before, goal), _changed(before, came)
-    shared = sum((wanted & made).values())
-    count, others = wanted.total(), made.total()
+    needed, made = _changed(before, goal), _changed(before, text)
+    shared = sum((needed & made).values())
+    count, others = needed.total(), made.total()
     f1 = 2 * shared / (count + others) if count + others else 0.0
-    return {"f1": f1, "wanted": count, "made": others}, came == goal
+    return {"f1": f1, "wanted": count, "made": others}, text == goal
 
 
 def _changed(before: Counter[str], text: str) -> Counter[tuple[str, str]]:

@@ -1,1 +1,1 @@
-"""How rewards read what stands in answers, options and metrics, with bounded work."""
+"""How rewards read answers, options and metrics, with bounded work."""

@@ -1,10 +1,10 @@
-r"""What of a response is the answer: the one place that decides it, for every reward and adapter. Pure.
+r"""Finds the answer of a response: one place for every reward and adapter. Pure.
 
 A response is cut in this order; each step is linear in its length.
 
 1. The turn: markers of the chat template around it go, and what follows the end of the turn.
 2. The reasoning: everything up to the last closing tag, and everything from an opening tag that is never
-   closed. A response that opens its reasoning at once and never closes it has no answer.
+   closed. A response that begins with reasoning and never closes it has no answer.
 3. The place: the content of the last `<answer>` element where there is one, the last `\boxed{}`, the last
    line, or all that is left.
 """
@@ -59,7 +59,7 @@ _END_SIGNS: Final = ("<|", "<\uff5c", "</s>", "<eos>", "_of_turn>", "[INST]")
 _CHANNEL: Final = "<|channel|>"
 _STRUCK: Final = ("<s>", "</s>")
 """Text that is struck through in HTML; its closing tag ends no turn."""
-_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{")
+BOX: Final = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{")
 _BRACE: Final = re.compile(r"[{}]")
 
 
@@ -69,9 +69,8 @@ class AnswerSource:
 
     place: Place = "answer"
     reasoning: Tags = REASONING_TAGS
-    """Tags of reasoning, which is cut; none cuts nothing."""
+    """Tags of reasoning, which is cut; an empty tuple cuts nothing."""
     tags: Tags = ANSWER_TAGS
-    """Tags around an answer."""
 
 
 AnswerFrom: TypeAlias = AnswerSource | Place | Mapping[str, Any] | None
@@ -89,12 +88,7 @@ class FoundAnswer:
 
 
 def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
-    """Find the answer of a response.
-
-    Args:
-        response: All that the model wrote.
-        source: Where the answer is.
-    """
+    """Finds the answer of a response."""
     if source.place == "raw" or (source is _DEFAULT and not _may_be_marked(response)):
         return FoundAnswer(response)
     text = cut_reasoning(response, source.reasoning)
@@ -105,7 +99,7 @@ def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
 
 
 def _may_be_marked(text: str) -> bool:
-    """Say whether a text has a sign of a tag or of the end of a turn."""
+    """Whether a text has a sign of a tag or of the end of a turn."""
     return "<" in text or "[" in text or "\u25c1" in text
 
 
@@ -125,15 +119,7 @@ def _in_place(text: str, source: AnswerSource) -> str | None:
 
 
 def cut_reasoning(response: str, tags: Tags = REASONING_TAGS) -> str | None:
-    """Return a response without the template's markers around its turn, and without its reasoning.
-
-    Args:
-        response: All that the model wrote.
-        tags: Tags of reasoning.
-
-    Returns:
-        What is left, as it was written; `None` if the response begins with reasoning that is never closed.
-    """
+    """Returns a response without the template's markers and its reasoning; `None` if it never closes that."""
     if _CHANNEL in response:  # the end of a channel is not that of the turn
         text = _outside(response, tags)
         return None if text is None else _cut_turn(text)
@@ -141,16 +127,9 @@ def cut_reasoning(response: str, tags: Tags = REASONING_TAGS) -> str | None:
 
 
 def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
-    """Return the content of the last element of an answer, without white space around it.
+    """Returns the content of the last element of an answer, stripped; `None` if no tag is opened.
 
-    A last element that is not closed ends with the text, for a sampler drops the tag at which it stops.
-
-    Args:
-        text: Without reasoning.
-        tags: Tags around an answer.
-
-    Returns:
-        The content; `None` if no tag is opened.
+    An unclosed element ends with the text, for a sampler drops the tag at which it stops.
     """
     if not _may_have(text, tags):
         return None
@@ -160,32 +139,24 @@ def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}`; `None` if there is none, or it is not closed.
+    r"""Returns the content of the last `\boxed{...}`; `None` if there is none, or it is not closed."""
+    box = next(iter(deque(BOX.finditer(text), 1)), None)
+    end = -1 if box is None else closing_brace(text, box.end())
+    return None if box is None or end < 0 else text[box.end() : end]
 
-    Args:
-        text: Without reasoning.
-    """
-    box = next(iter(deque(_BOX.finditer(text), 1)), None)
-    if box is None:
-        return None
+
+def closing_brace(text: str, start: int) -> int:
+    """Returns where a brace that was opened before `start` is closed; -1 if it never is."""
     depth = 1
-    for brace in _BRACE.finditer(text, box.end()):
+    for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
         if depth == 0:
-            return text[box.end() : brace.start()]
-    return None
+            return brace.start()
+    return -1
 
 
 def read_source(given: object, place: Place) -> AnswerSource:
-    """Read where an answer is.
-
-    Args:
-        given: As `AnswerFrom`.
-        place: Where it is if nothing, or no place, is given.
-
-    Raises:
-        RewardFieldError: If it is nothing of this.
-    """
+    """Reads where an answer is; at `place` if nothing, or no place, is given."""
     if given is None:
         return _SOURCES[place]
     if isinstance(given, AnswerSource):
@@ -195,15 +166,15 @@ def read_source(given: object, place: Place) -> AnswerSource:
     if isinstance(given, Mapping):
         return _from_mapping(cast("Mapping[str, Any]", given), place)
     raise RewardFieldError(
-        f"answer_from is one of {', '.join(_SOURCES)}, or an object with place, reasoning or tags; "
-        f"{given!r:.80} came"
+        f"answer_from is one of {', '.join(_SOURCES)}, or an object with place, reasoning or tags, "
+        f"not {given!r:.80}"
     )
 
 
 def _from_mapping(given: Mapping[str, Any], place: Place) -> AnswerSource:
     unknown = set(given) - {"place", "reasoning", "tags"}
     if unknown:
-        raise RewardFieldError(f"answer_from has place, reasoning and tags; {sorted(unknown)!r:.80} came")
+        raise RewardFieldError(f"answer_from has place, reasoning and tags, not {sorted(unknown)!r:.80}")
     source = read_source(given.get("place"), place)
     reasoning = _read_tags(given["reasoning"]) if "reasoning" in given else source.reasoning
     tags = _read_tags(given["tags"]) if "tags" in given else source.tags
@@ -211,7 +182,7 @@ def _from_mapping(given: Mapping[str, Any], place: Place) -> AnswerSource:
 
 
 def _read_tags(given: object) -> Tags:
-    """Read pairs of tags; a bare name such as `think` is the pair `<think>`, `</think>`."""
+    """Reads pairs of tags; a bare name such as `think` is the pair `<think>`, `</think>`."""
     listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
     pairs = [(f"<{one}>", f"</{one}>") if isinstance(one, str) else one for one in listed]
     tags: list[tuple[str, str]] = []
@@ -220,11 +191,11 @@ def _read_tags(given: object) -> Tags:
         opening, closing = ends if len(ends) == 2 else (None, None)  # noqa: PLR2004  (two ends)
         if not (isinstance(opening, str) and isinstance(closing, str) and opening and closing):
             raise RewardFieldError(
-                f"tags are names, or pairs of an opening and a closing one; {pair!r:.80} came"
+                f"tags are names, or pairs of an opening and a closing one, not {pair!r:.80}"
             )
         tags.append((opening, closing))
     if not isinstance(given, list | tuple):
-        raise RewardFieldError(f"tags are a list; {given!r:.80} came")
+        raise RewardFieldError(f"tags are a list, not {given!r:.80}")
     return tuple(tags)
 
 
@@ -245,14 +216,14 @@ def _outside(text: str, tags: Tags) -> str | None:
 
 
 def _without_lead(text: str) -> str:
-    """Drop the white space behind a closing tag, but keep the indentation of the first line."""
+    """Drops the white space behind a closing tag, but keeps the indentation of the first line."""
     bare = text.lstrip()
     _, has_line, indent = text[: len(text) - len(bare)].rpartition("\n")
     return indent + bare if has_line else bare
 
 
 def _may_have(text: str, tags: Tags) -> bool:
-    """Say whether a text has a sign with which one of the tags begins; most have none."""
+    """Whether a text has a sign with which one of the tags begins; most have none."""
     return any(sign in text for sign in _signs(tags))
 
 
@@ -263,15 +234,13 @@ def _signs(tags: Tags) -> tuple[str, ...]:
 
 
 class _Marks:
-    """Finds tags in a text, whatever their case."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         lowered = text.lower()
         self._lowered = lowered if len(lowered) == len(text) else None  # as a Turkish I makes it longer
 
     def first(self, mark: str, start: int) -> int:
-        """Return where a mark begins, the end of the text if it is not there."""
+        """Returns where a mark begins, the end of the text if it is missing."""
         if self._lowered is not None:
             found = self._lowered.find(mark.lower(), start)
         else:
@@ -280,7 +249,7 @@ class _Marks:
         return len(self._text) if found < 0 else found
 
     def last(self, mark: str) -> int:
-        """Return where the last such mark ends, 0 if it is not there."""
+        """Returns where the last such mark ends, 0 if it is missing."""
         if self._lowered is not None:
             found = self._lowered.rfind(mark.lower())
             return 0 if found < 0 else found + len(mark)

@@ -1,4 +1,4 @@
-"""Regular expressions with a time limit: a pattern of a task's, a text of an agent's."""
+"""Regular expressions with a time limit: a task's pattern, an agent's text."""
 
 import time
 from typing import Any, Literal, TypeAlias
@@ -16,7 +16,7 @@ IN_PLACE = 0.01
 
 
 class PatternError(ValueError):
-    """A text is no regular expression; the message says why."""
+    """A text is not a regular expression; the message says why."""
 
 
 class PatternTimeoutError(Exception):
@@ -24,45 +24,28 @@ class PatternTimeoutError(Exception):
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Compile a regular expression.
-
-    Args:
-        pattern: In the language of the package `regex`, which has Python's own in it.
-
-    Raises:
-        PatternError: If it is none.
-        MissingPackageError: If the package is not installed.
-    """
+    """Compiles a regular expression of the package `regex`; raises `PatternError` if it is invalid."""
     regex = load_package("regex")
     try:
         return regex.compile(pattern, regex.MULTILINE)
     except (regex.error, TypeError, RecursionError) as error:
-        raise PatternError(f"{pattern!r:.80} is no regular expression: {error}") from None
+        raise PatternError(f"{pattern!r:.80} is not a valid regular expression: {error}") from None
 
 
 class PatternBudget:
-    """The time of the processor that all searches of one judgement may take together."""
+    """The processor time that all searches of one judgement may take together."""
 
     def __init__(self, time_limit: float = TIME_LIMIT) -> None:
-        """Take the time.
-
-        Args:
-            time_limit: Seconds.
-        """
+        """Starts with so many seconds."""
         self._limit = time_limit
         self._left = time_limit
 
     def is_found(self, pattern: Any, text: str, mode: Mode = "search") -> bool:
-        """Return whether a pattern is found somewhere in a text, or matches the whole of it.
-
-        Args:
-            pattern: Compiled by the package `regex`.
-            text: Any text.
-            mode: `search` or `fullmatch`.
+        """Whether a compiled pattern is found in a text, or matches the whole of it.
 
         Raises:
-            PatternTimeoutError: If that is not known in time.
-            WorkerLostError: If the machine gives way.
+            PatternTimeoutError: The time is over.
+            WorkerLostError: The worker process is gone for reasons of the machine.
         """
         if self._left > IN_PLACE and len(text) <= offload.SHORT:
             began = time.thread_time()
@@ -81,24 +64,14 @@ class PatternBudget:
                 search_timed, pattern.pattern, pattern.flags, mode, text, limits=limits
             )
         except OverLimitError:
-            reason = f"patterns were searched for longer than {self._limit:g} seconds"
+            reason = f"the search for patterns took longer than {self._limit:g} seconds"
             raise PatternTimeoutError(reason) from None
         self._left -= seconds
         return found
 
 
 def search_timed(pattern: str, flags: int, mode: Mode, text: str) -> tuple[bool, float]:
-    """Search, in a worker process.
-
-    Args:
-        pattern: A regular expression.
-        flags: Of the package `regex`.
-        mode: `search` or `fullmatch`.
-        text: Any text.
-
-    Returns:
-        Whether it is found, and the seconds of the processor that it took.
-    """
+    """Searches, in a worker process; returns whether it is found, and the processor seconds."""
     began = time.process_time()
     compiled = load_package("regex").compile(pattern, flags)
     return getattr(compiled, mode)(text) is not None, time.process_time() - began

@@ -6,12 +6,7 @@ FENCE = "```"
 
 
 def fenced_blocks(text: str, languages: Collection[str]) -> list[str]:
-    """Return the contents of the fenced blocks of some languages, in order.
-
-    Args:
-        text: Any text. A block that is never closed is none.
-        languages: Words after the opening fence, in lower case; the empty one is a fence without a word.
-    """
+    """Returns the contents of the closed fenced blocks whose lower-case language, perhaps empty, is given."""
     found: list[str] = []
     lines: list[str] | None = None
     language = ""

@@ -1,6 +1,6 @@
-"""JSON by the letter and within bounds: what an agent wrote is read strictly, or not at all. Pure.
+"""Strict JSON within bounds: an agent's text is read strictly, or not at all. Pure.
 
-The language is RFC 8259 with what RFC 7493 (I-JSON) takes away: no name twice in an object, no half of a
+The language is RFC 8259 without what RFC 7493 (I-JSON) takes away: no name twice in an object, no half of a
 surrogate pair, no number beyond the range of a double; and, beyond both, bounds on length and depth.
 """
 
@@ -15,14 +15,14 @@ from ors_server.rewards.reading.fences import fenced_blocks
 MAX_CHARACTERS = 1_000_000
 """Characters of a JSON text that are read."""
 MAX_DEPTH = 100
-"""Arrays and objects within one another."""
+"""Levels of arrays and objects."""
 MAX_NUMBER_CHARACTERS = 320
 """Characters of one number; a double needs 309 digits at most before its point."""
 MAX_PLACES = 400
-"""How small an exponent may be: numbers nearer to zero than any double are refused, 0 excepted."""
+"""Greatest negative exponent: numbers nearer to zero than any double are refused, 0 excepted."""
 
 Extract: TypeAlias = Literal["whole", "fenced"]
-"""Where the JSON text stands: it is the whole response, or the only fenced block of it (```json or ```)."""
+"""Where the JSON text is: it is the whole response, or the only fenced block of it (```json or ```)."""
 
 _BRACKET = re.compile(r'"(?:[^"\\]+|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 """A string, which is skipped, or a bracket. A string that does not end swallows the rest: linear time."""
@@ -31,24 +31,11 @@ _LARGEST = int(float.fromhex("0x1.fffffffffffffp+1023"))
 
 
 class JSONTextError(ValueError):
-    """A text is no JSON, or more of it than is read; the message says where."""
+    """A text is not JSON, or exceeds a bound; the message says where."""
 
 
 def parse_json(text: str, *, exact: bool = False) -> Any:
-    """Read a JSON text.
-
-    Args:
-        text: All of it.
-        exact: Whether numbers with a point or an exponent become `Decimal`, so that no digit is lost; else
-            they become `float`.
-
-    Returns:
-        None, bool, int, float or `Decimal`, str, list, dict.
-
-    Raises:
-        JSONTextError: If it is no JSON, has NaN, an infinity, a name twice, half a surrogate pair or a number
-            beyond a double's range, or is longer or deeper than the bounds.
-    """
+    """Reads a JSON text; `exact` reads numbers with a point or an exponent as `Decimal`."""
     if len(text) > MAX_CHARACTERS:
         raise JSONTextError(f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are read")
     _check_depth(text)
@@ -68,22 +55,14 @@ def parse_json(text: str, *, exact: bool = False) -> Any:
 
 
 def find_json(response: str, extract: Extract) -> str:
-    """Return the JSON text of a response.
-
-    Args:
-        response: The response, without reasoning.
-        extract: Where it stands.
-
-    Raises:
-        JSONTextError: If there is not exactly one fenced block where one is asked for.
-    """
+    """Returns the JSON text of a response without reasoning."""
     if extract == "whole":
         return response
     if len(response) > 2 * MAX_CHARACTERS:
         raise JSONTextError(f"the response has {len(response)} characters: too long to look for JSON in it")
     blocks = fenced_blocks(response, ("json", ""))
     if len(blocks) != 1:
-        raise JSONTextError(f"one fenced block of JSON is wanted; there are {len(blocks)}")
+        raise JSONTextError(f"expected one fenced block of JSON, found {len(blocks)}")
     return blocks[0]
 
 
@@ -94,7 +73,7 @@ def _check_depth(text: str) -> None:
         if mark in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise JSONTextError(f"more than {MAX_DEPTH} arrays and objects within one another")
+                raise JSONTextError(f"more than {MAX_DEPTH} nested arrays and objects")
         elif mark in "]}":
             depth -= 1
 
@@ -105,7 +84,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return made
     seen: set[str] = set()
     twice = next(name for name, _ in pairs if name in seen or cast("Any", seen.add(name)))
-    raise JSONTextError(f"the name {twice[:80]!r} stands twice in one object")
+    raise JSONTextError(f"the name {twice[:80]!r} is twice in one object")
 
 
 def _integer(text: str) -> int:
@@ -143,7 +122,7 @@ def _check_length(text: str) -> None:
 
 
 def _constant(name: str) -> NoReturn:
-    raise JSONTextError(f"{name} is no JSON value")
+    raise JSONTextError(f"{name} is not a JSON value")
 
 
 def _check_encodable(value: Any) -> None:

@@ -1,7 +1,7 @@
 """When two JSON values are the same, as one text per value: equal values have equal texts. Pure.
 
-A number is what it is worth: 1 and 1.0 are one value, 0.1 and 0.10000000000000001 are two (a `float` is worth
-what it prints). `true` is no number, "1" is none. The order of an object's names says nothing.
+Numbers are compared by value: 1 and 1.0 are one value, 0.1 and 0.10000000000000001 are two (a `float` has the
+value that it prints). `true` and "1" are not numbers. The order of an object's names does not matter.
 """
 
 import hashlib
@@ -20,56 +20,26 @@ JSONValue: TypeAlias = Any
 
 
 class NotJSONError(ValueError):
-    """A value cannot stand in JSON."""
+    """A value cannot be written as JSON."""
 
 
 def canonical_text(value: JSONValue) -> str:
-    """Return the text that all values equal to one have, and no others.
-
-    Args:
-        value: A JSON value, at most 100 levels deep.
-
-    Raises:
-        NotJSONError: If it is none: another type, a name that is no text, NaN, an infinity, too deep or an
-            integer of more than 4,096 bits.
-    """
+    """Returns the text that all values equal to one have, and no others; at most 100 levels deep."""
     return json.dumps(_plain(value, 0), sort_keys=True, separators=(",", ":"))
 
 
 def canonical_hash(value: JSONValue) -> str:
-    """Return `sha256:` and the hash of the canonical text.
-
-    Args:
-        value: A JSON value.
-
-    Raises:
-        NotJSONError: If it is none.
-    """
+    """Returns `sha256:` and the hash of the canonical text; raises as `canonical_text`."""
     return "sha256:" + hashlib.sha256(canonical_text(value).encode()).hexdigest()
 
 
 def same_values(one: JSONValue, other: JSONValue) -> bool:
-    """Return whether two JSON values are equal.
-
-    Args:
-        one: A JSON value.
-        other: Another.
-
-    Raises:
-        NotJSONError: If one of them is none.
-    """
+    """Whether two JSON values are equal; raises as `canonical_text`."""
     return canonical_text(one) == canonical_text(other)
 
 
 def exact_number(value: JSONValue) -> Decimal | None:
-    """Return a number as what it is worth, or `None` if it is no number; `True` is none.
-
-    Args:
-        value: A JSON value.
-
-    Raises:
-        NotJSONError: If it is NaN, an infinity, or too large.
-    """
+    """Returns a number exactly, or `None` for anything else, `True` included."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     if isinstance(value, int):
@@ -77,41 +47,33 @@ def exact_number(value: JSONValue) -> Decimal | None:
             raise NotJSONError(f"an integer has more than {MAX_BITS} bits")
         return Decimal(value)
     if not math.isfinite(value):
-        raise NotJSONError(f"{value} is no JSON value")
+        raise NotJSONError(f"{value} is not a JSON value")
     return value if isinstance(value, Decimal) else Decimal(repr(float(value)))
 
 
 def _plain(value: JSONValue, depth: int) -> Any:
-    """Render numbers as tagged texts, which no other value renders as."""
+    """Renders numbers as tagged texts, which no other value renders as."""
     if value is None or isinstance(value, bool | str):
         return value
     if depth > MAX_DEPTH:
-        raise NotJSONError(f"more than {MAX_DEPTH} arrays and objects within one another")
+        raise NotJSONError(f"more than {MAX_DEPTH} nested arrays and objects")
     if is_array(value):
         return [_plain(item, depth + 1) for item in value]
     if is_object(value):
         return {name: _plain(value[name], depth + 1) for name in _names(value)}
     number = exact_number(value)
     if number is None:
-        raise NotJSONError(f"a {type(value).__name__} is no JSON value")
+        raise NotJSONError(f"a {type(value).__name__} is not a JSON value")
     return _number(number)
 
 
 def is_array(value: JSONValue) -> bool:
-    """Return whether a value is an array.
-
-    Args:
-        value: Any value.
-    """
+    """Whether a value is an array."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
 def is_object(value: JSONValue) -> bool:
-    """Return whether a value is an object.
-
-    Args:
-        value: Any value.
-    """
+    """Whether a value is an object."""
     return isinstance(value, Mapping)
 
 
@@ -123,7 +85,7 @@ def _names(value: Any) -> list[str]:
 
 
 def _number(value: Decimal) -> Any:
-    """Return sign, digits and exponent without trailing zeros; as an object, which no array is."""
+    """Returns sign, digits and exponent without trailing zeros; as an object, which no array is."""
     sign, digits, exponent = value.as_tuple()
     text = "".join(map(str, digits)).strip()
     bare = text.rstrip("0")

@@ -7,14 +7,7 @@ from ors_server.rewards.reward_errors import MissingPackageError
 
 
 def load_package(name: str) -> Any:
-    """Import a package of the extra `text` on first use.
-
-    Args:
-        name: Its module.
-
-    Raises:
-        MissingPackageError: If it is not installed.
-    """
+    """Imports a package of the extra `text`; raises `MissingPackageError` if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Extras as JSON can have them: metrics come from anybody's code, and may be anything."""
+"""Extras as JSON can have them: metrics come from an author's code, and may be anything."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,7 @@ MAX_DEPTH = 20
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """Return a value as JSON can have it.
-
-    Args:
-        value: Anything.
-        depth: How deep it lies.
-    """
+    """Returns a value at some depth as JSON can have it."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):

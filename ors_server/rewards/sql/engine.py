@@ -1,10 +1,10 @@
 """SQLite for reading only, with bounded work: a private copy of a database, and queries against it.
 
-What holds: a query can read the copy, and nothing else. An authoriser permits SELECT, reading columns and
-calling functions; nothing may be written, attached, loaded or set. Work is counted by SQLite's progress
-handler in the calling thread: steps of its virtual machine, seconds of that thread's processor, growth of the
-process's memory. Lengths of values, queries, patterns and results have caps of their own, and what a query
-would unfold to is bounded from its text before it is prepared.
+A query can read the copy, and nothing else. An authoriser permits SELECT, reading columns and calling
+functions; it refuses to write, attach, load or set anything. Work is counted by SQLite's progress handler in
+the calling thread: steps of its virtual machine, processor seconds of that thread, growth of the process's
+memory. Lengths of values, queries, patterns and results have bounds of their own, and the copies of an
+expression that SQLite would make are bounded from the query's text before it is prepared.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -32,12 +33,12 @@ MAX_RESULT_BYTES = 64 * MIB
 """Bytes of texts and blobs in one result."""
 MAX_UNFOLDING = 100_000
 MAX_CALLS = 200
-"""Function calls that stand in one query."""
+"""Function calls in the text of one query."""
 MAX_PATTERN_BYTES = 200
 PROCESSOR_SECONDS = 5.0
 """Of one query, in the calling thread."""
 MAX_GROWTH = 512 * MIB
-"""How much the process may grow at most while one query runs."""
+"""How much the process may grow while one query runs, in bytes."""
 STEPS_BETWEEN = 100
 """Steps of the virtual machine between two looks at the bounds."""
 LOOKS_BETWEEN = 16
@@ -62,7 +63,7 @@ class DatabaseError(Exception):
 
 
 class QueryError(Exception):
-    """A query is no legal read of the database, or fails; the message says why."""
+    """A query is not a legal read of the database, or fails; the message says why."""
 
 
 class QueryLimitError(QueryError):
@@ -70,12 +71,12 @@ class QueryLimitError(QueryError):
 
 
 class MemoryGrowthError(Exception):
-    """The process grew too much while a query ran; it cannot be told for certain that the query is why."""
+    """The process grew too much while a query ran; the query may not be the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The rows of a result, in the order in which they came."""
+    """The rows of a result, in its order."""
 
     columns: int
     rows: tuple[Row, ...]
@@ -85,14 +86,9 @@ class QueryResult:
 
 @contextlib.contextmanager
 def open_copy(database: Database) -> Generator[sqlite3.Connection]:
-    """Open a private copy of a database, in memory.
+    """Opens a private copy of a database in memory; raises `DatabaseError` if that is not possible.
 
-    Args:
-        database: A file's path (`.sql` is a dump), the bytes of a database file, or a dump: a text with a
-            semicolon.
-
-    Raises:
-        DatabaseError: If it is none, is missing or too large.
+    A database is a file's path (`.sql` is a dump), the bytes of a file, or a dump: a text with a semicolon.
     """
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
@@ -101,9 +97,9 @@ def open_copy(database: Database) -> Generator[sqlite3.Connection]:
             _fill(connection, database)
         except (sqlite3.Error, sqlite3.Warning, OSError, ValueError) as error:
             raise DatabaseError(f"the database cannot be read: {error}") from error
-        connection.text_factory = _decoded
-        for name in ("trim", "ltrim", "rtrim"):
-            connection.create_function(name, 2, _TRIMS[name], deterministic=True)
+        connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+        for name, trim in _TRIMS.items():
+            connection.create_function(name, 2, trim, deterministic=True)
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)
         yield connection
@@ -112,18 +108,12 @@ def open_copy(database: Database) -> Generator[sqlite3.Connection]:
 
 
 def run_query(connection: sqlite3.Connection, query: str, *, work_limit: int, row_limit: int) -> QueryResult:
-    """Run one query to its end, or to a cap.
-
-    Args:
-        connection: By `open_copy`.
-        query: One statement that reads.
-        work_limit: Steps of SQLite's virtual machine.
-        row_limit: Rows that are fetched.
+    """Runs one query to its end, or to a limit on steps of the virtual machine or fetched rows.
 
     Raises:
-        QueryLimitError: If it takes more than it may.
-        QueryError: If it is anything but one reading statement, or fails.
-        MemoryGrowthError: If the process grew by more than 512 MiB meanwhile.
+        QueryLimitError: It takes more than it may.
+        QueryError: It is anything but one reading statement, or fails.
+        MemoryGrowthError: The process grew by more than 512 MiB meanwhile.
     """
     _check_text(query)
     watch = _Watch(work_limit)
@@ -150,7 +140,7 @@ def _check_text(query: str) -> None:
     except UnicodeEncodeError:
         raise QueryError("the query has half a surrogate pair") from None
     if unfolding(query) > MAX_UNFOLDING:
-        raise QueryLimitError("the query's parts use one another too often")
+        raise QueryLimitError("the query's parts use each other too often")
 
 
 def _fetch(connection: sqlite3.Connection, query: str, row_limit: int) -> QueryResult:
@@ -171,7 +161,7 @@ def _fetch(connection: sqlite3.Connection, query: str, row_limit: int) -> QueryR
 
 
 class _Watch:
-    """Permits what a query does, counts its work, and says why it was ended."""
+    """Permits the actions of a query, counts its work, and explains why it was ended."""
 
     def __init__(self, work_limit: int) -> None:
         self._left = work_limit
@@ -183,11 +173,11 @@ class _Watch:
         self._has_grown = False
 
     def authorise(self, action: int, first: str | None, second: str | None, *_where: str | None) -> int:
-        """Permit reading, and nothing else."""
+        """Permits reading, and nothing else."""
         if action == sqlite3.SQLITE_FUNCTION:
             self._calls += 1
             if self._calls > MAX_CALLS:
-                self._ended = f"more than {MAX_CALLS} function calls stand in the query"
+                self._ended = f"more than {MAX_CALLS} function calls are in the query"
                 return sqlite3.SQLITE_DENY
             return (
                 sqlite3.SQLITE_DENY if second in {"load_extension", "fts3_tokenizer"} else sqlite3.SQLITE_OK
@@ -196,7 +186,7 @@ class _Watch:
         return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
     def look(self) -> int:
-        """End the query if it has taken what it may."""
+        """Ends the query if it has taken what it may."""
         self._left -= STEPS_BETWEEN
         if self._left < 0:
             self._ended = "the query takes more steps than it may"
@@ -208,7 +198,7 @@ class _Watch:
         return int(bool(self._ended) or self._has_grown)
 
     def explain(self, error: BaseException) -> Exception:
-        """Return the error that stands for one of SQLite's."""
+        """Returns our error for one of SQLite's."""
         if self._has_grown or isinstance(error, MemoryError):
             return MemoryGrowthError(f"memory grew by more than {MAX_GROWTH} bytes while the query ran")
         if self._ended:
@@ -217,7 +207,7 @@ class _Watch:
 
 
 def _memory() -> int:
-    """Return how much memory the process holds, in bytes; on macOS the most that it ever held."""
+    """Returns how much memory the process holds, in bytes; on macOS the most that it ever held."""
     try:
         with open("/proc/self/statm", encoding="ascii") as figures:  # noqa: PTH123  (asked a thousand times a second)
             return int(figures.read().split()[1]) * _PAGE
@@ -249,7 +239,7 @@ def _fill_from_file(connection: sqlite3.Connection, path: Path) -> None:
 
 def _fill_from_bytes(connection: sqlite3.Connection, content: bytes) -> None:
     if len(content) > MAX_DATABASE_BYTES or not content.startswith(_MAGIC):
-        raise ValueError("the bytes are no SQLite database, or too many")
+        raise ValueError("the bytes are not a SQLite database, or more than the limit")
     if content[18:20] == b"\x02\x02":  # a write-ahead log, which memory has not (SQLite's file format, 1.3.3)
         content = content[:18] + b"\x01\x01" + content[20:]
     connection.deserialize(content)
@@ -269,12 +259,8 @@ def _authorise_dump(action: int, *_where: str | None) -> int:
     return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
 
 
-def _decoded(raw: bytes) -> str:
-    return raw.decode(errors="surrogateescape")
-
-
 def _trimmed(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:
-    """Trim as SQLite does; its own takes the product of both lengths, which a query could choose."""
+    """Trims as SQLite does; its own takes the product of both lengths, which a query could choose."""
     if value is None or marks is None:
         return None
     text, drop = _as_text(value), set(_as_text(marks))
@@ -295,16 +281,8 @@ def _as_text(value: Any) -> str:
     return text if set(text) & set(".einf") else f"{text}.0"
 
 
-def _trim(value: Any, marks: Any) -> str | None:
-    return _trimmed(value, marks, left=True, right=True)
-
-
-def _ltrim(value: Any, marks: Any) -> str | None:
-    return _trimmed(value, marks, left=True, right=False)
-
-
-def _rtrim(value: Any, marks: Any) -> str | None:
-    return _trimmed(value, marks, left=False, right=True)
-
-
-_TRIMS: dict[str, Any] = {"trim": _trim, "ltrim": _ltrim, "rtrim": _rtrim}
+_TRIMS: dict[str, Any] = {
+    "trim": partial(_trimmed, left=True, right=True),
+    "ltrim": partial(_trimmed, left=True, right=False),
+    "rtrim": partial(_trimmed, left=False, right=True),
+}

@@ -1,8 +1,8 @@
-"""What can be said of an SQL query without running it: its order, and how far it unfolds. Pure.
+"""What the text of an SQL query shows without running it: its order, and a bound on its copies. Pure.
 
-SQLite writes a part of WITH out again wherever it is named, and a column's expression wherever the column is
-used. Thirty short parts that each use the one before twice are a thousand million copies, made before a
-single row is read and before anything can interrupt it. `unfolding` bounds that from the text.
+SQLite copies a part of WITH wherever it is named, and a column's expression wherever the column is used.
+Thirty short parts that each use the one before twice are a thousand million copies, made before a single row
+is read and before anything can interrupt it. `unfolding` bounds that from the text.
 """
 
 import re
@@ -19,59 +19,14 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _OPENS = frozenset({"select", "with", "values"})
-_NO_COLUMNS = frozenset(
-    {
-        "select",
-        "distinct",
-        "all",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "and",
-        "or",
-        "not",
-        "in",
-        "is",
-        "null",
-        "like",
-        "glob",
-        "between",
-        "exists",
-        "cast",
-        "as",
-        "over",
-        "partition",
-        "by",
-        "order",
-        "asc",
-        "desc",
-        "rows",
-        "range",
-        "filter",
-        "where",
-        "collate",
-        "escape",
-        "from",
-        "integer",
-        "real",
-        "text",
-        "numeric",
-        "blob",
-        "union",
-        "except",
-        "intersect",
-        "group",
-        "having",
-        "limit",
-        "on",
-        "join",
-        "using",
-    }
-)
-"""Words that are no columns where they stand in a query."""
-MOST = 10**9
+_KEYWORDS = """
+    select distinct all case when then else end and or not in is null like glob between exists cast
+    as over partition by order asc desc rows range filter where collate escape from integer real
+    text numeric blob union except intersect group having limit on join using
+"""
+_NO_COLUMNS = frozenset(_KEYWORDS.split())
+"""Words that are not columns in a query."""
+MAX_COPIES = 10**9
 """Unfoldings are counted up to here."""
 
 
@@ -85,11 +40,7 @@ class Token:
 
 
 def read_tokens(query: str) -> list[Token]:
-    """Return the tokens of a query, without white space and remarks; what is no SQL becomes marks.
-
-    Args:
-        query: Any text.
-    """
+    """Returns the tokens of a query, without white space and comments; text that is not SQL becomes marks."""
     tokens: list[Token] = []
     for found in _TOKEN.finditer(query):
         kind, text = found.lastgroup or "mark", found[0]
@@ -101,11 +52,7 @@ def read_tokens(query: str) -> list[Token]:
 
 
 def is_ordered(query: str) -> bool:
-    """Return whether a query's result has an order: ORDER BY outside of all parentheses.
-
-    Args:
-        query: An SQL query.
-    """
+    """Whether a query's result has an order: ORDER BY outside of all parentheses."""
     depth, before = 0, ""
     for token in read_tokens(query):
         depth += (token.text == "(") - (token.text == ")") if token.kind == "mark" else 0
@@ -117,17 +64,13 @@ def is_ordered(query: str) -> bool:
 
 
 def unfolding(query: str) -> int:
-    """Return a bound on how many copies of an expression a query unfolds to, up to a thousand million.
-
-    Args:
-        query: An SQL query.
-    """
-    return _Reader(read_tokens(query)).read().weight({})
+    """Returns a bound on the copies of an expression that SQLite makes, up to a thousand million."""
+    return _UnfoldingReader(read_tokens(query)).read().weight({})
 
 
 @dataclass(slots=True)
 class _Part:
-    """One SELECT with what is in its parentheses, as far as that is no SELECT itself."""
+    """One SELECT with the contents of its parentheses, unless they are a SELECT themselves."""
 
     parts: "dict[str, list[_Part]]"
     """All parts of WITH, by name."""
@@ -149,25 +92,25 @@ class _Part:
             for part in self.parts.get(name, ())
             if part is not self
         )
-        total = min(MOST, max(1, named + sum(part.weight(known) for part in self.inner)) * self.most)
+        total = min(MAX_COPIES, max(1, named + sum(part.weight(known) for part in self.inner)) * self.most)
         known[id(self)] = total
         return total
 
 
-class _Reader:
-    """Goes through the tokens once."""
+class _UnfoldingReader:
+    """Reads the tokens once."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._parts: dict[str, list[_Part]] = {}
         self._whole = _Part(self._parts)
         self._stack: list[tuple[_Part, int]] = []
-        """What each open parenthesis stands in, and the number of its token."""
+        """The part around each open parenthesis, and the number of its token."""
         self._closed: dict[int, int] = {}
         """Number of a closing parenthesis to that of its opening one."""
 
     def read(self) -> _Part:
-        """Return the whole query as a part."""
+        """Returns the whole query as a part."""
         part = self._whole
         for index, token in enumerate(self._tokens):
             if token.kind == "mark":
@@ -201,7 +144,7 @@ class _Reader:
         return made
 
     def _name_before(self, index: int) -> str | None:
-        """Return the name of the part of WITH that begins at a parenthesis: `name (columns) AS (`."""
+        """Returns the name of the part of WITH that begins at a parenthesis: `name (columns) AS (`."""
         at = index - 1
         while self._word_at(at) in {"materialized", "not"}:
             at -= 1

@@ -24,46 +24,40 @@ class RowRules:
     tolerance: float = 1e-6
     """How far a number may be off, relative to the gold's; absolutely where that is 0."""
     any_column_order: bool = False
-    """Whether columns may stand in any order."""
 
-    def agree(self, gold: QueryResult, came: QueryResult) -> bool:
-        """Return whether a result is the gold's.
-
-        Args:
-            gold: What is right.
-            came: What came.
-        """
-        if gold.columns != came.columns or len(gold.rows) != len(came.rows) or came.is_cut:
+    def agree(self, gold: QueryResult, answer: QueryResult) -> bool:
+        """Returns whether a result is the gold's."""
+        if gold.columns != answer.columns or len(gold.rows) != len(answer.rows) or answer.is_cut:
             return False
-        if self._same(gold.rows, came.rows):
+        if self._same(gold.rows, answer.rows):
             return True
-        return self.any_column_order and self._any_order(gold, came)
+        return self.any_column_order and self._any_order(gold, answer)
 
-    def _same(self, gold: Sequence[Row], came: Sequence[Row]) -> bool:
+    def _same(self, gold: Sequence[Row], answer: Sequence[Row]) -> bool:
         if self.is_ordered:
-            return all(self._same_row(one, other) for one, other in zip(gold, came, strict=True))
-        missing, extra = Counter(gold), Counter(came)
+            return all(self._same_row(one, other) for one, other in zip(gold, answer, strict=True))
+        missing, extra = Counter(gold), Counter(answer)
         missing, extra = missing - extra, extra - missing
         return self._same_kinds(list(missing.elements()), list(extra.elements()))
 
-    def _same_kinds(self, gold: list[Row], came: list[Row]) -> bool:
-        """Compare rows that are not exactly equal: those with fractions, which may be off."""
+    def _same_kinds(self, gold: list[Row], answer: list[Row]) -> bool:
+        """Compares rows that are not exactly equal: those with fractions, which may be off."""
         if not gold or not self.tolerance:
-            return not gold and not came
-        loose = {index for row in (*gold, *came) for index, cell in enumerate(row) if _is_fraction(cell)}
-        wanted, given = _by_kind(gold, loose), _by_kind(came, loose)
-        return wanted.keys() == given.keys() and all(
-            self._paired(wanted[kind], given[kind]) for kind in wanted
+            return not gold and not answer
+        loose = {index for row in (*gold, *answer) for index, cell in enumerate(row) if _is_fraction(cell)}
+        gold_kinds, answer_kinds = _by_kind(gold, loose), _by_kind(answer, loose)
+        return gold_kinds.keys() == answer_kinds.keys() and all(
+            self._paired(gold_kinds[kind], answer_kinds[kind]) for kind in gold_kinds
         )
 
-    def _paired(self, gold: list[Row], came: list[Row]) -> bool:
-        if len(gold) != len(came):
+    def _paired(self, gold: list[Row], answer: list[Row]) -> bool:
+        if len(gold) != len(answer):
             return False
-        if all(self._same_row(one, other) for one, other in zip(sorted(gold), sorted(came), strict=True)):
+        if all(self._same_row(one, other) for one, other in zip(sorted(gold), sorted(answer), strict=True)):
             return True
         if len(gold) > MAX_LEFT:
             return False
-        left = list(came)
+        left = list(answer)
         for row in gold:
             found = next((index for index, one in enumerate(left) if self._same_row(row, one)), None)
             if found is None:
@@ -71,27 +65,27 @@ class RowRules:
             left.pop(found)
         return True
 
-    def _same_row(self, gold: Row, came: Row) -> bool:
-        return all(self._same_cell(one, other) for one, other in zip(gold, came, strict=True))
+    def _same_row(self, gold: Row, answer: Row) -> bool:
+        return all(self._same_cell(one, other) for one, other in zip(gold, answer, strict=True))
 
-    def _same_cell(self, gold: Any, came: Any) -> bool:
-        if gold == came:
+    def _same_cell(self, gold: Any, answer: Any) -> bool:
+        if gold == answer:
             return True
-        if not (isinstance(gold, int | float) and isinstance(came, int | float)):
+        if not (isinstance(gold, int | float) and isinstance(answer, int | float)):
             return False
-        if isinstance(gold, int) and isinstance(came, int):
+        if isinstance(gold, int) and isinstance(answer, int):
             return False
-        if not (math.isfinite(gold) and math.isfinite(came)):
+        if not (math.isfinite(gold) and math.isfinite(answer)):
             return False
-        return abs(gold - came) <= self.tolerance * (abs(gold) or 1.0)
+        return abs(gold - answer) <= self.tolerance * (abs(gold) or 1.0)
 
-    def _any_order(self, gold: QueryResult, came: QueryResult) -> bool:
-        """Try the orders of columns, as far as the cells that may be compared reach."""
+    def _any_order(self, gold: QueryResult, answer: QueryResult) -> bool:
+        """Tries the orders of columns, until the bound on compared cells is reached."""
         cells = max(1, gold.columns * len(gold.rows))
-        for tried, order in enumerate(permutations(range(came.columns)), start=1):
+        for tried, order in enumerate(permutations(range(answer.columns)), start=1):
             if tried * cells > MAX_CELLS:
                 return False
-            if self._same(gold.rows, [tuple(row[index] for index in order) for row in came.rows]):
+            if self._same(gold.rows, [tuple(row[index] for index in order) for row in answer.rows]):
                 return True
         return False
 
@@ -101,7 +95,7 @@ def _is_fraction(cell: Any) -> bool:
 
 
 def _by_kind(rows: list[Row], loose: set[int]) -> dict[Row, list[Row]]:
-    """Sort rows by their cells outside of the columns with fractions, whose numbers are what is left."""
+    """Groups rows by their cells outside of the columns with fractions, whose numbers remain."""
     kinds: defaultdict[Row, list[Row]] = defaultdict(list)
     for row in rows:
         numbers = [index in loose and isinstance(cell, int | float) for index, cell in enumerate(row)]

@@ -1,1 +1,1 @@
-"""Rewards that compare structures: JSON, tool calls, states, points on a screen."""
+"""Rewards of JSON, tool calls, states and places on a screen."""

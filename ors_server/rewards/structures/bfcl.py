@@ -1,8 +1,8 @@
 """Golds of the Berkeley Function Calling Leaderboard as golds of `tool_call_match_reward`. Pure.
 
 Source: the possible answers and the checker of syntax trees of the leaderboard, version 3: each call is one
-name to its arguments, each argument a list of the values that will do, in which "" says that it may be left
-out; the values of an object that is an argument are such lists too.
+name to its arguments, each argument a list of the accepted values, in which "" means that it may be left out;
+the values of an object that is an argument are such lists too.
 """
 
 import re
@@ -15,23 +15,16 @@ from ors_server.rewards.structures.call_match import BadCallsError
 
 MAX_SHAPES: Final = 200
 """Shapes of one argument: ways to choose a value for each key of the objects in it."""
-_UNHEARD: Final = re.compile(r"[ ,./\-_*^]")
+_IGNORED: Final = re.compile(r"[ ,./\-_*^]")
 """Signs that do not count in a text (the leaderboard's `standardize_string`)."""
 _LEFT_OUT: Final = ""
 
 
 def from_bfcl(ground_truth: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Turn a possible answer of the leaderboard into a gold of `tool_call_match_reward`.
+    """Turns the list under `ground_truth`, or one call of it, into a gold of `tool_call_match_reward`.
 
-    Args:
-        ground_truth: The list under `ground_truth` in a file of possible answers, or one call of it. An empty
-            list wants no call, as in the categories of irrelevance.
-
-    Returns:
-        Objects with `name`, `arguments`, `alternatives` and `optional`.
-
-    Raises:
-        BadCallsError: If it has not that form, or an argument has more than 200 shapes.
+    An empty list demands no call, as in the categories of irrelevance. Raises `BadCallsError` for another
+    form, and for an argument of more than 200 shapes.
     """
     listed: Any = [ground_truth] if isinstance(ground_truth, Mapping) else ground_truth
     if not is_array(listed):
@@ -40,13 +33,9 @@ def from_bfcl(ground_truth: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> 
 
 
 def loosen(value: Any) -> Any:
-    """Take from texts what the leaderboard does not compare: case, white space, some marks, kinds of quotes.
-
-    Args:
-        value: Any JSON value; texts within arrays and objects are loosened, keys are not.
-    """
+    """Returns a value without what the leaderboard ignores in texts: case, spaces, some marks, quotes."""
     if isinstance(value, str):
-        return _UNHEARD.sub("", value).lower().replace("'", '"')
+        return _IGNORED.sub("", value).lower().replace("'", '"')
     if is_array(value):
         return [loosen(one) for one in value]
     if is_object(value):
@@ -55,11 +44,7 @@ def loosen(value: Any) -> Any:
 
 
 def loosen_name(name: str) -> str:
-    """Return a function's name as models may have to write it: with underscores where it has dots.
-
-    Args:
-        name: The name.
-    """
+    """Returns a function's name as models may have to write it: with underscores where it has dots."""
     return name.replace(".", "_")
 
 
@@ -79,7 +64,7 @@ def _call(value: object) -> dict[str, Any]:
 
 def _values(name: str, key: str, values: Any) -> list[Any]:
     if not is_array(values) or not values:
-        raise BadCallsError(f"{name}: {key} is a list of the values that will do, not {values!r:.80}")
+        raise BadCallsError(f"{name}: {key} is a list of the accepted values, not {values!r:.80}")
     shapes = [shape for value in values for shape in _shapes(name, value)]
     if len(shapes) > MAX_SHAPES:
         raise BadCallsError(f"{name}: {key} has more than {MAX_SHAPES} shapes")
@@ -87,7 +72,7 @@ def _values(name: str, key: str, values: Any) -> list[Any]:
 
 
 def _shapes(name: str, value: Any) -> list[Any]:
-    """Return every value that one of the leaderboard's stands for."""
+    """Returns every value that one of the leaderboard's stands for."""
     if is_object(value):
         parts = [_parts(name, key, choices) for key, choices in value.items()]
         _bound(name, parts)

@@ -1,4 +1,4 @@
-"""Which of the calls that were wanted were made: names, arguments, tolerance, order. Pure."""
+"""Which of the gold calls were made: names, arguments, tolerance, order. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from ors_server.rewards.structures.episode_calls import ToolCall
 
 MAX_ARGUMENT_CHARACTERS = 1_000_000
 """Characters of all arguments of an episode's calls."""
-MAX_WANTED = 100
+MAX_GOLD_CALLS = 100
 """Calls that a gold may have."""
 
 
 Change: TypeAlias = Callable[[Any], Any]
-"""What is done with a value before it is compared."""
+"""Applied to each value before it is compared."""
 
 
 class BadCallsError(ValueError):
-    """A gold is no list of calls; the message says why."""
+    """A gold is not a list of calls; the message says why."""
 
 
 class TooManyArgumentsError(Exception):
@@ -33,7 +33,7 @@ class TooManyArgumentsError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class WantedCall:
+class GoldCall:
     """A call that should be made."""
 
     name: str
@@ -54,15 +54,7 @@ class MadeCall:
 
 
 def read_made(calls: Sequence[ToolCall], change: Change | None = None) -> list[MadeCall]:
-    """Prepare the calls of an episode; those whose arguments are no JSON object are given none and no name.
-
-    Args:
-        calls: In order.
-        change: Made with every argument before it is compared.
-
-    Raises:
-        TooManyArgumentsError: If all arguments together have more than 1,000,000 characters.
-    """
+    """Prepares an episode's calls; one whose arguments are not a JSON object matches no gold call."""
     made: list[MadeCall] = []
     size = 0
     for call in calls:
@@ -87,62 +79,52 @@ class CallRules:
     """How calls are compared."""
 
     tolerance: Mapping[str, float] | float = 0.0
-    """How far a number may be off, absolutely; of all arguments, or by argument."""
+    """Greatest absolute difference of numbers: for all arguments, or by argument."""
     name: Callable[[str], str] = str
-    """What of the functions' names is compared."""
+    """Returns the part of a function's name that is compared."""
 
-    def wrong_arguments(self, wanted: WantedCall, made: MadeCall) -> list[str]:
-        """Return the names of a call's arguments that are wrong, missing or too many.
+    def wrong_arguments(self, gold: GoldCall, made: MadeCall) -> list[str]:
+        """Returns the names of arguments that are wrong, missing or too many, in a call of the right name."""
+        names = {*gold.arguments, *made.texts}
+        return sorted(name for name in names if not self._is_right(gold, made, name))
 
-        Args:
-            wanted: What is right.
-            made: What was called, by the same name.
-        """
-        names = {*wanted.arguments, *made.texts}
-        return sorted(name for name in names if not self._is_right(wanted, made, name))
-
-    def _is_right(self, wanted: WantedCall, made: MadeCall, name: str) -> bool:
+    def _is_right(self, gold: GoldCall, made: MadeCall, name: str) -> bool:
         if name not in made.texts or made.call.arguments is None:
-            return name in wanted.optional
-        if made.texts[name] in wanted.texts.get(name, ()):
+            return name in gold.optional
+        if made.texts[name] in gold.texts.get(name, ()):
             return True
         allowed = self.tolerance.get(name, 0.0) if isinstance(self.tolerance, Mapping) else self.tolerance
         given = made.call.arguments[name]
-        return allowed > 0 and any(_is_near(one, given, allowed) for one in wanted.arguments.get(name, ()))
+        return allowed > 0 and any(_is_near(one, given, allowed) for one in gold.arguments.get(name, ()))
 
 
-def _is_near(wanted: Any, given: Any, allowed: float) -> bool:
-    """Return whether numbers, or arrays with numbers in them, differ by no more than is allowed."""
-    first, second = exact_number(wanted), exact_number(given)
+def _is_near(gold: Any, given: Any, allowed: float) -> bool:
+    """Whether numbers, or arrays with numbers in them, differ by no more than is allowed."""
+    first, second = exact_number(gold), exact_number(given)
     if first is not None and second is not None:
         return abs(first - second) <= Decimal(repr(float(allowed)))
-    if is_array(wanted) and is_array(given):
-        return len(wanted) == len(given) and all(
-            _is_near(one, other, allowed) for one, other in zip(wanted, given, strict=True)
+    if is_array(gold) and is_array(given):
+        return len(gold) == len(given) and all(
+            _is_near(one, other, allowed) for one, other in zip(gold, given, strict=True)
         )
-    return type(wanted) is type(given) and canonical_text(wanted) == canonical_text(given)
+    return type(gold) is type(given) and canonical_text(gold) == canonical_text(given)
 
 
-def read_wanted(answer: Any, change: Change | None = None) -> list[WantedCall]:
-    """Read a gold: a list of calls, or one.
+def read_gold_calls(answer: Any, change: Change | None = None) -> list[GoldCall]:
+    """Reads a gold, a list of calls or one; raises `BadCallsError` if it is invalid.
 
-    Args:
-        answer: Objects with `name` and `arguments`; `alternatives`, argument to a list of other values that
-            will do; `optional`, a list of arguments that may be left out.
-        change: Made with every value before it is compared.
-
-    Raises:
-        BadCallsError: If it is none.
+    A call has `name` and `arguments`; `alternatives` lists other accepted values by argument, `optional` the
+    arguments that may be left out. `change` is applied to every value.
     """
     listed: Any = [answer] if isinstance(answer, Mapping) else answer
-    if not is_array(listed) or len(listed) > MAX_WANTED:
+    if not is_array(listed) or len(listed) > MAX_GOLD_CALLS:
         raise BadCallsError(
-            f"the gold is a list of up to {MAX_WANTED} calls, objects with name and arguments"
+            f"the gold is a list of up to {MAX_GOLD_CALLS} calls, objects with name and arguments"
         )
-    return [_wanted(one, change) for one in listed]
+    return [_gold_call(one, change) for one in listed]
 
 
-def _wanted(value: Any, change: Change | None) -> WantedCall:
+def _gold_call(value: Any, change: Change | None) -> GoldCall:
     if not isinstance(value, Mapping):
         raise BadCallsError(f"a call is an object with name and arguments, not {value!r:.80}")
     call = cast("Mapping[str, Any]", value)
@@ -153,7 +135,7 @@ def _wanted(value: Any, change: Change | None) -> WantedCall:
     unknown = sorted(set(call) - {"name", "arguments", "alternatives", "optional"})
     if not isinstance(name, str) or not name or unknown:
         raise BadCallsError(
-            f"a call has name, arguments, alternatives and optional; {sorted(call)!r:.200} came"
+            f"a call has name, arguments, alternatives and optional, not {sorted(call)!r:.200}"
         )
     if not (is_object(arguments) and is_object(others) and is_array(optional)):
         raise BadCallsError(f"{name}: arguments and alternatives are objects, optional is a list")
@@ -163,7 +145,7 @@ def _wanted(value: Any, change: Change | None) -> WantedCall:
     for key in others:
         accepted[key] = (*accepted.get(key, ()), *others[key])
     if not all(accepted.values()) or not set(optional) <= set(accepted):
-        raise BadCallsError(f"{name}: an argument without any value that will do")
+        raise BadCallsError(f"{name}: an argument has no accepted value")
     try:
         texts = {
             key: frozenset(canonical_text(change(value) if change else value) for value in values)
@@ -171,54 +153,47 @@ def _wanted(value: Any, change: Change | None) -> WantedCall:
         }
     except NotJSONError as error:
         raise BadCallsError(f"{name}: {error}") from None
-    return WantedCall(name, accepted, frozenset(optional), texts)
+    return GoldCall(name, accepted, frozenset(optional), texts)
 
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """Which calls were made as they were wanted."""
+    """Which calls were made as they were gold."""
 
-    wanted: Sequence[WantedCall]
+    gold: Sequence[GoldCall]
     made: Sequence[MadeCall]
     pairs: Mapping[int, int]
-    """Number of a wanted call to the number of the call that is it."""
+    """Number of a gold call to the number of the call that is it."""
 
     @property
-    def missing(self) -> list[WantedCall]:
-        """The wanted calls that were not made."""
-        return [one for index, one in enumerate(self.wanted) if index not in self.pairs]
+    def missing(self) -> list[GoldCall]:
+        """The gold calls that were not made."""
+        return [one for index, one in enumerate(self.gold) if index not in self.pairs]
 
     @property
     def extra(self) -> list[MadeCall]:
-        """The calls that were not wanted."""
+        """The calls that no gold call matches."""
         used = set(self.pairs.values())
         return [one for index, one in enumerate(self.made) if index not in used]
 
 
 def pair_calls(
-    wanted: Sequence[WantedCall], made: Sequence[MadeCall], rules: CallRules, *, is_ordered: bool
+    gold: Sequence[GoldCall], made: Sequence[MadeCall], rules: CallRules, *, is_ordered: bool
 ) -> CallReport:
-    """Pair wanted calls with those that were made, as many as can be.
-
-    Args:
-        wanted: In order.
-        made: In order.
-        rules: How they are compared.
-        is_ordered: Whether calls count only in the order in which they are wanted; others may stand between.
-    """
-    fits = [[number for number, call in enumerate(made) if _fits(one, call, rules)] for one in wanted]
+    """Pairs as many gold calls as possible with those that were made, perhaps in the gold's order only."""
+    fits = [[number for number, call in enumerate(made) if _fits(one, call, rules)] for one in gold]
     pairs = _in_order(fits, len(made)) if is_ordered else _most_pairs(fits)
-    return CallReport(wanted, made, pairs)
+    return CallReport(gold, made, pairs)
 
 
-def _fits(wanted: WantedCall, made: MadeCall, rules: CallRules) -> bool:
-    if rules.name(made.call.name) != rules.name(wanted.name) or made.call.arguments is None:
+def _fits(gold: GoldCall, made: MadeCall, rules: CallRules) -> bool:
+    if rules.name(made.call.name) != rules.name(gold.name) or made.call.arguments is None:
         return False
-    return not rules.wrong_arguments(wanted, made)
+    return not rules.wrong_arguments(gold, made)
 
 
 def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return a largest pairing (Kuhn's augmenting paths): no choice of one call costs another its partner."""
+    """Returns a largest pairing (Kuhn's augmenting paths), whatever the order of the calls."""
     owner: dict[int, int] = {}
 
     def find(one: int, tried: set[int]) -> bool:
@@ -236,7 +211,7 @@ def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def _in_order(fits: Sequence[Sequence[int]], count: int) -> dict[int, int]:
-    """Return a longest pairing in which both orders agree (longest common subsequence)."""
+    """Returns a longest pairing in which both orders agree (longest common subsequence)."""
     sets = [set(numbers) for numbers in fits]
     best = [[0] * (count + 1) for _ in range(len(fits) + 1)]
     for one in range(len(fits) - 1, -1, -1):

@@ -14,43 +14,40 @@ class ToolCall:
 
     name: str
     arguments: Mapping[str, Any] | None
-    """By name; `None` if they are no JSON object."""
+    """By name; `None` if they are not a JSON object."""
     result: str | None = None
-    """What came back, as far as it is known."""
+    """What the call returned, as far as it is known."""
     failed: bool = False
-    """Whether an error came back."""
+    """Whether the call returned an error."""
 
 
 def read_calls(trajectory: Trajectory) -> list[ToolCall]:
-    """Return the tool calls of an episode, in order.
+    """Returns the tool calls of an episode, in order.
 
-    Where messages of the assistant have `tool_calls` (as OpenAI writes them, with the arguments as an object
-    or as its JSON text), those count, and steps do not; else the steps do.
-
-    Args:
-        trajectory: The episode.
+    Calls in the assistant's messages count (`tool_calls` as OpenAI writes them); where there are none, the
+    steps.
     """
     results = {
         str(message["tool_call_id"]): text_of(message)
         for message in trajectory.messages
         if _is_result(message)
     }
-    said = [
+    made = [
         (str(call.get("id", "")), _of_message(call))
         for message in trajectory.messages
         for call in _calls_of(message)
     ]
-    if not said:
+    if not made:
         return [
             ToolCall(step.action, _arguments(step.action_input), step.whole_result, bool(step.error))
             for step in trajectory.steps
         ]
-    if len(said) == len(trajectory.steps):  # a server's own record: its steps know which calls failed
+    if len(made) == len(trajectory.steps):  # a server's own record: its steps know which calls failed
         return [
             ToolCall(call.name, call.arguments, step.whole_result, step.error is not None)
-            for (_, call), step in zip(said, trajectory.steps, strict=True)
+            for (_, call), step in zip(made, trajectory.steps, strict=True)
         ]
-    return [ToolCall(call.name, call.arguments, results.get(key)) for key, call in said]
+    return [ToolCall(call.name, call.arguments, results.get(key)) for key, call in made]
 
 
 def _is_result(message: Message) -> bool:

@@ -1,4 +1,4 @@
-"""Two JSON values field by field: what is right, different, missing, and too much. Pure."""
+"""Two JSON values field by field: what is right, different, missing, and extra. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,16 +22,16 @@ MAX_REPORTED = 100
 
 @dataclass(frozen=True, slots=True)
 class FieldReport:
-    """What became of every field of the gold value, and which others there are.
+    """The verdict on every field of the gold value, and the extra fields.
 
-    A field is a value that holds no others, or an empty array or object. Names are JSON pointers (RFC 6901).
+    A field is a value without values in it, or an empty array or object. Names are JSON pointers (RFC 6901).
     """
 
     fields: tuple[tuple[str, FieldVerdict], ...]
 
     @property
     def fraction(self) -> float:
-        """The part of the fields that is right, in [0, 1]; what is too much counts as wrong."""
+        """The part of the fields that is right, in [0, 1]; extra fields count as wrong."""
         return sum(verdict == "right" for _, verdict in self.fields) / max(1, len(self.fields))
 
     @property
@@ -40,7 +40,7 @@ class FieldReport:
         return all(verdict == "right" for _, verdict in self.fields)
 
     def as_extras(self) -> dict[str, Any]:
-        """Render the fraction, the counts, and up to 100 fields that are not right."""
+        """Returns the fraction, the counts, and up to 100 fields that are not right."""
         counts = Counter(verdict for _, verdict in self.fields)
         wrong = [(name, verdict) for name, verdict in self.fields if verdict != "right"]
         return {
@@ -56,29 +56,16 @@ class FieldReport:
 def compare_values(
     gold: JSONValue, answer: JSONValue, *, mode: MatchMode = "equal", is_ordered: bool = True
 ) -> FieldReport:
-    """Compare two JSON values field by field.
+    """Compares two JSON values field by field, arrays place by place or, unless `is_ordered`, as bags.
 
-    Args:
-        gold: What is right.
-        answer: What came.
-        mode: Whether objects may have more names than the gold's.
-        is_ordered: Whether arrays are compared place by place. If not, each of the gold's elements has to
-            stand somewhere, equal as a whole, as many times as it does there; others are too much in the mode
-            `equal`. Arrays compared place by place have the gold's length in both modes.
-
-    Raises:
-        NotJSONError: If one of them is no JSON value.
+    Places need the gold's length in both modes. In a bag each of the gold's elements has to be there, equal
+    as a whole, as many times as in the gold; others are extra in the mode `equal`.
     """
     return FieldReport(tuple(_Comparison(mode, is_ordered).of(gold, answer, "")))
 
 
 def pointer(place: str, name: str) -> str:
-    """Return the JSON pointer of a member.
-
-    Args:
-        place: The pointer of the object or array.
-        name: The member's name, or its number from 0.
-    """
+    """Returns the JSON pointer of a member of the object or array at `place`, by its name or number."""
     return f"{place}/{name.replace('~', '~0').replace('/', '~1')}"
 
 

@@ -1,7 +1,7 @@
 """JSON Schema with bounded work and no network: checks a schema once, then values against it.
 
 Validation is the package jsonschema's. Four keywords are our own: `pattern` and `patternProperties` search
-with a time limit, `uniqueItems` takes linear time, `multipleOf` is exact. `format` says nothing.
+with a time limit, `uniqueItems` takes linear time, `multipleOf` is exact. `format` is not checked.
 """
 
 import json
@@ -45,33 +45,29 @@ _Keyword: TypeAlias = Callable[[Any, Any, Any, Any], Iterable[ValidationError] |
 
 
 class BadSchemaError(ValueError):
-    """A schema is none, refers to what is not in it, or takes too much work for a small value."""
+    """A schema is invalid, has a reference that leads out of it, or takes too much work for a small value."""
 
 
 class TooMuchWorkError(Exception):
-    """A value would take more checks than are made."""
+    """A value would take more checks than are allowed."""
 
 
 class SchemaChecker:
-    """A schema, checked with all that it refers to; nothing is ever fetched. Used by one thread at a time."""
+    """A schema, checked with all its references; nothing is ever fetched. For one thread at a time."""
 
     def __init__(self, schema: object) -> None:
-        """Check a schema.
-
-        Args:
-            schema: The schema. Without `$schema` it is of draft 2020-12.
+        """Checks a schema; without `$schema` it is of draft 2020-12.
 
         Raises:
-            BadSchemaError: If it is of an unknown draft, is no schema of its draft, has a pattern that is no
-                regular expression or a reference that leads out of it, or accepts every value, or none.
-            RewardDefinitionError: If it has patterns and the package that searches for them is not there.
+            BadSchemaError: It is of an unknown draft, invalid in its draft, has an invalid pattern or a
+                reference that leads out of it, or accepts every value, or none.
         """
         rules = _require_object(schema)
         drafted = _draft_of(rules)
         try:
             drafted.check_schema(rules, format_checker=_NO_FORMATS)
         except SchemaError as error:
-            raise BadSchemaError(f"no schema: {error.message:.200}") from None
+            raise BadSchemaError(f"not a valid schema: {error.message:.200}") from None
         _check_references(rules, str(drafted.META_SCHEMA["$schema"]))
         self._work = _Work()
         self._patterns = _Patterns()
@@ -80,15 +76,12 @@ class SchemaChecker:
         )
 
     def violations(self, value: Any) -> list[str]:
-        """Return where a value is not as the schema wants it: up to 20 of `place: keyword`; empty if it is.
-
-        Args:
-            value: A JSON value whose numbers are ints and floats.
+        """Returns up to 20 `place: keyword` at which a value violates the schema; empty if it is valid.
 
         Raises:
-            TooMuchWorkError: If a large value takes more than 100,000 checks, or leads too deep.
-            BadSchemaError: If a small one does.
-            PatternTimeoutError: If a pattern was searched for too long.
+            TooMuchWorkError: A large value takes more than 100,000 checks, or leads too deep.
+            BadSchemaError: A small one does.
+            PatternTimeoutError: The search for a pattern took too long.
         """
         self._work.begin()
         self._patterns.begin()
@@ -110,7 +103,7 @@ class SchemaChecker:
 
 
 class _Checkers:
-    """Checkers by their schema's text, the last used ones; each is lent to one thread at a time."""
+    """The last used checkers by their schema's text; each is lent to one thread at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,15 +126,11 @@ class _Checkers:
 
 
 lend_checker = _Checkers().lend
-"""Gives a schema's checker for a `with` block; raises as `SchemaChecker` does."""
+"""Lends a schema's checker for a `with` block; raises as `SchemaChecker` does."""
 
 
 def is_small(value: Any) -> bool:
-    """Say whether a value has at most 1,000 values within it, at most 10 levels deep.
-
-    Args:
-        value: A JSON value.
-    """
+    """Whether a value has at most 1,000 values within it, at most 10 levels deep."""
     level: list[Any] = [value]
     count = 0
     for _ in range(SMALL_DEPTH):
@@ -161,7 +150,7 @@ def _values_in(value: Any) -> list[Any]:
 
 
 def _text_of(schema: object) -> str | None:
-    """Return what tells schemas apart; `None` for one that is too long to keep, or no JSON."""
+    """Returns the key of a schema; `None` for one that is too long to keep, or not JSON."""
     try:
         text = json.dumps(schema, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
@@ -171,14 +160,14 @@ def _text_of(schema: object) -> str | None:
 
 def _require_object(schema: object) -> Mapping[str, Any]:
     if isinstance(schema, bool) or (isinstance(schema, Mapping) and not schema):
-        raise BadSchemaError("the schema accepts every value, or none: it says nothing of an answer")
+        raise BadSchemaError("the schema accepts every value, or none: it cannot judge an answer")
     if not isinstance(schema, Mapping):
         raise BadSchemaError(f"a schema is an object or a truth value, not {schema!r:.80}")
     try:
         if len(canonical_text(schema)) > MAX_SCHEMA_CHARACTERS:
             raise BadSchemaError(f"the schema has more than {MAX_SCHEMA_CHARACTERS} characters")
     except NotJSONError as error:
-        raise BadSchemaError(f"the schema is no JSON: {error}") from None
+        raise BadSchemaError(f"the schema is not JSON: {error}") from None
     return cast("Mapping[str, Any]", schema)
 
 
@@ -201,13 +190,11 @@ class _Work:
         self._left = MAX_CHECKS
 
     def counted(self, rule: _Keyword) -> _Keyword:
-        def apply(
-            validator: Any, wanted: Any, instance: Any, schema: Any
-        ) -> Iterable[ValidationError] | None:
+        def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[ValidationError] | None:
             self._left -= 1
             if self._left < 0:
                 raise TooMuchWorkError
-            return rule(validator, wanted, instance, schema)
+            return rule(validator, value, instance, schema)
 
         return apply
 
@@ -221,38 +208,40 @@ class _Patterns:
     def begin(self) -> None:
         self._budget = PatternBudget()
 
-    def pattern(self, validator: Any, wanted: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    def pattern(
+        self, validator: Any, expression: str, instance: Any, _schema: Any
+    ) -> Iterator[ValidationError]:
         if not validator.is_type(instance, "string"):
             return
-        if not self._budget.is_found(compile_pattern(wanted), instance):
+        if not self._budget.is_found(compile_pattern(expression), instance):
             yield ValidationError("the pattern is not found")
 
     def pattern_properties(
-        self, validator: Any, wanted: Mapping[str, Any], instance: Any, _schema: Any
+        self, validator: Any, patterns: Mapping[str, Any], instance: Any, _schema: Any
     ) -> Iterator[ValidationError]:
         if not validator.is_type(instance, "object"):
             return
-        for pattern, subschema in wanted.items():
+        for pattern, subschema in patterns.items():
             compiled = compile_pattern(pattern)
             for name, value in instance.items():
                 if self._budget.is_found(compiled, name):
                     yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
-def _unique_items(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    if wanted and validator.is_type(instance, "array"):
+def _unique_items(validator: Any, is_unique: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if is_unique and validator.is_type(instance, "array"):
         texts = {canonical_text(item) for item in instance}
         if len(texts) < len(instance):
-            yield ValidationError("an item stands twice")
+            yield ValidationError("an item is repeated")
 
 
-def _multiple_of(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(wanted)):
+def _multiple_of(validator: Any, factor: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(factor)):
         yield ValidationError("no multiple")
 
 
 def _check_references(schema: Schema, draft: str) -> None:
-    """Resolve every reference now, so that whether a schema is good does not depend on the answer."""
+    """Resolves every reference now, so that the validity of a schema does not depend on the answer."""
     resource: Any = _referencing.specification_with(draft).create_resource(schema)
     try:
         _walk(resource, _referencing.EMPTY_REGISTRY.resolver_with_root(resource))

@@ -24,7 +24,7 @@ _PAIR = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ScreenPoint:
     """A place on a screen, in parts of its width and height from the upper left corner."""
 
     x: float
@@ -41,21 +41,14 @@ def gui_point_reward(
     Hazards: the middle of the screen earns something wherever golds are spread around it, so look at the mean
     of a constant; targets smaller than the radius pay for missing them (`gui_box_reward` does not).
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
-    Source: the coordinate reward of NeMo Gym's screen tasks. A distance is Euclid's, in parts of the screen's
-    width and height.
+    Source: the coordinate reward of NeMo Gym's screen tasks, with Euclidean distances in parts of the screen.
 
     Args:
-        final_response: The response, with one point in it: `(x, y)`, `[x, y]`, `x=..., y=...` or
-            `<point>x y</point>`. Several different points are none.
+        final_response: One point: `(x, y)`, `[x, y]`, `x=..., y=...` or `<point>x y</point>`; others are
+            `unparsed_answer`.
         answer: The place, `[x, y]`.
         size: Width and height, where both points are in pixels; without it they are in [0, 1].
         radius: Where the pay ends, above 0.
-
-    Returns:
-        In [0, 1], with `distance`. A response without one point on the screen is `unparsed_answer`; a gold
-        that is no point on it is `bad_gold`.
     """
     if not 0 < radius < math.inf:
         raise RewardFieldError(f"a radius is a finite number above 0, not {radius!r}")
@@ -73,29 +66,21 @@ def gui_point_reward(
 @reward(range=(0.0, 1.0))
 @reads_answer()
 def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | None = None) -> RewardResult:
-    """Pays 1 for pointing into a box, its edge included, else 0.
+    """Pays 1 for pointing into a box, its edge included, else 0; other cases are those of `gui_point_reward`.
 
     Hazard: a box that covers much of the screen is hit by a constant.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
 
     Source: the hit test of screen-grounding data (ScreenSpot and its kin), as in NeMo Gym.
 
     Args:
-        final_response: The response, with one point in it, as for `gui_point_reward`.
-        answer: The box, `[left, top, right, bottom]`.
-        size: Width and height, where point and box are in pixels; without it they are in [0, 1].
-
-    Returns:
-        0 or 1. A response without one point on the screen is `unparsed_answer`; a gold that is no box, or the
-        whole screen, is `bad_gold`.
+        answer: The box, `[left, top, right, bottom]`; the whole screen is a bad gold.
     """
     scale = _scale(size)
     corners = [_on_screen(answer[:2], scale), _on_screen(answer[2:], scale)] if is_array(answer) else []
     first, last = corners or (None, None)
     if first is None or last is None or first.x > last.x or first.y > last.y:
         return _bad_gold("a box on the screen, [left, top, right, bottom]", answer)
-    if (first, last) == (Point(0.0, 0.0), Point(1.0, 1.0)):
+    if (first, last) == (ScreenPoint(0.0, 0.0), ScreenPoint(1.0, 1.0)):
         return RewardResult.without(RewardStatus.BAD_GOLD, "the box is the whole screen")
     point, problem = _read_point(final_response, scale)
     if point is None:
@@ -103,16 +88,16 @@ def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | 
     return RewardResult(float(first.x <= point.x <= last.x and first.y <= point.y <= last.y))
 
 
-def _scale(size: Sequence[float] | None) -> Point:
+def _scale(size: Sequence[float] | None) -> ScreenPoint:
     if size is None:
-        return Point(1.0, 1.0)
+        return ScreenPoint(1.0, 1.0)
     if len(size) != 2 or not all(0 < one < math.inf for one in size):  # noqa: PLR2004  (width and height)
         raise RewardFieldError(f"a size is width and height, above 0, not {size!r:.80}")
-    return Point(*size)
+    return ScreenPoint(*size)
 
 
-def _on_screen(value: Any, scale: Point) -> Point | None:
-    """Read two numbers as a point; `None` if they are none, or off the screen."""
+def _on_screen(value: Any, scale: ScreenPoint) -> ScreenPoint | None:
+    """Reads two numbers as a point; `None` if they are not one, or off the screen."""
     if not is_array(value) or len(value) != 2:  # noqa: PLR2004  (x and y)
         return None
     if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in value):
@@ -120,11 +105,11 @@ def _on_screen(value: Any, scale: Point) -> Point | None:
     x, y = value
     if not (0 <= x <= scale.x and 0 <= y <= scale.y):
         return None
-    return Point(x / scale.x, y / scale.y)
+    return ScreenPoint(x / scale.x, y / scale.y)
 
 
-def _read_point(response: str, scale: Point) -> tuple[Point | None, str | None]:
-    """Return the only point of a response, or why there is none."""
+def _read_point(response: str, scale: ScreenPoint) -> tuple[ScreenPoint | None, str | None]:
+    """Returns the only point of a response, or why there is none."""
     if len(response) > MAX_CHARACTERS:
         return (
             None,
@@ -133,10 +118,10 @@ def _read_point(response: str, scale: Point) -> tuple[Point | None, str | None]:
     pairs = _PAIR.finditer(response)
     found = {tuple(float(part) for part in one.groups() if part is not None) for one in pairs}
     if len(found) != 1:
-        return None, f"one point is wanted; there are {len(found)}"
+        return None, f"expected one point, found {len(found)}"
     point = _on_screen(found.pop(), scale)
     return (point, None) if point is not None else (None, "the point is not on the screen")
 
 
-def _bad_gold(wanted: str, came: object) -> RewardResult:
-    return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is {wanted}, not {came!r:.80}")
+def _bad_gold(expected: str, actual: object) -> RewardResult:
+    return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is {expected}, not {actual!r:.80}")

@@ -1,4 +1,4 @@
-"""Rewards for what is there in the end: a state at declared places."""
+"""Rewards for the final state: its values at declared places."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ _ABSENT = object()
 
 
 class BadPathError(ValueError):
-    """A path is no JSON pointer, or leads nowhere."""
+    """A path is not a JSON pointer."""
 
 
 @reward(range=(0.0, 1.0))
@@ -33,7 +33,7 @@ def state_match_reward(
     start: JSONValue = None,
     pays: Pays = "all",
 ) -> RewardResult:
-    """Pays if the final state is the goal at the declared paths; what is elsewhere does not count.
+    """Pays if the final state is the goal at the declared paths; other places do not count.
 
     Hazards: where the goal is the start, doing nothing is paid in full: give `start`, which refuses that.
     With `pays="fraction"` paths whose goal is the start pay for doing nothing: declare only what has to
@@ -43,18 +43,15 @@ def state_match_reward(
     paths are JSON pointers (RFC 6901).
 
     Args:
-        state: The final state, a JSON value.
         answer: The goal: a JSON value with every declared path in it, or the text `sha256:...` that
-            `hash_state` gives of one. (A goal that is a text itself cannot be told from a hash; put it into
-            an object.)
-        paths: What counts, at least one; the empty pointer is the whole state. What must be gone is declared
-            by what it was in: `/orders`, not `/orders/17`.
-        start: The state at the start, where it is known.
-        pays: `all`: 1 if every path agrees, else 0. `fraction`: the part that agrees; not for a hash.
+            `hash_state` returns for one. (Put a goal that is itself text into an object, because text is read
+            as a hash.)
+        paths: The places that count, at least one; the empty pointer is the whole state. For a value that
+            must be gone declare its parent: `/orders`, not `/orders/17`.
 
     Returns:
         In [0, 1], with `hash` of the final state at the paths and, unless the goal is a hash, `fraction` and
-        `paths`, those that are `different` or `missing`. A final state that is no JSON value is
+        `paths`, those that are `different` or `missing`. A final state that is not a JSON value is
         `unparsed_answer`. A goal without one of the paths, or equal to the start, is `bad_gold`.
     """
     check_words(pays=(pays, Pays))
@@ -75,16 +72,7 @@ def state_match_reward(
 
 
 def hash_state(state: JSONValue, paths: Sequence[str]) -> str:
-    """Return `sha256:` and the hash of what a state has at some paths; equal states have equal hashes.
-
-    Args:
-        state: A JSON value.
-        paths: JSON pointers; their order counts.
-
-    Raises:
-        NotJSONError: If something at a path is no JSON value.
-        BadPathError: If a path is no JSON pointer.
-    """
+    """Returns `sha256:` and the hash of a state's values at some paths, whose order counts."""
     found = [_at(state, path) for path in paths]
     return canonical_hash(
         [[path, *([] if one is _ABSENT else [one])] for path, one in zip(paths, found, strict=True)]
@@ -92,7 +80,7 @@ def hash_state(state: JSONValue, paths: Sequence[str]) -> str:
 
 
 def _check_goal(goal: JSONValue, paths: Sequence[str], start: JSONValue, pays: Pays) -> str | None:
-    """Return why a goal cannot be judged by; `None` if it can."""
+    """Returns why a goal cannot be used; `None` if it can."""
     if isinstance(paths, str) or not 1 <= len(paths) <= MAX_PATHS:
         return f"paths are a list of 1 to {MAX_PATHS} JSON pointers"
     try:
@@ -114,7 +102,7 @@ def _check_hash(goal: str, paths: Sequence[str], start: JSONValue, pays: Pays) -
     if digits == goal or len(digits) != 64 or set(digits) - set("0123456789abcdef"):  # noqa: PLR2004  (SHA-256)
         return "a goal that is a text is sha256: and 64 hexadecimal digits"
     if pays == "fraction":
-        return "of a hash no fraction can be told"
+        return "a fraction cannot be computed from a hash"
     is_start = hash_state(start, paths) == goal and start is not None
     return "the goal is the start: doing nothing would be paid" if is_start else None
 
@@ -126,9 +114,9 @@ def _verdict(goal: Any, came: Any) -> FieldVerdict:
 
 
 def _at(value: Any, path: str) -> Any:
-    """Follow a JSON pointer; what is not there is `_ABSENT`."""
+    """Follows a JSON pointer; `_ABSENT` if nothing is there."""
     if path and not path.startswith("/"):
-        raise BadPathError(f"{path!r:.80} is no JSON pointer: it begins with /")
+        raise BadPathError(f"{path!r:.80} is not a JSON pointer: it must begin with /")
     for part in path.split("/")[1:]:
         value = _member(value, part.replace("~1", "/").replace("~0", "~"))
         if value is _ABSENT:

@@ -1,4 +1,8 @@
-"""Rewards for answers that are JSON: that it is, that it has a form, that it says what it should."""
+"""Rewards for answers that are JSON: valid, of a form, or with the right content.
+
+`extract="whole"` reads the whole response as JSON, `fenced` its only fenced block (```json or ```). A
+response that is not JSON is `unparsed_answer`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,19 +29,10 @@ from ors_server.rewards.structures.json_schema import (
 def json_valid_reward(final_response: str, extract: Extract = "whole") -> RewardResult:
     """Pays 1 if the response is strict JSON, else 0.
 
-    Hazards: `null`, `{}` and `0` are JSON; it says nothing of what was asked, so gate it or use a schema.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    Hazards: `null`, `{}` and `0` are JSON; the content is not checked, so gate it or use a schema.
 
     Source: RFC 8259, with I-JSON's (RFC 7493) refusal of NaN, of a name twice in one object, of half a
     surrogate pair and of numbers beyond a double; at most 1,000,000 characters, 100 levels.
-
-    Args:
-        final_response: The response.
-        extract: `whole`: the response is the JSON text. `fenced`: the only fenced block (```json or ```) is.
-
-    Returns:
-        0 or 1; what is not JSON is `unparsed_answer`.
     """
     check_words(extract=(extract, Extract))
     try:
@@ -52,23 +47,15 @@ def json_valid_reward(final_response: str, extract: Extract = "whole") -> Reward
 def json_schema_reward(final_response: str, schema: Schema | str, extract: Extract = "whole") -> RewardResult:
     """Pays 1 if the response is JSON that a JSON Schema accepts, else 0.
 
-    Hazards: a schema without `required` accepts `{}`, and one without `additionalProperties: false` any name
-    beside; `format` is not checked. A form is no content: gate it by what the answer says.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    Hazards: a schema without `required` accepts `{}`, and one without `additionalProperties: false` any extra
+    name; `format` is not checked. A form is not content: gate it by a reward for the content.
 
     Source: JSON Schema, draft 2020-12 unless `$schema` names another, by the package jsonschema. No reference
     is ever fetched: one that leads out of the schema makes it a bad gold, whatever the answer.
 
-    Args:
-        final_response: The response.
-        schema: The schema, or its JSON text.
-        extract: As for `json_valid_reward`.
-
-    Returns:
-        0 or 1, with `violations`: where and by which keyword. What is not JSON is `unparsed_answer`; what
-        takes more than 100,000 checks, or a pattern over its time, is 0 with a reason. A schema that is none,
-        or that takes as many for a value of at most 1,000 values and 10 levels, is `bad_gold`.
+    `violations` has places and keywords. A response that takes more than 100,000 checks, or a pattern over
+    its time, is 0 with a reason. An invalid schema, or one that takes as many for a value of at most 1,000
+    values and 10 levels, is `bad_gold`.
     """
     check_words(extract=(extract, Extract))
     try:
@@ -92,33 +79,27 @@ def json_match_reward(
     """Pays if the response is the JSON value that is right, field by field.
 
     Hazards: with `pays="fraction"` a guess at fields of few values (true, false, null) earns; with
-    `mode="subset"` names that were not asked for are free, so a flood of them costs nothing.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    `mode="subset"` extra names are free, so a flood of them costs nothing.
 
     Source: structured outputs as NeMo Gym scores them (a difference field by field); the values of RFC 8259.
     Numbers are compared exactly (1 is 1.0, 0.1 is not 0.10000000000000001, 1 is not "1", true is not 1).
 
     Args:
-        final_response: The response.
         answer: The right value; a `str` is its JSON text, so the text "yes" is written `'"yes"'`.
         mode: `equal`: objects have the gold's names and no others. `subset`: at least those.
         ordered: Whether arrays are compared place by place; else as bags of whole elements.
-        pays: `all`: 1 if every field is right, else 0. `fraction`: the part that is right; what is too much
-            counts as wrong.
-        extract: As for `json_valid_reward`.
+        pays: `fraction` pays the part of the fields that is right; extra fields count as wrong.
 
     Returns:
         In [0, 1], with `fraction`, counts, and up to 100 `fields` that are not right: `different`, `missing`
-        or `extra`, by JSON pointer. What is not JSON is `unparsed_answer`. A gold that is not JSON, or that
-        every object would match, is `bad_gold`.
+        or `extra`, by JSON pointer. A gold that is not JSON, or that every object would match, is `bad_gold`.
     """
     check_words(mode=(mode, MatchMode), pays=(pays, Pays), extract=(extract, Extract))
     try:
         gold = _gold(answer, exact=True)
         canonical_text(gold)
     except (JSONTextError, NotJSONError) as error:
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is no JSON: {error}")
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is not JSON: {error}")
     if mode == "subset" and isinstance(gold, Mapping | list | tuple) and not gold:
         return RewardResult.without(RewardStatus.BAD_GOLD, "an empty gold is a subset of everything")
     try:

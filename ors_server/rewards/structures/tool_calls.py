@@ -1,4 +1,4 @@
-"""Rewards for the tool calls that were made."""
+"""Rewards for the tool calls of an episode: its messages' `tool_calls`, or else its steps."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -18,19 +18,19 @@ from ors_server.rewards.structures.call_match import (
     CallRules,
     TooManyArgumentsError,
     pair_calls,
+    read_gold_calls,
     read_made,
-    read_wanted,
 )
 from ors_server.rewards.structures.episode_calls import ToolCall, read_calls
 
 MAX_CALLS = 500
-"""Calls of an agent's that are compared; an episode with more has not made the wanted ones."""
+"""Calls of an agent's that are compared; an episode with more matches no gold."""
 MAX_REPORTED = 50
 
 Strictness: TypeAlias = Literal["exact", "lenient"]
 """How texts and names are compared."""
 Extra: TypeAlias = Literal["refused", "allowed"]
-"""Whether calls beside the wanted ones spoil the match."""
+"""Whether calls beside the gold ones spoil the match."""
 
 
 @reward(range=(0.0, 1.0))
@@ -44,33 +44,30 @@ def tool_call_match_reward(
     pays: Pays = "all",
     **rest: Any,
 ) -> RewardResult:
-    """Pays if the calls that were wanted were made, with the right arguments.
+    """Pays if the gold calls were made, with the right arguments.
 
-    Hazards: what the calls brought about is not looked at, and another way to the goal earns nothing. An
-    empty gold pays for doing nothing. `extra="allowed"` with `pays="fraction"` pays for trying everything.
+    Hazards: the effects of the calls are not looked at, and another way to the goal earns nothing. An empty
+    gold pays for doing nothing. `extra="allowed"` with `pays="fraction"` pays for trying everything.
 
-    Source: the comparison of syntax trees of the Berkeley Function Calling Leaderboard (several values that
-    will do, arguments that may be left out, batches without an order) and the `{name, arguments}` of the
-    xLAM function-calling data. Stricter than the leaderboard: values are compared as JSON (1 is 1.0, 1 is not
-    "1", true is not 1), and texts as they stand, case and marks included; `strictness="lenient"` compares
-    texts and names as the leaderboard does. `from_bfcl` turns its possible answers into golds.
+    Source: the comparison of syntax trees of the Berkeley Function Calling Leaderboard (several accepted
+    values, arguments that may be left out, batches without an order) and the `{name, arguments}` of the xLAM
+    function-calling data. Stricter than the leaderboard: values are compared as JSON (1 is 1.0, 1 is not "1",
+    true is not 1), and texts exactly, case and marks included; `strictness="lenient"` compares texts and
+    names as the leaderboard does. `from_bfcl` turns its possible answers into golds.
 
     Args:
-        trajectory: The episode: its messages' `tool_calls`, or else its steps.
         answer: The calls, as objects with `name` and `arguments`, or their JSON text. `alternatives` gives
             other values by argument, `optional` lists arguments that may be left out.
         ordered: Whether the calls must come in the gold's order.
-        extra: Whether other calls spoil it.
-        tolerance: How far numbers may be off, absolutely: one number for all, or by argument.
-        pays: `all`: 0 or 1. `fraction`: the part of the wanted calls that was made; where extra calls are
-            refused, of the wanted or of the made ones, whichever are more.
-        **rest: Of which `strictness` is read. `exact`: texts as they stand. `lenient`: in texts neither case
-            nor spaces nor the marks `,./-_*^` count, and both kinds of quotes are one; in a function's name a
-            dot is an underscore.
+        tolerance: Greatest absolute difference of numbers: one for all, or by argument.
+        pays: `fraction` pays the part of the gold calls that was made; where extra calls are refused, of the
+            gold or of the made ones, whichever are more.
+        **rest: `strictness`, `exact` or `lenient`: in texts neither case nor spaces nor the marks `,./-_*^`
+            count, and both kinds of quotes are one; in a function's name a dot is an underscore.
 
     Returns:
         In [0, 1], with `matched`, `wanted`, `made`, the names of `missing` and `extra` calls, and
-        `wrong_arguments`: of a missing call that was made with others, which. A gold that is no list of
+        `wrong_arguments`: those of a missing call that was made with others. A gold that is not a list of
         calls, or an empty one to which extra calls are allowed, is `bad_gold`.
     """
     strictness: Strictness = rest.get("strictness", "exact")
@@ -78,17 +75,20 @@ def tool_call_match_reward(
     change, name = (loosen, loosen_name) if strictness == "lenient" else (None, str)
     rules = CallRules(_tolerance(tolerance), name)
     try:
-        wanted = read_wanted(parse_json(answer, exact=True) if isinstance(answer, str) else answer, change)
+        gold = read_gold_calls(parse_json(answer, exact=True) if isinstance(answer, str) else answer, change)
     except (BadCallsError, JSONTextError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
-    if not wanted and extra == "allowed":
-        return RewardResult.without(RewardStatus.BAD_GOLD, "no call is wanted and any is allowed")
+    if not gold and extra == "allowed":
+        return RewardResult.without(
+            RewardStatus.BAD_GOLD,
+            "every episode matches a gold without calls",
+        )
     made = read_calls(trajectory)
     if len(made) > MAX_CALLS:
         reason = f"{len(made)} calls were made; an episode with more than {MAX_CALLS} matches nothing"
         return RewardResult(0.0, extras={"made": len(made)}, reason=reason)
     try:
-        report = pair_calls(wanted, read_made(made, change), rules, is_ordered=ordered)
+        report = pair_calls(gold, read_made(made, change), rules, is_ordered=ordered)
     except TooManyArgumentsError as error:
         return RewardResult(0.0, extras={"made": len(made)}, reason=str(error))
     return RewardResult(_paid(report, extra, pays), extras=_extras(report, rules))
@@ -104,27 +104,14 @@ def distinct_tool_use_reward(
 ) -> RewardResult:
     """Pays for useful tool calls that differ, up to a number of them: n of k pay n/k, more pay 1.
 
-    A call is useful if it brought back something: it did not fail, its result is not blank, and no call
-    before it had the same arguments or the same result. Repeating a call, or asking in other words for the
-    same nothing, earns nothing.
+    A call is useful if it did not fail, its result is not blank, and no call before it had the same arguments
+    or the same result. With `by="tool"` each tool counts once; `counted_tools` names those that count.
 
-    Hazard: whether the calls served the task is not known. Gate it by a right answer
-    (`GatedReward`), as one gates every bonus.
+    Hazard: whether the calls served the task is not known. Gate it by a right answer (`GatedReward`), as one
+    gates every bonus.
 
     Source: the tool bonuses of AgentFly and rLLM, which pay for the number of calls, without what makes those
     farmable.
-
-    Args:
-        trajectory: The episode: its messages' `tool_calls` with their results, or else its steps.
-        wanted_calls: How many are paid, from 1.
-        counted_tools: Names that count; all by default.
-        by: `call`: different calls of one tool count. `tool`: each tool counts once.
-
-    Returns:
-        In [0, 1], with `useful` and `made`.
-
-    Raises:
-        RewardFieldError: If `wanted_calls` is below 1, or `counted_tools` is no list.
     """
     check_words(by=(by, Literal["call", "tool"]))
     if isinstance(wanted_calls, bool) or wanted_calls < 1:
@@ -149,14 +136,14 @@ def _paid(report: CallReport, extra: Extra, pays: Pays) -> float:
     allowed = extra == "allowed"
     if pays == "all":
         return float(not report.missing and (allowed or not report.extra))
-    among = len(report.wanted) if allowed else max(len(report.wanted), len(report.made))
+    among = len(report.gold) if allowed else max(len(report.gold), len(report.made))
     return len(report.pairs) / among if among else 1.0
 
 
 def _extras(report: CallReport, rules: CallRules) -> dict[str, Any]:
     return {
         "matched": len(report.pairs),
-        "wanted": len(report.wanted),
+        "wanted": len(report.gold),
         "made": len(report.made),
         "missing": [one.name for one in report.missing][:MAX_REPORTED],
         "extra": [one.call.name for one in report.extra][:MAX_REPORTED],
@@ -165,15 +152,13 @@ def _extras(report: CallReport, rules: CallRules) -> dict[str, Any]:
 
 
 def _wrong(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
-    """Name, for each missing call, what is wrong with the extra call of its name that comes nearest."""
+    """Names, for each missing call, the wrong arguments of the nearest extra call of its name."""
     found: list[dict[str, Any]] = []
-    for wanted in report.missing[:MAX_REPORTED]:
-        near = [
-            one for one in report.extra if one.call.name == wanted.name and one.call.arguments is not None
-        ]
+    for gold in report.missing[:MAX_REPORTED]:
+        near = [one for one in report.extra if one.call.name == gold.name and one.call.arguments is not None]
         if near:
-            lists = (rules.wrong_arguments(wanted, one) for one in near)
-            found.append({"name": wanted.name, "arguments": min(lists, key=len)[:MAX_REPORTED]})
+            lists = (rules.wrong_arguments(gold, one) for one in near)
+            found.append({"name": gold.name, "arguments": min(lists, key=len)[:MAX_REPORTED]})
     return found
 
 

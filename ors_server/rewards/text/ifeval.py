@@ -28,7 +28,7 @@ _PATTERN_SIGNS: Final = frozenset("*+{}()[]|\\")
 _FENCES: Final = ("```json", "```Json", "```JSON", "```")
 _RELATIONS: Final = ("less than", "at least")
 _DETECTED: Final = 20_000
-"""Characters of a response by which its language is told; langdetect itself looks at 10,000."""
+"""Characters of a response by which its language is detected; langdetect itself looks at 10,000."""
 
 
 class BadInstructionError(ValueError):
@@ -36,14 +36,9 @@ class BadInstructionError(ValueError):
 
 
 def read_check(name: object, arguments: object) -> Check:
-    """Read one instruction.
+    """Reads one instruction by its id, such as `length_constraints:number_words`, and its arguments.
 
-    Args:
-        name: Its id, such as `length_constraints:number_words`.
-        arguments: Its arguments by name; those that are null, empty or 0 count as missing, as in IFEval.
-
-    Raises:
-        BadInstructionError: If there is no such instruction, or its arguments are missing or wrong.
+    As in IFEval, arguments that are null, empty or 0 count as missing.
     """
     make = _CHECKS.get(name) if isinstance(name, str) else None
     if make is None:
@@ -55,17 +50,13 @@ def read_check(name: object, arguments: object) -> Check:
     try:
         return make(**given)
     except TypeError:
-        raise BadInstructionError(f"{name} has not the arguments {sorted(given)!r:.200}") from None
+        raise BadInstructionError(f"{name} does not take the arguments {sorted(given)!r:.200}") from None
     except BadInstructionError as error:
         raise BadInstructionError(f"{name}: {error}") from None
 
 
 def loose_variants(response: str) -> list[str]:
-    """Return what the loose rule looks at: without the first line, the last, both, and without asterisks.
-
-    Args:
-        response: The response.
-    """
+    """Returns the texts of the loose rule: without the first line, the last, both, and without asterisks."""
     lines = response.split("\n")
     parts = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
     return list(dict.fromkeys(one for text in (response, *parts) for one in (text, text.replace("*", ""))))
@@ -73,19 +64,19 @@ def loose_variants(response: str) -> list[str]:
 
 def _number(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadInstructionError(f"a number of at least 0 is wanted, not {value!r:.80}")
+        raise BadInstructionError(f"expected a number of at least 0, not {value!r:.80}")
     return value
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise BadInstructionError(f"a text that is not blank is wanted, not {value!r:.80}")
+        raise BadInstructionError(f"expected text that is not blank, not {value!r:.80}")
     return value
 
 
 def _texts(value: object) -> list[str]:
     if not isinstance(value, list | tuple) or not value:
-        raise BadInstructionError(f"a list of texts is wanted, not {value!r:.80}")
+        raise BadInstructionError(f"expected a list of texts, not {value!r:.80}")
     return [_text(one) for one in cast("Sequence[object]", value)]
 
 
@@ -97,41 +88,41 @@ def _fits(relation: object, number: object) -> Callable[[int], bool]:
 
 
 def _pattern(text: str, form: str = "{}", *, ignores_case: bool = True) -> re.Pattern[str]:
-    """Read a word as IFEval does, as a regular expression; refuse one that may not be linear."""
+    """Reads a word as IFEval does, as a regular expression; refuses one that may not be linear."""
     if _PATTERN_SIGNS & set(text):
         raise BadInstructionError(f"{text!r:.80} is a regular expression with repeats, groups or classes")
     try:
         return re.compile(form.format(text), re.IGNORECASE if ignores_case else 0)
     except re.error as error:
-        raise BadInstructionError(f"{text!r:.80} is no regular expression: {error}") from None
+        raise BadInstructionError(f"{text!r:.80} is not a valid regular expression: {error}") from None
 
 
 def _existence(*, keywords: object) -> Check:
-    wanted = [_pattern(one) for one in _texts(keywords)]
-    return lambda text: all(one.search(text) for one in wanted)
+    expected = [_pattern(one) for one in _texts(keywords)]
+    return lambda text: all(one.search(text) for one in expected)
 
 
 def _frequency(*, keyword: object, frequency: object, relation: object) -> Check:
-    fits, wanted = _fits(relation, frequency), _pattern(_text(keyword).strip())
-    return lambda text: fits(sum(1 for _ in wanted.finditer(text)))
+    fits, expected = _fits(relation, frequency), _pattern(_text(keyword).strip())
+    return lambda text: fits(sum(1 for _ in expected.finditer(text)))
 
 
 def _forbidden(*, forbidden_words: object) -> Check:
-    unwanted = [_pattern(one, r"\b{}\b") for one in _texts(forbidden_words)]
-    return lambda text: not any(one.search(text) for one in unwanted)
+    forbidden = [_pattern(one, r"\b{}\b") for one in _texts(forbidden_words)]
+    return lambda text: not any(one.search(text) for one in forbidden)
 
 
 def _letters(*, letter: object, let_frequency: object, let_relation: object) -> Check:
-    wanted = _text(letter).strip().lower()
-    if len(wanted) != 1 or not "a" <= wanted <= "z":
-        raise BadInstructionError(f"a letter from a to z is wanted, not {letter!r:.80}")
+    expected = _text(letter).strip().lower()
+    if len(expected) != 1 or not "a" <= expected <= "z":
+        raise BadInstructionError(f"expected a letter from a to z, not {letter!r:.80}")
     fits = _fits(let_relation, let_frequency)
-    return lambda text: fits(text.lower().count(wanted))
+    return lambda text: fits(text.lower().count(expected))
 
 
 def _language(*, language: object) -> Check:
-    wanted = _text(language)
-    return lambda text: detect_language(text) in {wanted, None}
+    expected = _text(language)
+    return lambda text: detect_language(text) in {expected, None}
 
 
 def _sentences(*, num_sentences: object, relation: object) -> Check:
@@ -140,7 +131,7 @@ def _sentences(*, num_sentences: object, relation: object) -> Check:
 
 
 def _paragraphs(*, num_paragraphs: object) -> Check:
-    wanted = _number(num_paragraphs)
+    expected = _number(num_paragraphs)
 
     def check(text: str) -> bool:
         parts = _DIVIDER.split(text)
@@ -148,7 +139,7 @@ def _paragraphs(*, num_paragraphs: object) -> Check:
         if any(not part.strip() for part in inner):
             return False
         ends = blank[0] + blank[-1] if len(parts) > 1 else blank[0]
-        return len(parts) - ends == wanted
+        return len(parts) - ends == expected
 
     return check
 
@@ -159,9 +150,9 @@ def _words(*, num_words: object, relation: object) -> Check:
 
 
 def _first_word(*, num_paragraphs: object, nth_paragraph: object, first_word: object) -> Check:
-    count, place, wanted = _number(num_paragraphs), _number(nth_paragraph), _text(first_word).lower()
+    count, place, expected = _number(num_paragraphs), _number(nth_paragraph), _text(first_word).lower()
     if not 0 < place <= count:
-        raise BadInstructionError(f"there is no paragraph {place} of {count}")
+        raise BadInstructionError(f"paragraph {place} of {count} does not exist")
 
     def check(text: str) -> bool:
         parts = text.split("\n\n")
@@ -170,7 +161,7 @@ def _first_word(*, num_paragraphs: object, nth_paragraph: object, first_word: ob
         if not part:
             return False
         word = _STOPS.split(part[0].lstrip("'").lstrip('"'), maxsplit=1)[0].lower()
-        return filled == count and word == wanted
+        return filled == count and word == expected
 
     return check
 
@@ -193,17 +184,17 @@ def _placeholders(*, num_placeholders: object) -> Check:
 def _postscript(*, postscript_marker: object) -> Check:
     marker = _text(postscript_marker).strip()
     known = _POSTSCRIPTS.get(marker)
-    wanted = re.compile(known) if known is not None else _pattern(marker.lower(), ignores_case=False)
-    return lambda text: wanted.search(text.lower()) is not None
+    expected = re.compile(known) if known is not None else _pattern(marker.lower(), ignores_case=False)
+    return lambda text: expected.search(text.lower()) is not None
 
 
 def _bullets(*, num_bullets: object) -> Check:
-    wanted = _number(num_bullets)
-    return lambda text: _starred(text) + _dashed(text) == wanted
+    expected = _number(num_bullets)
+    return lambda text: _starred(text) + _dashed(text) == expected
 
 
 def _starred(text: str) -> int:
-    """Count lines of `*` and something else; a bare `*` takes the next line for what stands behind it."""
+    """Counts lines of `*` and something else; a bare `*` is followed by the next line instead."""
     lines = text.split("\n")
     count = skipped = 0
     for index, line in enumerate(lines):
@@ -276,13 +267,13 @@ def _two_responses() -> Check:
 
 
 def _repeated(*, prompt_to_repeat: object) -> Check:
-    wanted = _text(prompt_to_repeat).strip().lower()
-    return lambda text: text.strip().lower().startswith(wanted)
+    expected = _text(prompt_to_repeat).strip().lower()
+    return lambda text: text.strip().lower().startswith(expected)
 
 
 def _end(*, end_phrase: object) -> Check:
-    wanted = _text(end_phrase).strip().lower()
-    return lambda text: text.strip().strip('"').lower().endswith(wanted)
+    expected = _text(end_phrase).strip().lower()
+    return lambda text: text.strip().strip('"').lower().endswith(expected)
 
 
 def _capital_words(*, capital_frequency: object, capital_relation: object) -> Check:
@@ -311,11 +302,7 @@ def _quotation() -> Check:
 
 
 def detect_language(text: str) -> str | None:
-    """Return the code of a text's language by the package langdetect; `None` if it has no letters.
-
-    Args:
-        text: Any text.
-    """
+    """Returns the code of a text's language by the package langdetect; `None` if it has no letters."""
     package = load_package("langdetect")
     package.DetectorFactory.seed = 0  # it draws at random, and would differ from call to call
     try:

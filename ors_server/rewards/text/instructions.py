@@ -1,4 +1,4 @@
-"""The reward for following instructions that can be checked by looking at the text."""
+"""The reward for following instructions that can be checked in the text alone."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -36,10 +36,9 @@ def instruction_reward(
 ) -> RewardResult:
     """Pays for following instructions: 1 if all are followed, or the part that is.
 
-    Hazards: form is all that it sees, so a nonsense text of the right form is paid: gate it by what the text
-    says. With `pays="fraction"` instructions that forbid something are followed by a text of one letter.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    Hazards: it checks only the form, so a nonsense text of the right form is paid: gate it by a reward for
+    the content. With `pays="fraction"` instructions that forbid something are followed by a text of one
+    letter.
 
     Source: IFEval (Zhou et al. 2023), prompt-level (all) and instruction-level (fraction), strict and loose.
     With `instruction_id_list` and `kwargs`, as its data has them, all 25 instructions are checked as its
@@ -53,19 +52,14 @@ def instruction_reward(
             `at_most`, or one of them. Texts: `include` and `forbid` with `words` (whole words, any case;
             `include` also `at_least`, times each), `starts_with` and `ends_with` with `text`, `letter` with
             `letter` and bounds. Alone: `lower`, `upper`, `json`, `no_comma`, `quoted`, `title` (<<so>>).
-        instruction_id_list: IFEval's ids, such as `punctuation:no_comma`, in place of `instructions`.
-        kwargs: IFEval's arguments for each of the ids, in order.
-        pays: `all` or `fraction`.
         loose: Whether it is enough that a variant follows an instruction: without the first line, the last
             one, or both, and without asterisks.
 
     Returns:
-        In [0, 1], with `fraction` and `followed`, a list in the instructions' order. Instructions that cannot
-        be checked (an unknown kind or bound, no bound, bounds that exclude each other) are `bad_gold`, and so
-        are none; more than 200,000 characters follow nothing.
-
-    Raises:
-        MissingPackageError: If a language is asked for and the package `langdetect` is not installed.
+        In [0, 1], with `fraction` and `followed`, a list in the instructions' order. No instructions, or ones
+        that cannot be checked (an unknown kind or bound, no bound, bounds that exclude each other) are
+        `bad_gold`; more than 200,000 characters follow nothing. Instructions on the language need the package
+        `langdetect`.
     """
     check_words(pays=(pays, Pays))
     try:
@@ -110,13 +104,11 @@ def _read_one(value: object) -> Check:
     kind: Any = given.pop("kind", None)
     make = _KINDS.get(kind) if isinstance(kind, str) else None
     if make is None:
-        raise BadInstructionError(
-            f"no instruction is of the kind {kind!r:.80}; kinds are {', '.join(_KINDS)}"
-        )
+        raise BadInstructionError(f"unknown kind of instruction {kind!r:.80}; expected {', '.join(_KINDS)}")
     try:
         return make(**given)
     except TypeError:
-        raise BadInstructionError(f"{kind} has not the bounds {sorted(given)!r:.200}") from None
+        raise BadInstructionError(f"{kind} does not take the bounds {sorted(given)!r:.200}") from None
     except BadInstructionError as error:
         raise BadInstructionError(f"{kind}: {error}") from None
 
@@ -125,11 +117,11 @@ def _between(at_least: object, at_most: object) -> Callable[[int], bool]:
     low = _number(at_least, "at_least")
     high = _number(at_most, "at_most")
     if low is None and high is None:
-        raise BadInstructionError("at_least or at_most is wanted")
+        raise BadInstructionError("expected at_least or at_most")
     if low is not None and high is not None and low > high:
         raise BadInstructionError("at_least is above at_most")
     if low == 0 and high is None:
-        raise BadInstructionError("at least 0 is always so")
+        raise BadInstructionError("at_least 0 is always true")
     return lambda count: (low is None or count >= low) and (high is None or count <= high)
 
 
@@ -171,36 +163,36 @@ def _holding(is_so: Callable[[str], bool]) -> Callable[..., Check]:
 
 def _include(*, words: object, at_least: object = 1) -> Check:
     fits = _between(at_least, None)
-    wanted = _words(words)
-    return lambda text: all(fits(_times(word, text)) for word in wanted)
+    expected = _words(words)
+    return lambda text: all(fits(_times(word, text)) for word in expected)
 
 
 def _forbid(*, words: object) -> Check:
-    unwanted = _words(words)
-    return lambda text: not any(_times(word, text) for word in unwanted)
+    forbidden = _words(words)
+    return lambda text: not any(_times(word, text) for word in forbidden)
 
 
 def _times(word: str, text: str) -> int:
-    """Count a word, or words, where no letter or digit stands beside them; case does not count."""
+    """Counts a word, or words, without a letter or digit beside them; case does not count."""
     return len(re.findall(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", text.casefold()))
 
 
 def _starts_with(*, text: object) -> Check:
-    wanted = _text(text, "text").strip()
-    return lambda given: given.strip().startswith(wanted)
+    expected = _text(text, "text").strip()
+    return lambda given: given.strip().startswith(expected)
 
 
 def _ends_with(*, text: object) -> Check:
-    wanted = _text(text, "text").strip()
-    return lambda given: given.strip().endswith(wanted)
+    expected = _text(text, "text").strip()
+    return lambda given: given.strip().endswith(expected)
 
 
 def _letter(*, letter: object, at_least: object = None, at_most: object = None) -> Check:
-    wanted = _text(letter, "letter").casefold()
-    if len(wanted) != 1:
+    expected = _text(letter, "letter").casefold()
+    if len(expected) != 1:
         raise BadInstructionError(f"letter is one letter, not {letter!r:.80}")
     fits = _between(at_least, at_most)
-    return lambda text: fits(text.casefold().count(wanted))
+    return lambda text: fits(text.casefold().count(expected))
 
 
 def _is_json(text: str) -> bool:
@@ -217,7 +209,7 @@ def _is_quoted(text: str) -> bool:
 
 
 def _count_sentences(text: str) -> int:
-    """Count what ends with a full stop, an exclamation or a question mark, and a last one without any."""
+    """Counts texts that end with `.`, `!` or `?`, and a last one without such an end."""
     return sum(1 for part in _END.split(text) if _WORD.search(part))
 
 

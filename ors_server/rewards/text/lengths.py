@@ -1,7 +1,8 @@
 """Rewards for how long a response is, and how often it repeats itself; lengths are counts of tokens.
 
-A length is whatever whoever calls has counted: with the model's tokenizer, or roughly. None of these looks
-at the answer but `cosine_length_reward`: gate or weigh them with one that does.
+The caller counts a length, with the model's tokenizer or roughly; a length that is not a count raises
+`RewardFieldError`. Only `cosine_length_reward` looks at the answer: gate the others or weigh them with one
+that does.
 """
 
 import math
@@ -20,9 +21,9 @@ MAX_TOKENS: Final = 1_000_000
 """Tokens in which repetition is looked for."""
 MAX_NGRAM: Final = 64
 WRONG: Final = (-1.0, -0.5)
-"""What a wrong answer costs at length 0, and at the greatest length (TRL's defaults)."""
+"""Reward of a wrong answer at length 0, and at the greatest length (TRL's defaults)."""
 RIGHT: Final = (1.0, 0.5)
-"""What a right answer earns at length 0, and at the greatest length (TRL's defaults)."""
+"""Reward of a right answer at length 0, and at the greatest length (TRL's defaults)."""
 
 
 @reward(range=(-1.0, 0.0))
@@ -34,25 +35,15 @@ def soft_overlong_reward(length: int, max_completion_len: int, soft_punish_cache
 
     Source: soft overlong punishment, equation 13 of DAPO (Yu et al. 2025, arXiv 2503.14476).
 
-    Args:
-        length: Tokens of the response.
-        max_completion_len: Greatest length, in tokens; at least 1.
-        soft_punish_cache: The last stretch, in tokens; 0 to the greatest length.
-
-    Returns:
-        In [-1, 0].
-
-    Raises:
-        RewardFieldError: If the length is no count.
-        RewardDefinitionError: If the greatest length or the stretch is illegal.
+    `max_completion_len` is the greatest length, at least 1, and `soft_punish_cache` the last stretch.
     """
     count = _count(length, "length")
     if not (_is_count(max_completion_len) and _is_count(soft_punish_cache)) or not (
         1 <= max_completion_len >= soft_punish_cache
     ):
         raise RewardDefinitionError(
-            "a greatest length is at least 1, and a stretch at most that; "
-            f"{max_completion_len!r} and {soft_punish_cache!r} came"
+            "a greatest length is at least 1, and a stretch at most that, "
+            f"not {max_completion_len!r} and {soft_punish_cache!r}"
         )
     free = max_completion_len - soft_punish_cache
     if count <= free:
@@ -77,24 +68,15 @@ def cosine_length_reward(
     Source: the cosine reward of Yeo et al. 2025 (arXiv 2502.03373), with TRL's defaults and names of bounds.
 
     Args:
-        length: Tokens of the response.
-        max_len: Greatest length, in tokens; at least 1. A longer response counts as one of this length.
-        final_response: The response; only read where `is_correct` is not given.
-        answer: The gold answer, a mathematical one.
-        is_correct: Whether the answer is right, where that is known already.
+        max_len: Greatest length, at least 1. A longer response counts as one of this length.
+        is_correct: Whether the answer is right; without it the response and the mathematical gold are
+            compared.
         **rest: Of which are read: `completion` and `solution`, other names of the response and the answer;
             the bounds, in [-1, 1]: `max_value_correct` (1.0) at length 0 and `min_value_correct` (0.5) at the
             greatest length; for wrong answers `min_value_wrong` (-1.0) and `max_value_wrong` (-0.5).
-
-    Returns:
-        Right: from 1 at length 0 to 0.5. Wrong: from -1 to -0.5; or from and to the bounds.
-
-    Raises:
-        RewardFieldError: If the length is no count, or nothing tells whether the answer is right.
-        RewardDefinitionError: If the greatest length or a bound is illegal.
     """
     if not _is_count(max_len) or max_len < 1:
-        raise RewardDefinitionError(f"a greatest length is at least 1; {max_len!r} came")
+        raise RewardDefinitionError(f"a greatest length is at least 1, not {max_len!r}")
     count = _count(length, "length")
     right, wrong = _bounds(rest)
     if is_correct is None:
@@ -112,14 +94,7 @@ def cosine_length_reward(
 
 
 def cosine_scale(length: int, max_len: int, at_zero: float, at_max: float) -> float:
-    """Go from one value to another along half a cosine.
-
-    Args:
-        length: At least 0.
-        max_len: Where the other value is reached, and kept.
-        at_zero: The value at length 0.
-        at_max: The value at `max_len` and beyond.
-    """
+    """Returns the value at a length on half a cosine, from `at_zero` to `at_max` at `max_len` and beyond."""
     share = min(length, max_len) / max_len
     return at_max + 0.5 * (at_zero - at_max) * (1.0 + math.cos(share * math.pi))
 
@@ -131,32 +106,19 @@ def repetition_penalty_reward(
     ngram_size: int = 3,
     max_penalty: float = -1.0,
 ) -> RewardResult:
-    """Costs the share of n-grams that are there already, times the greatest penalty.
+    """Costs the share of n-grams that are repeated, times the greatest penalty in [-1, 0].
 
     Hazards: code, tables and proofs repeat themselves rightly; keep the penalty small, and the n-grams long.
     A response shorter than an n-gram costs nothing; one of more than a million tokens the greatest penalty.
 
-    Reads: the raw response, reasoning included.
+    Reads: the raw response, reasoning included; without `ids`, the tokens are its words in lower case.
 
     Source: the repetition penalty of Yeo et al. 2025 (arXiv 2502.03373), as TRL computes it.
-
-    Args:
-        ids: Tokens of the response.
-        final_response: The response, whose words in lower case are the tokens where `ids` is not given.
-        ngram_size: Tokens of an n-gram, 1 to 64.
-        max_penalty: In [-1, 0].
-
-    Returns:
-        In [`max_penalty`, 0].
-
-    Raises:
-        RewardFieldError: If there is neither `ids` nor `final_response`.
-        RewardDefinitionError: If the size or the penalty is illegal.
     """
     if not _is_count(ngram_size) or not 1 <= ngram_size <= MAX_NGRAM or not -1.0 <= max_penalty <= 0.0:
         raise RewardDefinitionError(
-            f"an n-gram has 1 to {MAX_NGRAM} tokens, a penalty is in [-1, 0]; "
-            f"{ngram_size!r} and {max_penalty!r} came"
+            f"an n-gram has 1 to {MAX_NGRAM} tokens, a penalty is in [-1, 0], "
+            f"not {ngram_size!r} and {max_penalty!r}"
         )
     tokens = _tokens(ids, final_response)
     if len(tokens) > MAX_TOKENS:
@@ -171,47 +133,23 @@ def repetition_penalty_reward(
 
 @reward(range=(-1.0, 0.0))
 def token_cost_reward(length: int, cost_per_token: float = 0.0001, most: float = 1.0) -> float:
-    """Costs a fixed amount per token, up to a greatest amount.
+    """Costs a fixed amount per token of the response or episode, up to a greatest amount `most` in [0, 1].
 
     Hazards: silence is cheapest; weigh it far below a reward for being right.
 
     Source: this library.
-
-    Args:
-        length: Tokens of the response, or of the episode.
-        cost_per_token: At least 0.
-        most: The greatest cost, in [0, 1].
-
-    Returns:
-        In [-`most`, 0].
-
-    Raises:
-        RewardFieldError: If the length is no count.
-        RewardDefinitionError: If a cost is illegal.
     """
     return -min(_cost(most, 1.0), _count(length, "length") * _cost(cost_per_token))
 
 
 @reward(range=(-1.0, 0.0))
 def latency_cost_reward(trajectory: Trajectory, cost_per_second: float = 0.01, most: float = 1.0) -> float:
-    """Costs a fixed amount per second that the tools took, up to a greatest amount.
+    """Costs a fixed amount per second that the tools took, up to a greatest amount `most` in [0, 1].
 
-    Hazards: latency depends on the machine and its load, so the same episode costs something else elsewhere;
+    Hazards: latency depends on the machine and its load, so the same episode has another cost elsewhere;
     giving up is cheapest.
 
     Source: this library; ARISE's `latency_ms`.
-
-    Args:
-        trajectory: Its steps' `latency_ms`.
-        cost_per_second: At least 0.
-        most: The greatest cost, in [0, 1].
-
-    Returns:
-        In [-`most`, 0].
-
-    Raises:
-        RewardFieldError: If a latency is negative or not finite.
-        RewardDefinitionError: If a cost is illegal.
     """
     seconds = math.fsum(step.latency_ms for step in trajectory.steps) / 1000
     if not math.isfinite(seconds) or any(step.latency_ms < 0 for step in trajectory.steps):
@@ -228,16 +166,9 @@ def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = Non
 
     Source: the length reward of Kimi k1.5 (arXiv 2501.12599, section 2.3.3).
 
-    Args:
-        rollouts: Of one task. `metadata["length"]` counts the tokens; where no rollout has one, the words
-            of the final response are counted. `metadata["is_correct"]` is whether it is right.
-        answer: The gold answer, a mathematical one, where `is_correct` is not given.
-
-    Returns:
-        One judgement for each, in the same order.
-
-    Raises:
-        RewardFieldError: If some rollouts have a length and some have not, or nothing tells what is right.
+    `metadata["length"]` of a rollout counts its tokens; where no rollout has one, the words of the final
+    responses are counted. `metadata["is_correct"]` is whether it is right; without it, a mathematical
+    `answer` is compared.
     """
     verdicts = [_verdict(one, answer) for one in rollouts]
     values = length_group_rewards(_lengths(rollouts), [verdict.reward == 1.0 for verdict in verdicts])
@@ -248,25 +179,14 @@ def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = Non
 
 
 def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) -> list[float]:
-    """Compare the lengths of a group: 0.5 for the shortest to -0.5 for the longest; wrong ones earn nothing.
+    """Compares the lengths of a group: 0.5 for the shortest to -0.5 for the longest; all 0 if they are equal.
 
-    Source: the length reward of Kimi k1.5 (arXiv 2501.12599, section 2.3.3): lambda is
-    0.5 - (length - shortest) / (longest - shortest); a right response earns lambda, a wrong one the lesser of
-    0 and lambda.
-
-    Args:
-        lengths: Tokens of each response of one task.
-        are_correct: Whether each is right, in the same order.
-
-    Returns:
-        One number in [-0.5, 0.5] for each, in the same order; all 0 where all lengths are one.
-
-    Raises:
-        RewardFieldError: If the two are not as long, or a length is no count.
+    Source: Kimi k1.5 (arXiv 2501.12599, section 2.3.3): lambda is 0.5 - (length - shortest) / (longest -
+    shortest); a right response earns lambda, a wrong one the lesser of 0 and lambda.
     """
     counts = [_count(length, "length") for length in lengths]
     if len(counts) != len(are_correct):
-        raise RewardFieldError(f"{len(counts)} lengths and {len(are_correct)} verdicts came")
+        raise RewardFieldError(f"expected one verdict per length, not {len(are_correct)} for {len(counts)}")
     if not counts or (shortest := min(counts)) == (longest := max(counts)):
         return [0.0 for _ in counts]
     values = [0.5 - (count - shortest) / (longest - shortest) for count in counts]
@@ -274,9 +194,9 @@ def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) ->
 
 
 def _graded(response: object, gold: object) -> RewardResult:
-    """Grade a mathematical answer: 1 if it is right, else 0; or the reason why nobody knows."""
+    """Grades a mathematical answer: 1 if it is right, else 0; or no number, with the reason."""
     if not isinstance(gold, str):
-        return RewardResult.without(RewardStatus.BAD_GOLD, f"a gold answer is a text; {shown(gold)} came")
+        return RewardResult.without(RewardStatus.BAD_GOLD, f"a gold answer is a text, not {shown(gold)}")
     verdict = grade_math(read_response(response), gold)
     if verdict.status == "bad_gold":
         return RewardResult.without(RewardStatus.BAD_GOLD, verdict.reason)
@@ -287,13 +207,13 @@ def _graded(response: object, gold: object) -> RewardResult:
 
 
 def _bounds(rest: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return what a right and a wrong answer is worth, each at length 0 and at the greatest length."""
+    """Returns the rewards of a right and of a wrong answer, each at length 0 and at the greatest length."""
     names = ("max_value_correct", "min_value_correct", "min_value_wrong", "max_value_wrong")
     given = [rest.get(name, default) for name, default in zip(names, (*RIGHT, *WRONG), strict=True)]
     for name, bound in zip(names, given, strict=True):
         is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
         if not is_number or not -1.0 <= bound <= 1.0:
-            raise RewardDefinitionError(f"{name} is a number in [-1, 1]; {bound!r:.80} came")
+            raise RewardDefinitionError(f"{name} is a number in [-1, 1], not {bound!r:.80}")
     return (given[0], given[1]), (given[2], given[3])
 
 
@@ -325,11 +245,11 @@ def _is_count(value: object) -> bool:
 
 def _count(value: Any, name: str) -> int:
     if not _is_count(value):
-        raise RewardFieldError(f"{name} is a count of tokens, an integer of at least 0; {shown(value)} came")
+        raise RewardFieldError(f"{name} is a count of tokens, an integer of at least 0, not {shown(value)}")
     return int(value)
 
 
 def _cost(value: float, most: float = math.inf) -> float:
     if not (math.isfinite(value) and 0 <= value <= most):
-        raise RewardDefinitionError(f"a cost is a finite number of at least 0; {value!r} came")
+        raise RewardDefinitionError(f"a cost is a finite number of at least 0, not {value!r}")
     return value

@@ -2,7 +2,9 @@
 
 Source: section "match" of the scorers that inspect_ai, ARISE and Search-R1 have, without what makes those
 payable by listing: no sign is dropped ("-5" is not "5", "C++" is not "C"), words end where words and numbers
-end, and an answer that also names another choice names none.
+end, and an answer that also names another choice does not count.
+
+`answer` is a gold, or a list of which any is right; a blank one is a bad gold.
 """
 
 import re
@@ -30,9 +32,9 @@ from ors_server.rewards.text.texts import (
 )
 
 MAX_RATIO: Final = 20.0
-"""Words of a response per word of its longest gold, beyond which a word in it is no answer."""
+"""Greatest number of words of a response per word of its longest gold."""
 MAX_SEARCH: Final = 100_000_000
-"""Characters of a response times texts that are looked for in it."""
+"""Characters of a response times the number of texts to look for in it."""
 MAX_OCCURRENCES: Final = 200_000
 """Places of a response at which one of the texts may be."""
 MAX_PATTERN: Final = 1_000
@@ -52,19 +54,13 @@ _NEGATION: Final = re.compile(
 _NEGATION_CHARACTERS: Final = 120
 
 
-def found_words(text: str, wanted: set[str]) -> set[str]:
-    """Tell which texts stand in another one as whole words; of two in one place, the longer.
-
-    Args:
-        text: Where to look, in its normal form.
-        wanted: What to look for, in the same form; none of it blank.
-
-    Raises:
-        UnparsedAnswerError: If the text is too long for so many, or has too many of them.
-    """
-    if len(text) * len(wanted) > MAX_SEARCH:
-        raise UnparsedAnswerError(f"an answer of {len(text)} characters, for {len(wanted)} texts to look for")
-    places = sorted(_places(text, wanted), key=lambda place: (place[0], -len(place[1])))
+def found_words(text: str, sought: set[str]) -> set[str]:
+    """Returns which normalised texts are in another one as whole words; of two in one place, the longer."""
+    if len(text) * len(sought) > MAX_SEARCH:
+        raise UnparsedAnswerError(
+            f"the answer is too long to search for {len(sought)} texts: {len(text)} characters"
+        )
+    places = sorted(_places(text, sought), key=lambda place: (place[0], -len(place[1])))
     found: set[str] = set()
     end = 0
     for start, one in places:
@@ -76,16 +72,16 @@ def found_words(text: str, wanted: set[str]) -> set[str]:
     return found
 
 
-def _places(text: str, wanted: set[str]) -> list[tuple[int, str]]:
-    """Return where each text stands as a whole word, or words."""
+def _places(text: str, sought: set[str]) -> list[tuple[int, str]]:
+    """Returns where each text is, as a whole word or words."""
     places: list[tuple[int, str]] = []
     looked = 0
-    for one in wanted:
+    for one in sought:
         start = text.find(one)
         while start >= 0:
             looked += 1
             if looked > MAX_OCCURRENCES:
-                raise UnparsedAnswerError("an answer that repeats the texts that are looked for too often")
+                raise UnparsedAnswerError("the answer repeats the golds or choices too often")
             if _BEFORE.match(text, start) and _AFTER.match(text, start + len(one)):
                 places.append((start, one))
             start = text.find(one, start + 1)
@@ -101,17 +97,7 @@ def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> 
     Hazards: a model that adds a word or a full stop earns nothing; tell it the form, or use
     `normalised_match_reward`. A response of any length is compared.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
-    Source: the exact match of inspect_ai and ARISE's 1.0.
-
-    Args:
-        final_response: The response.
-        answer: A gold, or a list of which any is right; a blank one is a bad gold.
-        strip: Whether white space around either does not count.
-
-    Returns:
-        0 or 1.
+    Source: the exact match of inspect_ai and ARISE's 1.0. `strip` ignores white space around both.
     """
     response, golds = read_response(final_response), read_golds(answer)
     if strip:
@@ -137,21 +123,8 @@ def normalised_match_reward(
     "-5" is not "5", "C++" is not "C", and "Paris." is not "Paris". Raised digits and fractions stay apart:
     "10²" is "10^2", not "102".
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
     Source: SQuAD's exact match (Rajpurkar et al. 2016), without dropping punctuation and articles; Unicode's
-    NFKC_Casefold.
-
-    Args:
-        final_response: The response.
-        answer: A gold, or a list of which any is right; a blank one is a bad gold.
-        casefold: Whether case does not count.
-        nfkc: Whether compatible characters, such as full-width letters, are one.
-        collapse: Whether runs of white space are one space; white space around a text never counts.
-        typography: Whether curly and straight quotes, minus and hyphen are one.
-
-    Returns:
-        0 or 1.
+    NFKC_Casefold. The options are those of `TextForm`.
     """
     form = TextForm(casefold=casefold, nfkc=nfkc, collapse=collapse, typography=typography)
     golds = normalise_golds(read_golds(answer), form)
@@ -171,25 +144,18 @@ def word_match_reward(
 ) -> RewardResult:
     """Pays for a short response that has a gold answer in it as whole words, and no other choice.
 
-    Hazards: it cannot tell "x Paris y" from "It is Paris"; a word soon after not, no or never does not count,
-    other ways to deny are not seen. Without `choices` a response may list several candidates within
-    `max_ratio`; give the choices, or use `exact_match_reward`. For numbers prefer `numeric_match_reward`:
-    "2 + 2 = 5, not 4" has a 2.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    Hazards: it cannot distinguish "x Paris y" from "It is Paris"; a word soon after not, no or never does not
+    count, other ways to deny are not seen. Without `choices` a response may list several candidates within
+    `max_ratio`; give the choices, or use `exact_match_reward`. For numbers prefer `numeric_match_reward`: "2
+    + 2 = 5, not 4" has a 2.
 
     Source: the sub-EM of Search-R1 and inspect_ai's `includes`, with boundaries, a greatest length and
     rejection of lists.
 
     Args:
-        final_response: The response.
-        answer: A gold, or a list of which any is right; a blank one is a bad gold.
-        choices: The task's candidates; a response that has one which is no gold earns nothing.
+        choices: The task's candidates; one that is not a gold earns nothing, and `is_listing` is 1 beside a
+            gold.
         max_ratio: Words of the response per word of the longest gold; a longer response earns nothing.
-        casefold: Whether case does not count.
-
-    Returns:
-        0 or 1; `is_listing` tells whether another choice was there too.
     """
     form = TextForm(casefold=casefold)
     golds = normalise_golds(read_golds(answer), form)
@@ -220,19 +186,9 @@ def all_of_match_reward(
     Hazards: without `choices` a response that lists everything earns 1; `partial` pays for a list of which a
     part is right. Words after not, no or never do not count.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
     Source: the all-of match of this library; boundaries as in `word_match_reward`.
 
-    Args:
-        final_response: The response.
-        answer: The golds, all of which must be there.
-        choices: The task's candidates; a response that has one which is no gold earns nothing.
-        partial: Whether to pay the share of golds that are there, instead of 0, where not all are.
-        casefold: Whether case does not count.
-
-    Returns:
-        In [0, 1]; `found` is the share of golds that are there.
+    `found` is the share of golds that are there, which `partial` pays where not all are.
     """
     form = TextForm(casefold=casefold)
     golds = set(normalise_golds(read_golds(answer), form))
@@ -258,35 +214,19 @@ def regex_match_reward(
 
     Hazards: `search` finds a pattern anywhere, so "4" is in "14": write `\b`, or use `fullmatch`. A pattern
     that matches the empty text pays for silence, and is a bad gold. A response over which a search takes
-    longer than `time_limit` is wrong, or else it could choose not to be graded: write patterns that do not
-    backtrack. Needs the extra `text`.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    longer than `time_limit` (processor seconds) is wrong, or else it could choose not to be graded: write
+    patterns that do not backtrack. Needs the extra `text`.
 
     Source: inspect_ai's `pattern`; the `regex` package, which bounds the time of a search.
-
-    Args:
-        final_response: The response.
-        pattern: A regular expression, at most 1,000 characters.
-        mode: `search` or `fullmatch`.
-        time_limit: Seconds of the processor for one search.
-        ignore_case: Whether case does not count.
-
-    Returns:
-        0 or 1.
-
-    Raises:
-        RewardDefinitionError: If the mode is another one, or the time limit is not above 0.
-        MissingPackageError: If the package `regex` is not installed.
     """
     if mode not in {"search", "fullmatch"} or not time_limit > 0:
         raise RewardDefinitionError(
-            f"a mode is search or fullmatch, a time limit above 0; {mode!r} and {time_limit!r} came"
+            f"a mode is search or fullmatch, a time limit above 0, not {mode!r} and {time_limit!r}"
         )
     response = read_response(final_response, MAX_RESPONSE)
     compiled = _compiled(pattern, ignore_case=ignore_case)
     if _is_found(compiled, "", mode, time_limit, BadGoldError):
-        raise BadGoldError("the pattern matches the empty text, so that silence would be right")
+        raise BadGoldError("the pattern matches the empty text, so that an empty answer would be right")
     return float(_is_found(compiled, response, mode, time_limit, UnparsedAnswerError))
 
 
@@ -298,24 +238,11 @@ def strict_answer_match_reward(final_response: str, answer: str, match: Match = 
     Hazards: those of the match that is chosen: `exact_match_reward`, `word_match_reward`,
     `numeric_match_reward`.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
     Source: ARISE's reward page, for what it is a strict sibling of.
-
-    Args:
-        final_response: The response.
-        answer: A gold, or a list of which any is right; a blank or missing one is a bad gold.
-        match: As the whole text, as whole words, or as the same number.
-
-    Returns:
-        0 or 1.
-
-    Raises:
-        RewardDefinitionError: If the match is another one.
     """
     rewards = {"exact": exact_match_reward, "word": word_match_reward, "numeric": numeric_match_reward}
     if match not in rewards:
-        raise RewardDefinitionError(f"a match is exact, word or numeric; {match!r} came")
+        raise RewardDefinitionError(f"a match is exact, word or numeric, not {match!r}")
     return rewards[match].function(final_response, answer, answer_from="raw")  # it is the answer already
 
 
@@ -333,8 +260,8 @@ def _is_found(compiled: Any, text: str, mode: RegexMode, time_limit: float, blam
 def _compiled(pattern: object, *, ignore_case: bool) -> Any:
     regex = load_package("regex")
     if not isinstance(pattern, str) or not pattern or len(pattern) > MAX_PATTERN:
-        raise BadGoldError(f"a pattern is a text of 1 to {MAX_PATTERN} characters; {shown(pattern)} came")
+        raise BadGoldError(f"a pattern is a text of 1 to {MAX_PATTERN} characters, not {shown(pattern)}")
     try:
         return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
     except (regex.error, OverflowError, RecursionError) as error:
-        raise BadGoldError(f"the pattern is no regular expression: {error}") from error
+        raise BadGoldError(f"the pattern is not a valid regular expression: {error}") from error

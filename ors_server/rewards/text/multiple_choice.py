@@ -34,7 +34,7 @@ _MODES: Final = frozenset({"any", "boxed", "answer", "fullmatch"})
 def multiple_choice_reward(
     final_response: str, answer: str, choices: Sequence[str] | Mapping[str, str], mode: ChoiceMode = "any"
 ) -> float:
-    r"""Pays for picking the right one of the task's choices, by its letter or its text.
+    """Pays for picking the right one of the task's choices, by its letter or its text.
 
     Hazards: a letter in the middle of a sentence is not read; tell the model the form. Of several statements
     the last counts, and one that names several choices picks none. Guessing earns 1 in the number of choices.
@@ -47,20 +47,13 @@ def multiple_choice_reward(
     Source: the `mcqa` environment of NeMo Gym, with the choices taken from the task.
 
     Args:
-        final_response: The response.
         answer: The right choice: its label, its text, or its index from 0.
-        choices: The choices' texts in order, labelled A, B, C and so on, or label to text; 2 to 26.
-        mode: Where to look: `boxed` (the last box), `answer` ("Answer: B"), `fullmatch` (the whole
-            response is the choice), or `any` of these and the others above.
-
-    Returns:
-        0 or 1.
-
-    Raises:
-        RewardDefinitionError: If the mode is another one.
+        choices: 2 to 26 texts in order, labelled A, B, C and so on, or label to text.
+        mode: Where to look: `boxed` (the last box), `answer` ("Answer: B"), `fullmatch` (the whole response
+            is the choice), or `any` of these and the others above.
     """
     if mode not in _MODES:
-        raise RewardDefinitionError(f"a mode is one of {', '.join(sorted(_MODES))}; {mode!r} came")
+        raise RewardDefinitionError(f"a mode is one of {', '.join(sorted(_MODES))}, not {mode!r}")
     labelled = read_choices(choices)
     gold = _gold_label(answer, labelled)
     picked = _picked(read_response(final_response, MAX_RESPONSE), labelled, mode)
@@ -70,18 +63,7 @@ def multiple_choice_reward(
 
 
 def read_choices(choices: object) -> Choices:
-    """Read a task's choices.
-
-    Args:
-        choices: Texts in order, or label to text.
-
-    Returns:
-        Label, in upper case, to text in its normal form.
-
-    Raises:
-        BadGoldError: If they are not 2 to 26 different texts.
-    """
-    told = shown(choices)
+    """Reads 2 to 26 different choices as label in upper case to normalised text."""
     if isinstance(choices, Mapping):
         given = {
             str(key).strip().upper(): text for key, text in cast("Mapping[object, Any]", choices).items()
@@ -94,7 +76,7 @@ def read_choices(choices: object) -> Choices:
     if not 1 < len(given) <= MAX_CHOICES or not all(
         isinstance(text, str) and len(text) <= MAX_GOLD for text in given.values()
     ):
-        raise BadGoldError(f"choices are 2 to {MAX_CHOICES} texts; {told} came")
+        raise BadGoldError(f"choices are 2 to {MAX_CHOICES} texts, not {shown(choices)}")
     forms = normalise_golds(list(given.values()))
     if len(set(forms)) < len(forms):
         raise BadGoldError("two choices are the same")
@@ -119,7 +101,7 @@ def _gold_label(answer: object, choices: Choices) -> str:
         found |= {label for label, choice in choices.items() if choice == _form_of_gold(text)}
     if len(found) != 1:
         raise BadGoldError(
-            f"the answer is the label, the text or the index of one choice; {shown(answer)} came"
+            f"the answer is the label, the text or the index of one choice, not {shown(answer)}"
         )
     return found.pop()
 

@@ -1,6 +1,7 @@
 """Rewards that compare numbers, read exactly: integers, decimals, fractions, with thousands and a unit.
 
-A number is a `Fraction`, so that 0.1 + 0.2 is 0.3 and 10**20 + 1 is not 10**20; NaN and infinities are none.
+A number is a `Fraction`, so that 0.1 + 0.2 is 0.3 and 10**20 + 1 is not 10**20; NaN and infinities are not
+read.
 """
 
 import re
@@ -58,15 +59,9 @@ class Numeral:
 
 
 def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
-    """Read a text that is one number.
+    """Reads a text that is one number; `None` if it is not, or has more than 400 characters.
 
-    Args:
-        text: Such as `-1,234.5`, `3/4`, `3 1/2`, `1e3`, `$5` with the unit `$`; a full stop at the end is
-            none of it.
-        units: Spellings of a unit that may stand behind or before the number.
-
-    Returns:
-        The number; `None` if it is none, or has more than 400 characters.
+    Such as `-1,234.5`, `3/4`, `3 1/2`, `1e3`, or `$5` with the unit `$`, which may be behind it.
     """
     if len(text) > MAX_CHARACTERS * 2:
         return None
@@ -89,13 +84,9 @@ def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
 
 
 def last_number(text: str) -> str | None:
-    """Return the last number in a text, as it is written there.
-
-    Args:
-        text: Any text.
-    """
+    """Returns the last number in a text, as it is written there."""
     found = None
-    for found in _IN_TEXT.finditer(normalise_text(text, _FORM)):  # noqa: B007  (the last one is wanted)
+    for found in _IN_TEXT.finditer(normalise_text(text, _FORM)):  # noqa: B007  (the last one counts)
         pass
     return None if found is None else found[1] + found[2]
 
@@ -113,38 +104,24 @@ def numeric_match_reward(
 ) -> float:
     """Pays for the same number as a gold one: exactly, or within a tolerance where the gold is a decimal.
 
-    Hazards: a comma before three digits is one of thousands, so "1,234" is no decimal; a gold written as an
-    integer or a fraction is exact, whatever the tolerance ("10" is not 10.4, though "10.0" may be);
-    `where="last"` takes the last number of a text, which need not be what the text says. Other units are
-    never converted, and `last` does not look at them. NaN and infinities are no answers.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    Hazards: a comma before three digits is one of thousands, so "1,234" is not a decimal; a gold written as
+    an integer or a fraction is exact, whatever the tolerance ("10" is not 10.4, though "10.0" may be);
+    `where="last"` takes the last number of a text, which may not be its answer. Other units are never
+    converted, and `last` does not look at them. NaN and infinities are not answers.
 
     Source: this library; tolerances as those of Python's `math.isclose`, but on exact numbers.
 
-    Args:
-        final_response: The response.
-        answer: A gold, or a list of which any is right: texts or numbers.
-        abs_tol: Greatest difference.
-        rel_tol: Greatest difference as a share of the gold.
-        unit: A unit, or spellings of it, which may stand at the number of either side.
-        where: Whether the response is the number, or the last number in it counts.
-
-    Returns:
-        0 or 1.
-
-    Raises:
-        RewardDefinitionError: If a tolerance is negative or not finite, or `where` is something else.
+    `unit` is a unit, or spellings of it, which may be at the number of either side.
     """
     tolerances = (_tolerance(abs_tol), _tolerance(rel_tol))
     units = [unit] if isinstance(unit, str) else list(unit)
     golds = _gold_numbers(answer, units)
     if where not in {"whole", "last"}:
-        raise RewardDefinitionError(f"where is whole or last; {where!r} came")
+        raise RewardDefinitionError(f"where is whole or last, not {where!r}")
     text = read_response(final_response, MAX_RESPONSE if where == "last" else None)
     given = read_number((last_number(text) or "") if where == "last" else text.strip(), units)
     if given is None:
-        raise UnparsedAnswerError("the response is no number" if where == "whole" else "no number is there")
+        raise UnparsedAnswerError(f"the response {'is not a' if where == 'whole' else 'has no'} number")
     return float(any(_is_near(given.value, gold, tolerances) for gold in golds))
 
 
@@ -157,38 +134,25 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     Hazards: `flexible` takes any number that comes last ("72 clips in 2 months" is 2); `strict` pays nothing
     for a right number in another form ("#### 72.0", "#### $72"), so tell the model the form.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
     Source: GSM8K (Cobbe et al. 2021, arXiv 2110.14168), whose solutions end in `#### 72`. `strict` is verl's
     `compute_score` with its method "strict": digits, points and commas behind "#### " in the last 300
     characters, compared as text. `flexible` reads the last number exactly, so that "72." is 72, which verl's
     own "flexible" takes for another text.
-
-    Args:
-        final_response: The response.
-        answer: The gold number, or a solution that ends in one.
-        mode: `strict` for `#### n`, `flexible` for the last number.
-
-    Returns:
-        0 or 1.
-
-    Raises:
-        RewardDefinitionError: If the mode is another one.
     """
     if mode not in {"strict", "flexible"}:
-        raise RewardDefinitionError(f"a mode is strict or flexible; {mode!r} came")
+        raise RewardDefinitionError(f"a mode is strict or flexible, not {mode!r}")
     gold = _gsm8k_gold(answer)
     if mode == "strict":
         return float(_strict_answer(final_response) == _as_gsm8k_writes(gold))
     text = last_number(read_response(final_response, MAX_RESPONSE))
     given = None if text is None else read_number(text, _GSM8K_UNITS)
     if given is None:
-        raise UnparsedAnswerError("no number is there")
+        raise UnparsedAnswerError("the response has no number")
     return float(given.value == gold.value)
 
 
 def _strict_answer(response: object) -> str:
-    """Read the answer as verl's method "strict" does."""
+    """Reads the answer as verl's method "strict" does."""
     found = _STRICT.findall(read_response(response)[-CLIPPED:])
     if not found:
         raise UnparsedAnswerError(f'no number behind "#### " in the last {CLIPPED} characters')
@@ -196,7 +160,7 @@ def _strict_answer(response: object) -> str:
 
 
 def _as_gsm8k_writes(gold: Numeral) -> str:
-    """Write a gold as verl's data has it: without commas, as it was written otherwise."""
+    """Writes a gold as verl's data has it: without commas."""
     return gold.text.replace(",", "")
 
 
@@ -212,7 +176,7 @@ def _gold_numbers(answer: Any, units: Sequence[str]) -> list[Numeral]:
         list(cast("Sequence[object]", answer)) if isinstance(answer, list | tuple) else [answer]
     )
     if not golds or len(golds) > MAX_GOLDS:
-        raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers; {len(golds)} came")
+        raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers, not {len(golds)}")
     return [_gold_number(gold, units) for gold in golds]
 
 
@@ -221,7 +185,7 @@ def _gold_number(gold: object, units: Sequence[str]) -> Numeral:
     is_number = isinstance(gold, int | float) and not isinstance(gold, bool)
     read = read_number(_spelled(gold), units) if is_text or is_number else None
     if read is None:
-        raise BadGoldError(f"a gold answer is one number; {shown(gold)} came")
+        raise BadGoldError(f"a gold answer is one number, not {shown(gold)}")
     return read
 
 
@@ -250,9 +214,9 @@ def _tolerance(value: float) -> Fraction:
     try:
         tolerance = Fraction(repr(float(value)))  # 0.1 is a tenth
     except (ValueError, OverflowError, TypeError) as error:
-        raise RewardDefinitionError(f"a tolerance is a finite number; {shown(value)} came") from error
+        raise RewardDefinitionError(f"a tolerance is a finite number, not {shown(value)}") from error
     if tolerance < 0:
-        raise RewardDefinitionError(f"a tolerance is at least 0; {value!r} came")
+        raise RewardDefinitionError(f"a tolerance is at least 0, not {value!r}")
     return tolerance
 
 

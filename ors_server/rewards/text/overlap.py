@@ -1,7 +1,7 @@
 """Rewards for how much of a reference a response has: edit distance, ROUGE, BLEU, chrF; by the extra `text`.
 
-All of them pay for words, not for what is said: "not" costs one word. They suit translations and summaries,
-beside a reward for what is true.
+All of them pay for words, not for meaning: "not" costs one word. They suit translations and summaries, beside
+a reward for the truth. Of several golds the best counts.
 """
 
 import re
@@ -33,7 +33,7 @@ MAX_COUNTED: Final = 100_000
 """Characters of a response of which BLEU and chrF count n-grams."""
 MAX_WORK: Final = 1_000_000_000
 """Characters of a response times those of all golds."""
-LITTLE: Final = 1_000
+SHORT_RESPONSE: Final = 1_000
 """Characters of a response with which even the longest golds must be compared."""
 MAX_ORDER: Final = 8
 """Words of the longest n-gram."""
@@ -70,28 +70,12 @@ def edit_similarity_reward(
     0.4. `token_sort` does not see the order of words. The scores of rapidfuzz that ignore what one side has
     more (`partial_ratio`, `token_set_ratio`) pay for lists, and are not offered.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
     Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz, whose
-    values these are: every character counts, white space and quotes too, unless an option says otherwise.
-
-    Args:
-        final_response: The response.
-        answer: A gold, or a list of which the nearest counts.
-        method: `levenshtein` over characters, or `token_sort`: over the words in alphabetical order.
-        casefold: Whether case does not count.
-        normalise: Whether white space around and between words, curly quotes and compatible characters do not
-            count.
-
-    Returns:
-        In [0, 1].
-
-    Raises:
-        RewardDefinitionError: If the method is another one.
-        MissingPackageError: If the package `rapidfuzz` is not installed.
+    values these are: every character counts, unless `casefold` or `normalise` (white space, quotes and
+    compatible characters) is set.
     """
     if method not in {"levenshtein", "token_sort"}:
-        raise RewardDefinitionError(f"a method is levenshtein or token_sort; {method!r} came")
+        raise RewardDefinitionError(f"a method is levenshtein or token_sort, not {method!r}")
     golds, response = read_golds(answer), read_response(final_response, MAX_CHARACTERS)
     if normalise:
         form = TextForm(casefold=casefold)
@@ -117,25 +101,11 @@ def rouge_n_reward(
     Hazards: the right words in any order earn 1 by ROUGE-1; a copy of the source text earns much of what a
     summary does. `ascii` sees letters a to z and digits only; for other scripts take `unicode`.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
-    Source: Lin 2004, as the package rouge-score 0.1.2 tokenises and counts.
-
-    Args:
-        final_response: The response.
-        answer: A gold, or a list of which the one with the greatest F1 counts.
-        n: Words of an n-gram, 1 to 8.
-        tokenizer: Which characters make words.
-        stem: Whether English endings do not count, by Porter's stemmer as NLTK has it.
-
-    Returns:
-        The F1 in [0, 1]; `precision` and `recall`.
-
-    Raises:
-        RewardDefinitionError: If an option is illegal.
+    Source: Lin 2004, as the package rouge-score 0.1.2 tokenises and counts. `stem` drops English endings by
+    Porter's stemmer as NLTK has it.
     """
     if not 1 <= n <= MAX_ORDER:
-        raise RewardDefinitionError(f"an n-gram has 1 to {MAX_ORDER} words; {n!r} came")
+        raise RewardDefinitionError(f"an n-gram has 1 to {MAX_ORDER} words, not {n!r}")
 
     def shared(left: list[str], right: list[str]) -> int:
         return sum((Counter(_ngrams(left, n)) & Counter(_ngrams(right, n))).values())
@@ -153,22 +123,7 @@ def rouge_l_reward(
 
     Hazards: those of `rouge_n_reward`, but that the order of words counts. Needs the extra `text`.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
     Source: Lin 2004, as the package rouge-score 0.1.2 computes `rougeL`; the subsequence by rapidfuzz.
-
-    Args:
-        final_response: The response.
-        answer: A gold, or a list of which the one with the greatest F1 counts.
-        tokenizer: Which characters make words: `ascii` or `unicode`.
-        stem: Whether English endings do not count.
-
-    Returns:
-        The F1 in [0, 1]; `precision` and `recall`.
-
-    Raises:
-        RewardDefinitionError: If the tokenizer is another one.
-        MissingPackageError: If a package is not installed.
     """
     similar = load_package("rapidfuzz.distance").LCSseq.similarity
 
@@ -192,32 +147,16 @@ def bleu_reward(
     """Pays the sentence BLEU of the response against all golds together, divided by 100.
 
     Hazards: BLEU is a figure of a corpus; of one sentence it depends on the smoothing, so compare only what
-    has one signature. Texts of fewer than four words use shorter n-grams (effective order). More than
-    100,000 characters earn 0. Tokenizers that download a model are not offered.
-
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
+    has one signature. Texts of fewer than four words use shorter n-grams (effective order). More than 100,000
+    characters earn 0. Tokenizers that download a model are not offered.
 
     Source: Papineni et al. 2002, by the package sacrebleu (Post 2018); exponential smoothing of Chen and
-    Cherry 2014.
-
-    Args:
-        final_response: The response.
-        answer: A reference, or a list of references of the same text.
-        tokenizer: One of sacrebleu's: `13a`, `intl`, `char`, `zh`, `none`.
-        smoothing: `exp`, `floor`, `add-k` or `none`.
-        casefold: Whether case does not count.
-
-    Returns:
-        In [0, 1]; `brevity_penalty`, and the `signature` that a report should have.
-
-    Raises:
-        RewardDefinitionError: If the tokenizer or the smoothing is another one.
-        MissingPackageError: If the package `sacrebleu` is not installed.
+    Cherry 2014. Report the `signature` beside it.
     """
     if tokenizer not in _BLEU_TOKENIZERS or smoothing not in _SMOOTHINGS:
         raise RewardDefinitionError(
             f"a tokenizer is one of {', '.join(sorted(_BLEU_TOKENIZERS))}, a smoothing one of "
-            f"{', '.join(sorted(_SMOOTHINGS))}; {tokenizer!r} and {smoothing!r} came"
+            f"{', '.join(sorted(_SMOOTHINGS))}, not {tokenizer!r} and {smoothing!r}"
         )
     golds, response = read_golds(answer), read_response(final_response, MAX_COUNTED)
     _check_work(len(response), golds)
@@ -239,25 +178,10 @@ def chrf_reward(
 
     Hazards: unlike texts of one language earn 0.1 to 0.2. More than 100,000 characters earn 0.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
-    Source: Popović 2015 and 2017, by the package sacrebleu.
-
-    Args:
-        final_response: The response.
-        answer: A reference, or a list of which the best counts.
-        word_order: 0 for chrF, 2 for chrF++.
-        casefold: Whether case does not count.
-
-    Returns:
-        In [0, 1]; the `signature` that a report should have.
-
-    Raises:
-        RewardDefinitionError: If the order is not 0, 1 or 2.
-        MissingPackageError: If the package `sacrebleu` is not installed.
+    Source: Popović 2015 and 2017, by the package sacrebleu; `word_order` is 0 for chrF, 2 for chrF++.
     """
     if word_order not in {0, 1, 2}:
-        raise RewardDefinitionError(f"a word order is 0, 1 or 2; {word_order!r} came")
+        raise RewardDefinitionError(f"a word order is 0, 1 or 2, not {word_order!r}")
     golds, response = read_golds(answer), read_response(final_response, MAX_COUNTED)
     _check_work(len(response), golds)
     metric = load_package("sacrebleu.metrics").CHRF(word_order=word_order, lowercase=casefold)
@@ -270,15 +194,18 @@ class _Words:
 
     def __init__(self, tokenizer: str, *, stem: bool) -> None:
         if tokenizer not in _WORDS:
-            raise RewardDefinitionError(f"a tokenizer is ascii or unicode; {tokenizer!r} came")
+            raise RewardDefinitionError(f"a tokenizer is ascii or unicode, not {tokenizer!r}")
         self._words = _WORDS[tokenizer]
         self._stem = stem
 
     def of(self, text: str) -> list[str]:
         words: list[str] = self._words.findall(text.lower())
-        if not self._stem:
-            return words
-        return [porter.stem(word) if len(word) > STEMMED_CHARACTERS else word for word in words]
+        return [stemmed(word) for word in words] if self._stem else words
+
+
+def stemmed(word: str) -> str:
+    """Returns the stem of a word in lower case, as rouge-score does; short words keep their endings."""
+    return porter.stem(word) if len(word) > STEMMED_CHARACTERS else word
 
 
 def _rouge(
@@ -291,12 +218,13 @@ def _rouge(
         raise BadGoldError(
             f"a gold answer has fewer than {order} words; for other scripts: tokenizer='unicode'"
         )
-    scores = [_f1(shared(given, gold), len(given) - order + 1, len(gold) - order + 1) for gold in golds]
+    scores = [count_f1(shared(given, gold), len(given) - order + 1, len(gold) - order + 1) for gold in golds]
     f1, precision, recall = max(scores)
     return RewardResult(f1, extras={"precision": precision, "recall": recall})
 
 
-def _f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
+def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
+    """Returns F1, precision and recall."""
     if not shared:
         return 0.0, 0.0, 0.0
     precision, recall = shared / given, shared / gold
@@ -309,7 +237,7 @@ def _ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
 
 def _check_work(length: int, golds: Sequence[str]) -> None:
     work = sum(map(len, golds))
-    if work * LITTLE > MAX_WORK:
+    if work * SHORT_RESPONSE > MAX_WORK:
         raise WorkLimitError(f"golds of {work} characters together are too many to compare with")
     if length * work > MAX_WORK:
         raise UnparsedAnswerError(f"an answer of {length} characters is too long for golds of {work}")

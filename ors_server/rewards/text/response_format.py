@@ -19,7 +19,7 @@ ENOUGH_STEPS: Final = 3
 """Step markers that earn the whole of `reasoning_steps_reward` (open-r1)."""
 
 MAX_CHARACTERS: Final = 1_000_000
-"""Characters of a response that are looked through."""
+"""Characters of a response that are read."""
 _TAGS: Final = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
 _STEP: Final = re.compile(r"Step \d{1,9}:|\A\d{1,9}\.|\n[-*]|First,|Second,|Next,|Finally,")
 
@@ -35,12 +35,6 @@ def think_format_reward(final_response: str) -> float:
     Reads: the raw response, reasoning included.
 
     Source: TRL's `think_format_reward` (huggingface/trl at f2cd577), case by case.
-
-    Args:
-        final_response: The response.
-
-    Returns:
-        0 or 1.
     """
     opening, closing = THINK
     response = read_response(final_response, MAX_CHARACTERS)
@@ -53,19 +47,13 @@ def think_format_reward(final_response: str) -> float:
 def answer_format_reward(final_response: str) -> float:
     """Pays for a `<think>` block, then an `<answer>` block with something in it, and nothing else.
 
-    Hazards: it never looks at what the answer is. Gate it by correctness. Each tag must be there once, so an
-    answer cannot be hidden among others.
+    Hazards: it never looks at the content of the answer. Gate it by correctness. Each tag must be there once,
+    so an answer cannot be hidden among others.
 
     Reads: the raw response, reasoning included.
 
-    Source: `format_reward` of open-r1, which wants a line break inside of every tag; white space around the
+    Source: `format_reward` of open-r1, which demands a line break inside of every tag; white space around the
     blocks is free here, and an empty answer earns nothing.
-
-    Args:
-        final_response: The response.
-
-    Returns:
-        0 or 1.
     """
     response = read_response(final_response, MAX_CHARACTERS).strip()
     tags = (*THINK, *ANSWER)
@@ -83,7 +71,7 @@ def answer_format_reward(final_response: str) -> float:
 @reward(range=(0.0, 1.0))
 @with_statuses
 def code_format_reward(final_response: str, language: str = "python") -> float:
-    """Pays for a `<think>` block and then an `<answer>` block with a fenced program in it.
+    """Pays for a `<think>` block and then an `<answer>` block with a fenced program of a language in it.
 
     Hazards: neither the program nor the answer is looked at, and an empty fence earns 1; gate it by a reward
     that runs the program. Text after a line that begins with `</answer>` is free, as there.
@@ -91,13 +79,6 @@ def code_format_reward(final_response: str, language: str = "python") -> float:
     Reads: the raw response, reasoning included.
 
     Source: `code_format_reward` of open-r1 at 0056faa, with its line breaks, in one pass.
-
-    Args:
-        final_response: The response.
-        language: The word after the opening fence.
-
-    Returns:
-        0 or 1.
     """
     response = read_response(final_response)
     if not response.startswith("<think>\n"):
@@ -123,12 +104,6 @@ def tag_count_reward(final_response: str) -> float:
     Reads: the raw response, reasoning included.
 
     Source: `tag_count_reward` of open-r1, with its line breaks.
-
-    Args:
-        final_response: The response.
-
-    Returns:
-        0, 0.25, 0.5, 0.75 or 1.
     """
     response = read_response(final_response, MAX_CHARACTERS)
     return sum(response.count(tag) == 1 for tag in _TAGS) / len(_TAGS)
@@ -137,19 +112,13 @@ def tag_count_reward(final_response: str) -> float:
 @reward(range=(0.0, 1.0))
 @with_statuses
 def reasoning_steps_reward(final_response: str) -> float:
-    """Pays for marks of step-by-step reasoning: "Step 1:", list items, "First,"; the whole from three on.
+    """Pays a third each, at most 1, for marks of step-by-step reasoning: "Step 1:", list items, "First,".
 
-    Hazards: three bullets earn 1, whatever they say. Gate it by correctness.
+    Hazards: three bullets earn 1, whatever their text. Gate it by correctness.
 
     Reads: the raw response, reasoning included.
 
     Source: `reasoning_steps_reward` of open-r1.
-
-    Args:
-        final_response: The response.
-
-    Returns:
-        0, 1/3, 2/3 or 1.
     """
     found = islice(_STEP.finditer(read_response(final_response, MAX_CHARACTERS)), ENOUGH_STEPS)
     return sum(1 for _ in found) / ENOUGH_STEPS

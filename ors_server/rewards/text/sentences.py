@@ -1,10 +1,10 @@
-"""Sentences and words of English as NLTK's Punkt model and its word tokenizer part them. Pure.
+"""Sentences and words of English as NLTK's Punkt model and its word tokenizer split them. Pure.
 
 Source: Kiss and Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection", as NLTK 3.10 applies
 it: the abbreviations and the words that begin sentences are those of its English model. What the model has
-learned of the case of 20,000 further words is left out; where it knows a word as one that is not written
-large within sentences, `_OPENING_WORDS` has the common ones. So a sentence behind an abbreviation or an
-ellipsis may be counted otherwise where it begins with a rare word.
+learned of the case of 20,000 further words is left out; where it knows a word as one that is not capitalised
+within sentences, `_OPENING_WORDS` has the common ones. So a sentence behind an abbreviation or an ellipsis
+may be counted otherwise where it begins with a rare word.
 """
 
 import re
@@ -54,11 +54,7 @@ _CONTRACTION: Final = re.compile(
 
 
 def count_sentences(text: str) -> int:
-    """Count the sentences of a text that is not blank.
-
-    Args:
-        text: Any text.
-    """
+    """Counts the sentences of a text that is not blank."""
     words = list(re.finditer(r"\S+", text))
     count = last = 0
     for place, word in enumerate(words):
@@ -76,11 +72,7 @@ def count_sentences(text: str) -> int:
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Go through the words of a text, with the endings of contractions apart, as in "DO N'T".
-
-    Args:
-        text: Any text.
-    """
+    """Yields the words of a text, with the endings of contractions apart, as in "DO N'T"."""
     for piece in _SPLIT.sub(" ", text).split():
         rough = piece.rstrip(".")
         clitic = _CLITIC.search(rough)
@@ -92,17 +84,17 @@ def split_words(text: str) -> Iterator[str]:
 
 
 def _possible_end(word: str, *, has_next: bool) -> int | None:
-    """Return the last place in a word at which a sentence may end: before a sign, or before white space."""
+    """Returns the last place in a word at which a sentence may end: before a sign, or before white space."""
     if has_next and word[-1] in ".?!":
         return len(word) - 1
     found = None
-    for found in _INSIDE.finditer(word):  # noqa: B007  (the last one is wanted)
+    for found in _INSIDE.finditer(word):  # noqa: B007  (the last one counts)
         pass
     return None if found is None else found.start()
 
 
 def _ends(word: str, following: str | None) -> bool:
-    """Say whether a sentence ends with a word; what follows is a sign, or the next word."""
+    """Whether a sentence ends with a word; the following text is a sign, or the next word."""
     tokens = _TOKENS.findall(word)
     if any(map(_is_end, tokens[:-1])) or tokens[-1][-1] in "?!":
         return True
@@ -113,7 +105,7 @@ def _ends(word: str, following: str | None) -> bool:
 
 
 def _is_end(token: str) -> bool:
-    """Say whether a token ends a sentence, whatever follows."""
+    """Whether a token ends a sentence, whatever follows."""
     if token in {"?", "!"}:
         return True
     return token.endswith(".") and not token.endswith("..") and not _is_abbreviation(token)

@@ -1,8 +1,8 @@
-r"""Which choice a response states in the end. Pure.
+"""Which choice a response states in the end. Pure.
 
 Statements are boxes, answer elements, "Answer: B", "the correct option is B", "I choose B", and a last line
 that is a choice; where there is none of these, "B is correct". The last one decides. One that names several
-choices, denies its own, is denied behind it, or stands side by side with another states nothing.
+choices, denies its own, is denied behind it, or is side by side with another states nothing.
 """
 
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, TypeAlias
 
-from ors_server.rewards.reading.answer_text import ANSWER_TAGS
+from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX, closing_brace
 from ors_server.rewards.text.matches import found_words
 from ors_server.rewards.text.texts import normalise_text
 
@@ -23,8 +23,6 @@ MAX_LINE: Final = 4_000
 """Characters of a statement that are read; a longer one states nothing."""
 _TAGGED: Final = re.compile("|".join(f"{re.escape(opening)}" for opening, _ in ANSWER_TAGS), re.IGNORECASE)
 _UNTAGGED: Final = re.compile("|".join(re.escape(closing) for _, closing in ANSWER_TAGS), re.IGNORECASE)
-_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{")
-_BRACE: Final = re.compile(r"[{}]")
 _MARKS: Final = r"[*_`\"')\]}]{0,4}"
 _CUE: Final = re.compile(
     rf"""(?<![^\W_])(?<![</])(?:
@@ -84,7 +82,7 @@ MAX_LINES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatedChoice:
     """A place of a response that states a choice."""
 
     start: int
@@ -95,16 +93,13 @@ class Statement:
 
 
 def stated_choice(text: str, choices: Choices) -> str | None:
-    """Return the choice that a response states in the end; `None` if it states none.
-
-    Args:
-        text: The response, without reasoning.
-        choices: Label to normalised text.
-    """
+    """Returns the choice that a response without reasoning states in the end; `None` if it states none."""
     whole = pick(text, choices)
     if whole is not None:
         return whole
-    found = sorted([*boxes(text, choices), *_elements(text, choices), *cues(text, choices)], key=_start)
+    found = sorted(
+        [*boxes(text, choices), *_elements(text, choices), *cues(text, choices)], key=lambda one: one.start
+    )
     line = text.rstrip().rfind("\n") + 1
     if not found or found[-1].start < line:
         last = _last_line(text, choices)
@@ -113,42 +108,28 @@ def stated_choice(text: str, choices: Choices) -> str | None:
     return _final(text, found, choices)
 
 
-def last_statement(found: Iterator[Statement]) -> str | None:
-    """Return the choice of the last statement.
-
-    Args:
-        found: In order.
-    """
+def last_statement(found: Iterator[StatedChoice]) -> str | None:
+    """Returns the choice of the last statement."""
     label = None
     for one in found:
         label = one.label
     return label
 
 
-def boxes(text: str, choices: Choices) -> Iterator[Statement]:
-    r"""Go through the `\boxed{}` of a text; one that is not closed states nothing.
-
-    Args:
-        text: The response.
-        choices: Label to normalised text.
-    """
+def boxes(text: str, choices: Choices) -> Iterator[StatedChoice]:
+    r"""Yields the `\boxed{}` of a text; one that is not closed states nothing."""
     end = 0
-    for box in deque(_BOX.finditer(text), MAX_STATEMENTS):
+    for box in deque(BOX.finditer(text), MAX_STATEMENTS):
         if box.start() < end:
             continue  # inside of another one
-        end = _closing(text, box.end())
+        end = closing_brace(text, box.end())
         if end < 0:
             return
-        yield Statement(box.start(), end + 1, _pick_short(text[box.end() : end], choices))
+        yield StatedChoice(box.start(), end + 1, _pick_short(text[box.end() : end], choices))
 
 
-def cues(text: str, choices: Choices) -> Iterator[Statement]:
-    """Go through what is said to be the answer: "Answer: B", "the correct option is B", "I choose B".
-
-    Args:
-        text: The response.
-        choices: Label to normalised text.
-    """
+def cues(text: str, choices: Choices) -> Iterator[StatedChoice]:
+    """Yields the statements behind a cue: "Answer: B", "the correct option is B", "I choose B"."""
     found = deque(_CUE.finditer(text), MAX_STATEMENTS)
     for cue, following in zip_longest(found, list(found)[1:]):
         is_direct = bool(cue["colon"] or cue["colon2"])
@@ -156,22 +137,17 @@ def cues(text: str, choices: Choices) -> Iterator[Statement]:
             continue
         start, end = _behind(text, cue.end())
         end = end if following is None else max(start, min(end, following.start()))
-        said = text[start:end]
-        label = _pick_said(said, choices)
-        if label is None and not is_direct and not _is_statement(said, choices):
+        stated = text[start:end]
+        label = _pick_said(stated, choices)
+        if label is None and not is_direct and not _is_statement(stated, choices):
             continue
         if label is not None and _DENIED_BEFORE.search(text[max(0, cue.start() - 60) : cue.start()]):
             label = None
-        yield Statement(cue.start(), _end_of_label(text, start, end, label), label)
+        yield StatedChoice(cue.start(), _end_of_label(text, start, end, label), label)
 
 
 def pick(text: str, choices: Choices) -> str | None:
-    """Return the choice that a short text is; `None` if it is none, or several.
-
-    Args:
-        text: What stands in one place.
-        choices: Label to normalised text.
-    """
+    """Returns the choice that a short text is; `None` if it is none, or several."""
     bare = " ".join(_DRESS.sub(" ", text).split())
     bare = bare[1:-1] if _EMPHASISED.fullmatch(bare) else bare
     alone = bare.rstrip(". ").strip("()[] ").rstrip(".: ").upper()
@@ -186,14 +162,14 @@ def _pick_short(text: str, choices: Choices) -> str | None:
     return pick(text, choices) if len(text) <= MAX_LINE else None
 
 
-def _pick_said(said: str, choices: Choices) -> str | None:
-    """Return the choice of what is said behind a cue, whatever reason follows it."""
-    if len(said) > MAX_LINE:
+def _pick_said(stated: str, choices: Choices) -> str | None:
+    """Returns the choice in the text behind a cue, whatever reason follows it."""
+    if len(stated) > MAX_LINE:
         return None
-    label = pick(said, choices)
+    label = pick(stated, choices)
     if label is not None:
         return label
-    bare = " ".join(_DRESS.sub(" ", said).split())
+    bare = " ".join(_DRESS.sub(" ", stated).split())
     lead = _LEAD.match(bare)
     bare = bare if lead is None or _begins_with_choice(bare, choices) else bare[lead.end() :]
     return pick(bare, choices) or _with_reason(bare, choices)
@@ -205,7 +181,7 @@ def _begins_with_choice(bare: str, choices: Choices) -> bool:
 
 
 def _with_reason(bare: str, choices: Choices) -> str | None:
-    """Read a choice with a reason behind it: "B because A is wrong", "London, as Paris is in France"."""
+    """Reads a choice with a reason behind it: "B because A is wrong", "London, as Paris is in France"."""
     reason = _REASON.search(bare)
     if reason is None or (
         _NAY.match(bare, max(0, reason.start() - 1)) is not None and reason[0].lower() == "not"
@@ -215,7 +191,7 @@ def _with_reason(bare: str, choices: Choices) -> str | None:
 
 
 def _led(text: str, choices: Choices) -> str | None:
-    """Read a label with something behind it: "B. Paris", "(B) because"; never "A dog", nor "A, B"."""
+    """Reads a label with text behind it: "B. Paris", "(B) because"; never "A dog", nor "A, B"."""
     found = _LED.match(text)
     label = found[1].upper() if found is not None else ""
     if found is None or label not in choices:
@@ -236,17 +212,17 @@ def _lists(rest: str, choices: Choices) -> bool:
     return listed is not None and listed[1] in choices
 
 
-def _elements(text: str, choices: Choices) -> Iterator[Statement]:
+def _elements(text: str, choices: Choices) -> Iterator[StatedChoice]:
     for opened in deque(_TAGGED.finditer(text), MAX_STATEMENTS):
         closed = _UNTAGGED.search(text, opened.end(), opened.end() + MAX_LINE)
         end = len(text) if closed is None else closed.start()
         label = _pick_short(text[opened.end() : end], choices)
         if label is not None or closed is not None:
-            yield Statement(opened.start(), opened.end() if closed is None else closed.end(), label)
+            yield StatedChoice(opened.start(), opened.end() if closed is None else closed.end(), label)
 
 
 def _is_heading(text: str, cue: re.Match[str]) -> bool:
-    """Say whether a cue ends its line, as "Answer" or "### Final answer" does."""
+    """Whether a cue ends its line, as "Answer" or "### Final answer" does."""
     end = text.find("\n", cue.end())
     begin = text.rfind("\n", max(0, cue.start() - 40), cue.start()) + 1
     before = text[max(begin, cue.start() - 40) : cue.start()]
@@ -254,7 +230,7 @@ def _is_heading(text: str, cue: re.Match[str]) -> bool:
 
 
 def _behind(text: str, start: int) -> tuple[int, int]:
-    """Return where what is said behind a cue begins and ends: the line, or the next one that is not blank."""
+    """Returns where the text behind a cue begins and ends: the line, or the next one that is not blank."""
     for _ in range(3):
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
@@ -264,9 +240,9 @@ def _behind(text: str, start: int) -> tuple[int, int]:
     return start, start
 
 
-def _is_statement(said: str, choices: Choices) -> bool:
-    """Say whether a text that picks no choice still states something of them: a list, or a denial."""
-    bare = " ".join(_DRESS.sub(" ", said[:MAX_LINE]).split())
+def _is_statement(stated: str, choices: Choices) -> bool:
+    """Whether a text that picks no choice still states something about them: a list, or a denial."""
+    bare = " ".join(_DRESS.sub(" ", stated[:MAX_LINE]).split())
     if _NONE.match(bare):
         return True
     led = _LED.match(bare)
@@ -275,27 +251,27 @@ def _is_statement(said: str, choices: Choices) -> bool:
 
 
 def _end_of_label(text: str, start: int, end: int, label: str | None) -> int:
-    """Return where the label behind a cue ends, so that a second statement side by side is seen."""
+    """Returns where the label behind a cue ends, so that a second statement side by side is seen."""
     if label is None:
         return end
     place = text.find(label, start, end)
     return end if place < 0 else place + len(label)
 
 
-def _last_line(text: str, choices: Choices) -> Statement | None:
-    """Read the last line as a choice; lines of one form above it that are other choices make a list of it."""
+def _last_line(text: str, choices: Choices) -> StatedChoice | None:
+    """Reads the last line as a choice; lines of its form above it that are other choices make a list."""
     lines = text.rstrip()[-MAX_LINE:].split("\n")
     label = _pick_line(lines[-1], choices)
     if label is None:
         return None
     start = len(text.rstrip()) - len(lines[-1])
     if _is_one_of_a_list([line for line in lines[:-1] if line.strip()][-MAX_LINES:], lines[-1], choices):
-        return Statement(start, len(text), None)
-    return Statement(start, len(text), label)
+        return StatedChoice(start, len(text), None)
+    return StatedChoice(start, len(text), label)
 
 
 def _is_one_of_a_list(above: list[str], line: str, choices: Choices) -> bool:
-    """Say whether the lines above are choices of the same form, and this is another one of them."""
+    """Whether the lines above are choices of the same form, and this is another one of them."""
     label, same = pick(line, choices), [one for one in above if _is_bare(one) == _is_bare(line)]
     if label is None or not same or pick(same[-1], choices) in {None, label} or same[-1] != above[-1]:
         return False
@@ -317,19 +293,19 @@ def _is_bare(line: str) -> bool:
     return len(_DRESS.sub("", line).strip(" ().:")) <= 2  # noqa: PLR2004  (a label)
 
 
-def _judgements(text: str, choices: Choices) -> Iterator[Statement]:
-    """Go through "B is correct" and "B is wrong"; the latter states nothing."""
-    for said in deque(_SAYS.finditer(text), MAX_STATEMENTS):
-        if said["label"] not in choices:
+def _judgements(text: str, choices: Choices) -> Iterator[StatedChoice]:
+    """Yields "B is correct" and "B is wrong"; the latter states nothing."""
+    for stated in deque(_SAYS.finditer(text), MAX_STATEMENTS):
+        if stated["label"] not in choices:
             continue
-        is_denied = ("not" in said["verb"] or "n't" in said["verb"]) != (said["what"] in _WRONG)
+        is_denied = ("not" in stated["verb"] or "n't" in stated["verb"]) != (stated["what"] in _WRONG)
         is_denied = (
-            is_denied or _DENIED_BEFORE.search(text[max(0, said.start() - 60) : said.start()]) is not None
+            is_denied or _DENIED_BEFORE.search(text[max(0, stated.start() - 60) : stated.start()]) is not None
         )
-        yield Statement(said.start(), said.end(), None if is_denied else said["label"])
+        yield StatedChoice(stated.start(), stated.end(), None if is_denied else stated["label"])
 
 
-def _final(text: str, found: list[Statement], choices: Choices) -> str | None:
+def _final(text: str, found: list[StatedChoice], choices: Choices) -> str | None:
     if not found or found[-1].label is None:
         return None
     last = found[-1]
@@ -345,22 +321,9 @@ def _final(text: str, found: list[Statement], choices: Choices) -> str | None:
     return None if denied else last.label
 
 
-def _is_denied_later(text: str, last: Statement, choices: Choices) -> bool:
+def _is_denied_later(text: str, last: StatedChoice, choices: Choices) -> bool:
     later = _judgements(text[last.end :], choices) if last.label is not None else iter(())
     return any(
         one.label is None and text[last.end + one.start :].lstrip("(").startswith(str(last.label))
         for one in later
     )
-
-
-def _closing(text: str, start: int) -> int:
-    depth = 1
-    for brace in _BRACE.finditer(text, start):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    return -1
-
-
-def _start(statement: Statement) -> int:
-    return statement.start

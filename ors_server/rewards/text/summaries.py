@@ -11,8 +11,7 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
-from ors_server.rewards.text import porter
-from ors_server.rewards.text.overlap import STEMMED_CHARACTERS, BleuTokenizer, Smoothing
+from ors_server.rewards.text.overlap import BleuTokenizer, Smoothing, count_f1, stemmed
 from ors_server.rewards.text.texts import BadGoldError, read_golds, read_response, with_statuses
 
 MAX_GOLD_WORDS: Final = 2_000
@@ -30,23 +29,13 @@ Sentences = list[list[str]]
 def rouge_lsum_reward(final_response: str, answer: str, *, stem: bool = False) -> RewardResult:
     """Pays the F1 of what the lines of a summary share with those of the best gold: ROUGE-Lsum.
 
-    Each line of the gold is compared with every line of the response, and its words that stand in some
-    longest common subsequence count, each once. Put one sentence on a line.
+    Each line of the gold is compared with every line of the response, and its words that are in some longest
+    common subsequence count, each once. Put one sentence on a line. A gold has 1 to 2,000 words.
 
     Hazards: those of `rouge_l_reward`. Only letters a to z and digits make words. A response whose words
     times those of the golds are more than 4,000,000 earns 0.
 
-    Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts where there is one.
-
     Source: Lin 2004, section 3.2, as the package rouge-score 0.1.2 computes `rougeLsum`.
-
-    Args:
-        final_response: The summary.
-        answer: A gold, or a list of which the one with the greatest F1 counts.
-        stem: Whether English endings do not count, by Porter's stemmer as NLTK has it.
-
-    Returns:
-        The F1 in [0, 1]; `precision` and `recall`. A gold of no words, or more than 2,000, is `bad_gold`.
     """
     golds = [_sentences(text, stem=stem) for text in read_golds(answer)]
     sizes = [sum(map(len, gold)) for gold in golds]
@@ -69,7 +58,7 @@ class CorpusBleu:
     precisions: tuple[float, ...]
     """Of 1-grams to 4-grams, in [0, 1]."""
     signature: str
-    """What a report should have beside the score."""
+    """To be reported beside the score."""
 
 
 def corpus_bleu(
@@ -80,35 +69,24 @@ def corpus_bleu(
     *,
     casefold: bool = False,
 ) -> CorpusBleu:
-    """Compute the BLEU of a corpus: n-grams are counted over all responses before anything is divided.
+    """Computes the BLEU of a corpus: n-grams are counted over all responses before anything is divided.
 
-    It is no mean of sentences' BLEU, so it is no reward of one response; report it beside `bleu_reward`.
+    It is not a mean of sentences' BLEU, so it is no reward of one response; report it beside `bleu_reward`.
+    `golds` has a reference, or a list of references, for each response.
 
     Source: Papineni et al. 2002, by the package sacrebleu (Post 2018).
-
-    Args:
-        responses: At least one.
-        golds: For each response a reference, or a list of references; the lists may differ in length.
-        tokenizer: One of sacrebleu's that needs no model.
-        smoothing: `exp`, `floor`, `add-k` or `none`.
-        casefold: Whether case does not count.
-
-    Raises:
-        RewardFieldError: If there is no response, or not at least one reference for each.
-        RewardDefinitionError: If the tokenizer or the smoothing is another one.
-        MissingPackageError: If the package `sacrebleu` is not installed.
     """
     lists = [[gold] if isinstance(gold, str) else list(gold) for gold in golds]
     if not responses or len(lists) != len(responses) or not all(lists):
         raise RewardFieldError(
-            f"a corpus has responses, and for each at least one gold; {len(responses)} and {len(lists)} came"
+            f"expected responses, and at least one gold for each, not {len(responses)} and {len(lists)}"
         )
     try:
         metric = load_package("sacrebleu.metrics").BLEU(
             lowercase=casefold, tokenize=tokenizer, smooth_method=smoothing
         )
     except (AssertionError, ValueError, KeyError) as error:
-        raise RewardDefinitionError(f"sacrebleu has no such tokenizer or smoothing: {error}") from error
+        raise RewardDefinitionError(f"unknown tokenizer or smoothing: {error}") from error
     most = max(map(len, lists))
     columns = [[one[place] if place < len(one) else None for one in lists] for place in range(most)]
     found = metric.corpus_score(list(responses), columns)
@@ -122,17 +100,13 @@ def corpus_bleu(
 
 def _sentences(text: str, *, stem: bool) -> Sentences:
     lines = [words for line in text.lower().split("\n") if (words := _WORD.findall(line))]
-    return [[_stemmed(word) for word in words] for words in lines] if stem else lines
-
-
-def _stemmed(word: str) -> str:
-    return porter.stem(word) if len(word) > STEMMED_CHARACTERS else word
+    return [[stemmed(word) for word in words] for words in lines] if stem else lines
 
 
 def _compare(gold: Sentences, given: Sentences) -> tuple[float, float, float]:
     left = Counter(word for line in gold for word in line)
     right = Counter(word for line in given for word in line)
-    total, said = left.total(), right.total()
+    total, given_words = left.total(), right.total()
     hits = 0
     for line in gold:
         found = sorted(set[int]().union(*(_subsequence(line, other) for other in given)))
@@ -141,14 +115,11 @@ def _compare(gold: Sentences, given: Sentences) -> tuple[float, float, float]:
                 hits += 1
                 left[word] -= 1
                 right[word] -= 1
-    if not hits:
-        return 0.0, 0.0, 0.0
-    precision, recall = hits / said, hits / total
-    return 2 * precision * recall / (precision + recall), precision, recall
+    return count_f1(hits, given_words, total)
 
 
 def _subsequence(gold: Sequence[str], given: Sequence[str]) -> list[int]:
-    """Return the places in the gold of a longest common subsequence; of several, that of rouge-score."""
+    """Returns the places in the gold of a longest common subsequence; of several, that of rouge-score."""
     table = [[0] * (len(given) + 1)]
     for word in gold:
         above = table[-1]

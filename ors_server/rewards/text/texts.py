@@ -1,7 +1,7 @@
 """Texts as rewards compare them: golds and responses with bounds, one normal form, the statuses of failures.
 
-Nothing here knows a reward. What cannot be read is raised with one of three errors, which `with_statuses`
-makes into results, so that none of them is ever a number that somebody computed.
+Text that cannot be read raises one of three errors, which `with_statuses` turns into results, so that none of
+them is ever a computed number.
 """
 
 import re
@@ -21,10 +21,8 @@ MAX_GOLD = 10_000
 MAX_GOLDS = 1_000
 """Gold answers of one task; more are a bad gold."""
 MAX_MARKS = 30
-"""Combining marks in a row that are put in order (the Stream-Safe Text Format of Unicode Annex 15).
-
-Normalisation sorts each run of marks, in a time that grows with its square.
-"""
+"""Combining marks in a row that are put in order (the Stream-Safe Text Format of Unicode Annex 15):
+normalisation sorts each run of marks in quadratic time."""
 
 MAX_GROWING = 2_000
 """Ligatures that stand for words of up to 18 letters, which normalisation takes apart."""
@@ -57,11 +55,7 @@ class WorkLimitError(ValueError):
 
 
 def with_statuses(function: Function) -> Function:
-    """Make what a reward raises about golds, answers and work into results; the least reward is 0.
-
-    Args:
-        function: A reward function that raises the three errors above.
-    """
+    """Turns a reward's errors about golds, answers and work into results; the least reward is 0."""
 
     @wraps(function)
     def judged(*args: Any, **fields: Any) -> Any:
@@ -78,47 +72,31 @@ def with_statuses(function: Function) -> Function:
 
 
 def read_response(response: object, most: int | None = None) -> str:
-    """Return a response.
-
-    Args:
-        response: What the agent said.
-        most: Characters that it may have; `None` for any number.
-
-    Raises:
-        RewardFieldError: If it is no text.
-        UnparsedAnswerError: If it is longer: the agent's fault, not a failure to judge.
-    """
+    """Returns a response; one of more than `most` characters is the agent's fault, not a failure to judge."""
     if not isinstance(response, str):
-        raise RewardFieldError(f"a final response is a text; a {type(response).__name__} came")
+        raise RewardFieldError(f"a final response is a text, not a {type(response).__name__}")
     if most is not None and len(response) > most:
-        raise UnparsedAnswerError(f"an answer of {len(response)} characters; at most {most} are read")
+        raise UnparsedAnswerError(f"the answer has {len(response)} characters; at most {most} are read")
     return response
 
 
 def read_golds(answer: object) -> list[str]:
-    """Return a task's gold answers, any of which is right.
-
-    Args:
-        answer: A text, or a list of texts.
-
-    Raises:
-        BadGoldError: If there is none, one is no text or blank, or they are too long or too many.
-    """
+    """Returns a task's gold answers, a text or a list, any of which is right."""
     golds: Sequence[object] = [answer]
     if isinstance(answer, list | tuple):
         golds = cast("Sequence[object]", answer)
     if not golds or len(golds) > MAX_GOLDS:
-        raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers; {len(golds)} came")
+        raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers, not {len(golds)}")
     return [_gold(one) for one in golds]
 
 
 def _gold(value: object) -> str:
     if not isinstance(value, str):
-        raise BadGoldError(f"a gold answer is a text; {shown(value)} came")
+        raise BadGoldError(f"a gold answer is a text, not {shown(value)}")
     if not value.strip():
-        raise BadGoldError("a gold answer is blank, so that silence would be right")
+        raise BadGoldError("a gold answer is blank, so that an empty answer would be right")
     if len(value) > MAX_GOLD:
-        raise BadGoldError(f"a gold answer of {len(value)} characters; at most {MAX_GOLD} are read")
+        raise BadGoldError(f"the gold answer has {len(value)} characters; at most {MAX_GOLD} are read")
     return value
 
 
@@ -140,15 +118,7 @@ PLAIN_FORM = TextForm()
 
 
 def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
-    """Return a text in a form in which equal texts are the same; no sign is ever dropped.
-
-    Args:
-        text: Any text.
-        form: Which differences do not count.
-
-    Raises:
-        UnparsedAnswerError: If it has more than 30 combining marks in a row, or 2,000 ligatures of words.
-    """
+    """Returns a text in a form in which equal texts are the same; no sign is ever dropped."""
     if form.nfkc:
         text = _compatible(text)
     if form.casefold:
@@ -159,15 +129,7 @@ def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
 
 
 def normalise_golds(golds: Sequence[str], form: TextForm = PLAIN_FORM) -> list[str]:
-    """Return golds in their normal form.
-
-    Args:
-        golds: As `read_golds` gives them.
-        form: Which differences do not count.
-
-    Raises:
-        BadGoldError: If nothing is left of one, or it is no text that can be normalised.
-    """
+    """Returns golds in their normal form; none of them may be blank."""
     try:
         forms = [normalise_text(gold, form) for gold in golds]
     except UnparsedAnswerError as error:
@@ -178,11 +140,7 @@ def normalise_golds(golds: Sequence[str], form: TextForm = PLAIN_FORM) -> list[s
 
 
 def shown(value: object) -> str:
-    """Return the beginning of a value as a message shows it.
-
-    Args:
-        value: Anything; an integer too long to be written is named by its type.
-    """
+    """Returns the beginning of a value as a message shows it; of an integer too long to print, the type."""
     try:
         return f"{value!r:.80}"
     except ValueError:
@@ -194,13 +152,13 @@ def _compatible(text: str) -> str:
         return text
     _check_marks(text)
     if len(_GROWING.findall(text)) > MAX_GROWING:
-        raise UnparsedAnswerError(f"a text with more than {MAX_GROWING} ligatures of whole words")
+        raise UnparsedAnswerError(f"the text has more than {MAX_GROWING} ligatures of whole words")
     raised = _RAISED.sub(lambda run: f"^{run[0]}", _BEFORE_FRACTION.sub(" ", text))
     return unicodedata.normalize("NFKC", raised)
 
 
 def _folded(text: str, *, with_nfkc: bool) -> str:
-    """Fold the case; with compatible characters as NFKC_Casefold does, so that twice is once."""
+    """Folds the case; with compatible characters as NFKC_Casefold does, so that twice is once."""
     if text.isascii() or not with_nfkc:
         return text.casefold()
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFD", text).casefold())
@@ -212,4 +170,4 @@ def _check_marks(text: str) -> None:
     for letter in text:
         run = run + 1 if unicodedata.category(letter)[0] == "M" else 0
         if run > MAX_MARKS:
-            raise UnparsedAnswerError(f"a text with more than {MAX_MARKS} combining marks in a row")
+            raise UnparsedAnswerError(f"the text has more than {MAX_MARKS} combining marks in a row")

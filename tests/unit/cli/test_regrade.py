@@ -147,7 +147,7 @@ def test_a_worker_that_dies_is_replaced_and_the_record_stays(regrade, here):
     ("words", "complaint"),
     [
         (["steps"], "say which episodes"),
-        (["nosuch", "--all"], "nothing is at"),
+        (["nosuch", "--all"], "cannot be loaded"),
         (["steps", "--all", "--option", "colour=1"], "has no option colour"),
         (["steps", "--all", "--option", "weight"], "--option takes KEY=VALUE"),
     ],

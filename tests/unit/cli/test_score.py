@@ -145,7 +145,7 @@ def test_groups_of_rows_are_judged_together(run, rows):
     [
         (("rows.jsonl",), "--reward"),
         (("rows.jsonl", "--reward", "nope"), "no reward named 'nope'"),
-        (("rows.jsonl", "--reward", "mine.py:nope"), "nothing is at 'mine.py:nope'"),
+        (("rows.jsonl", "--reward", "mine.py:nope"), "'mine.py:nope' cannot be loaded"),
         (("rows.jsonl", "--reward", "mine.py:half", "--option", "wait=1"), "has no option wait"),
         (("rows.jsonl", "--reward", "mine.py:half", "--option", "weight=x"), "KEY=VALUE"),
         (("rows.jsonl", "--reward", "mine.py:half", "--option", "weight=NaN"), "JSON types"),
