@@ -98,7 +98,7 @@ _HOMES = {
     "score": "scoring",
     "score_group_with": "group",
 }
-"""What is no reward itself, and its module; the rewards stand in the catalogue."""
+"""Modules of the names that are not rewards; the catalogue has those of the rewards."""
 
 
 def __getattr__(name: str) -> Any:

@@ -189,11 +189,11 @@ def reward(
 
     Args:
         function: The function, when used without parentheses.
-        name: The reward's name; the function's by default.
+        name: The function's name by default.
         range: Least and greatest reward, which are enforced.
         direct_call: What calling the reward directly returns.
-        prepare: Starts in the background what the judgement of a task would wait for, given the task's
-            fields, and returns at once; called when a session begins.
+        prepare: Called with the task's fields when a session begins, to start what the judgement would wait
+            for.
 
     Raises:
         RewardDefinitionError: The range is illegal, or parameters cannot be filled by name.

@@ -13,7 +13,7 @@ from typing_extensions import override
 from ors_server.rewards.define import Reward, RewardFunction, as_reward
 from ors_server.rewards.recorded_trajectory import trajectory_of_candidate
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.reward_errors import RewardFieldError, RewardValueError
+from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, Trajectory, read_trajectory
 from ors_server.rewards.scoring import evaluate, failure, score
 from ors_server.rewards.signature import RewardSignature
@@ -54,12 +54,8 @@ def score_group_with(
     Raises:
         RewardDefinitionError: It is not a reward.
     """
-    asked = _WholeGroup(as_reward(reward), len(rollouts))
-    try:
-        given = {**fields, ROLLOUTS: [read_rollout(item) for item in rollouts]}
-    except RewardFieldError as error:
-        return (failure(error),) * len(rollouts)
-    return asked.results_of(score(asked, **given))
+    whole = _WholeGroup(as_reward(reward), len(rollouts))
+    return whole.results_of(score(whole, **{**fields, ROLLOUTS: rollouts}))
 
 
 async def evaluate_group(
@@ -69,12 +65,9 @@ async def evaluate_group(
 
     After `time_limit` seconds every result is a `limit`.
     """
-    asked = _WholeGroup(as_reward(reward), len(rollouts))
-    try:
-        given = {**fields, ROLLOUTS: [read_rollout(item) for item in rollouts]}
-    except RewardFieldError as error:
-        return (failure(error),) * len(rollouts)
-    return asked.results_of(await evaluate(asked, given, time_limit=time_limit))
+    whole = _WholeGroup(as_reward(reward), len(rollouts))
+    given = {**fields, ROLLOUTS: rollouts}
+    return whole.results_of(await evaluate(whole, given, time_limit=time_limit))
 
 
 def read_rollout(value: object) -> Trajectory:
@@ -112,7 +105,8 @@ class _WholeGroup(Reward):
 
     @override
     def judge(self, fields: Mapping[str, Any]) -> Any:
-        return self._inner.judge(fields)
+        rollouts = [read_rollout(item) for item in fields[ROLLOUTS]]
+        return self._inner.judge({**fields, ROLLOUTS: rollouts})
 
     @override
     def read(self, raw: object) -> RewardResult:

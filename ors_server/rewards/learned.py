@@ -6,7 +6,6 @@ number, or keeps an invalid rating, this is an error; see `ors_server.rewards.de
 
 import fcntl
 import json
-import math
 import os
 import tempfile
 import threading
@@ -76,9 +75,8 @@ class LearnedReward(Reward):
             min_examples: Ratings from which on the model is used.
             persist_path: A folder, which is created if need be; `None` keeps ratings in memory only.
             model: As for `llm_judge_reward`.
-            max_examples: Ratings that are kept: the most recent ones. If these are fewer than `min_examples`
-                the model is never used.
-            options: How the model judges.
+            max_examples: Ratings that are kept: the most recent ones. Below `min_examples` the model is never
+                used.
 
         Raises:
             RewardDefinitionError: A number is out of its range, or the file holds no ratings.
@@ -213,6 +211,6 @@ def _read(path: Path) -> list[Feedback]:
 
 def _feedback(row: dict[str, Any]) -> Feedback:
     one = Feedback(str(row["task"]), str(row["outcome"]), int(row["step_count"]), float(row["human_score"]))
-    if not (math.isfinite(one.human_score) and 0 <= one.human_score <= 1):
+    if not _is_rating(one.human_score):
         raise ValueError(f"a rating of {one.human_score}")
     return one

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ors_server.rewards.result import RewardResult
+from ors_server.rewards.result_output import finite_number
 
 PREFIX = "reward_extra"
 """What the names of the figures begin with (AgentFly's page "Reward System")."""
@@ -20,20 +21,13 @@ def summarise_extras(results: Iterable[RewardResult | Mapping[str, Any]]) -> dic
     for result in results:
         extras = result.extras if isinstance(result, RewardResult) else result
         for key, value in extras.items():
-            if isinstance(value, int | float) and _is_finite(value):
-                found.setdefault(key, []).append(float(value))
+            if (number := finite_number(value)) is not None:
+                found.setdefault(key, []).append(number)
     return {
         f"{PREFIX}/{key}/{name}": figure
         for key in sorted(found)
         for name, figure in (("mean", _mean(found[key])), ("max", max(found[key])), ("min", min(found[key])))
     }
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond every float
-        return False
 
 
 def _mean(values: list[float]) -> float:

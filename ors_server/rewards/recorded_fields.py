@@ -1,8 +1,7 @@
 """Turns a recorded episode into the fields that a reward takes, as the environment's own saw them at its end.
 
-A reward that an environment evaluates when an episode ends sees the steps that were answered, and the call
-that ends it as the final response; so does one that is evaluated later. A record may also be a line of plain
-trajectory JSON: `{"record": ..., "steps": [...]}`.
+A reward sees the steps that were answered, and the call that ends the episode as the final response. A record
+may also be a line of plain trajectory JSON: `{"record": ..., "steps": [...]}`.
 """
 
 import json
@@ -112,11 +111,7 @@ def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a judgement: a row's own, or those of the recorded episode that it is.
 
     A recorded episode has `record`, `steps`, perhaps `final_response_from`, and fields that replace the
-    episode's.
-
-    Raises:
-        RecordError: It is not an episode as this server writes it.
-        RewardFieldError: `final_response_from` is not text.
+    episode's; a broken one raises `RecordError`.
     """
     if not is_recorded(row):
         return dict(row)

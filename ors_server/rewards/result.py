@@ -48,11 +48,9 @@ class RewardResult:
     def __post_init__(self) -> None:
         """Raises `RewardValueError` for a missing, forbidden or infinite number."""
         if (self.status in _NUMBERED) != (self.reward is not None):
-            msg = f"a result that is {self.status} cannot have the reward {self.reward!r}"
-            raise RewardValueError(msg)
+            raise RewardValueError(f"a result that is {self.status} cannot have the reward {self.reward!r}")
         if self.reward is not None and not math.isfinite(self.reward):
-            msg = f"a reward is a finite number, not {self.reward!r}"
-            raise RewardValueError(msg)
+            raise RewardValueError(f"a reward is a finite number, not {self.reward!r}")
 
     @classmethod
     def from_raw(cls, value: object) -> Self:
@@ -69,15 +67,13 @@ class RewardResult:
             extras = {str(key): entry for key, entry in given.items() if key != KEY}
             if KEY not in given:
                 keys = ", ".join(map(repr, given)) or "none"
-                msg = f"a mapping needs the key 'reward' with a number; its keys are {keys}"
-                raise RewardValueError(msg)
+                raise RewardValueError(f"a mapping needs the key 'reward' with a number; its keys are {keys}")
             value = cast("object", given[KEY])
         if not isinstance(value, int | float):
-            msg = (
+            raise RewardValueError(
                 "a reward is a number, or a mapping with a number under 'reward', "
                 f"not a {type(value).__name__}"
             )
-            raise RewardValueError(msg)
         return cls(float(value), extras=MappingProxyType(extras))
 
     @classmethod
@@ -89,8 +85,9 @@ class RewardResult:
         """Returns the result; raises `RewardValueError` if its reward is outside a range."""
         if allowed is None or self.reward is None or allowed[0] <= self.reward <= allowed[1]:
             return self
-        msg = f"the reward {self.reward} is outside the declared range [{allowed[0]}, {allowed[1]}]"
-        raise RewardValueError(msg)
+        raise RewardValueError(
+            f"the reward {self.reward} is outside the declared range [{allowed[0]}, {allowed[1]}]"
+        )
 
     def with_extras(self, extras: Mapping[str, Any]) -> Self:
         """Returns the result with more metrics, which replace those of the same names."""
@@ -112,6 +109,7 @@ def check_range(allowed: Range | None) -> Range | None:
         return None
     low, high = allowed
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        msg = f"a range is (least, greatest), two finite numbers in order, not {allowed!r}"
-        raise RewardDefinitionError(msg)
+        raise RewardDefinitionError(
+            f"a range is (least, greatest), two finite numbers in order, not {allowed!r}"
+        )
     return float(low), float(high)

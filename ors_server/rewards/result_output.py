@@ -24,10 +24,6 @@ def graded_output(
 
     The agent sees the content, in which a string becomes a text block; the number, the status, the reason and
     the metrics are hidden from it as any reward is. A result without a number is the reward `None`, never 0.
-
-    Args:
-        finished: Whether the episode is over.
-        metadata: Further data for the trainer.
     """
     stated = {**(metadata or {}), **describe_result(result)}
     return ToolOutput(
@@ -58,15 +54,16 @@ def numeric_extras(metadata: Mapping[str, Any] | None) -> dict[str, float]:
     if not isinstance(extras, Mapping):
         return {}
     named = cast("Mapping[object, object]", extras)
-    numbers = {str(key): _number(value) for key, value in named.items()}
+    numbers = {str(key): finite_number(value) for key, value in named.items()}
     return {key: value for key, value in numbers.items() if value is not None}
 
 
-def _number(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
+    """Returns a number or a boolean as a float; `None` for anything else, and where it is not finite."""
     if not isinstance(value, int | float):
         return None
     try:
         number = float(value)
-    except OverflowError:
+    except OverflowError:  # an integer beyond every float
         return None
     return number if math.isfinite(number) else None

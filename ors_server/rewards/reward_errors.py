@@ -58,11 +58,7 @@ class BatchError(RewardError):
 
 
 class JudgeError(MachineryError):
-    """A judge gave no verdict: it could not be reached, or its replies could not be used.
-
-    Attributes:
-        extras: What the attempt cost, by name, as in a result's extras.
-    """
+    """A judge gave no verdict; `extras` has what the attempt cost, as in a result's extras."""
 
     code = "judge_failed"
 

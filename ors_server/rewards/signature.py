@@ -33,7 +33,7 @@ class RewardSignature:
         missing = sorted(self.required - set(chosen))
         if missing:
             there = ", ".join(sorted(fields)) or "nothing"
-            raise RewardFieldError(f"{self.name} needs {', '.join(missing)}; the known fields are {there}")
+            raise RewardFieldError(f"{self.name} needs {', '.join(missing)}; known fields: {there}")
         if self.takes_rest:
             chosen = {**{name: value for name, value in fields.items() if name not in chosen}, **chosen}
         return chosen

@@ -30,7 +30,6 @@ MAX_BYTES = 4_194_304
 MAX_FILES = 1_000
 MAX_REPORTED = 50
 MAX_PARTIAL = 0.99
-"""The most that `diff_reward` pays for a file that is not the gold one."""
 _DIGITS = 64
 
 

@@ -45,7 +45,6 @@ ANSWER_TAGS: Final[Tags] = (
     ("<solution>", "</solution>"),
     ("<|begin_of_solution|>", "<|end_of_solution|>"),
 )
-"""Tags around an answer."""
 
 _TURN_START: Final = re.compile(
     r"\A\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|<\|assistant\|>)\s*"

@@ -41,12 +41,7 @@ class PatternBudget:
         self._left = time_limit
 
     def is_found(self, pattern: Any, text: str, mode: Mode = "search") -> bool:
-        """Whether a compiled pattern is found in a text, or matches the whole of it.
-
-        Raises:
-            PatternTimeoutError: The time is over.
-            WorkerLostError: The worker process is gone for reasons of the machine.
-        """
+        """Whether a pattern is found in a text, or matches the whole of it, within the time."""
         if self._left > IN_PLACE and len(text) <= offload.SHORT:
             began = time.thread_time()
             try:

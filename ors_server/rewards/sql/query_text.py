@@ -27,7 +27,7 @@ _KEYWORDS = """
 _NO_COLUMNS = frozenset(_KEYWORDS.split())
 """Words that are not columns in a query."""
 MAX_COPIES = 10**9
-"""Unfoldings are counted up to here."""
+"""Copies are counted up to here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ors_server.rewards.structures.call_match import BadCallsError
 MAX_SHAPES: Final = 200
 """Shapes of one argument: ways to choose a value for each key of the objects in it."""
 _IGNORED: Final = re.compile(r"[ ,./\-_*^]")
-"""Signs that do not count in a text (the leaderboard's `standardize_string`)."""
+"""Ignored in texts (the leaderboard's `standardize_string`)."""
 _LEFT_OUT: Final = ""
 
 

@@ -38,16 +38,16 @@ class GoldCall:
 
     name: str
     arguments: Mapping[str, tuple[Any, ...]]
-    """Name to the values that will do, at least one."""
+    """Name to the accepted values, at least one."""
     optional: frozenset[str]
     """Names of arguments that may be left out."""
     texts: Mapping[str, frozenset[str]]
-    """The same by one text for each value that all equal values have."""
+    """Name to the canonical texts of the accepted values."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A call that was made, with one text for each argument that all equal values have."""
+    """A call that was made, with the canonical text of each argument."""
 
     call: ToolCall
     texts: Mapping[str, str]
@@ -111,7 +111,7 @@ def _is_near(gold: Any, given: Any, allowed: float) -> bool:
 
 
 def read_gold_calls(answer: Any, change: Change | None = None) -> list[GoldCall]:
-    """Reads a gold, a list of calls or one; raises `BadCallsError` if it is invalid.
+    """Reads a gold: a list of calls, or one.
 
     A call has `name` and `arguments`; `alternatives` lists other accepted values by argument, `optional` the
     arguments that may be left out. `change` is applied to every value.
@@ -158,7 +158,7 @@ def _gold_call(value: Any, change: Change | None) -> GoldCall:
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """Which calls were made as they were gold."""
+    """Which calls were made as the gold demands."""
 
     gold: Sequence[GoldCall]
     made: Sequence[MadeCall]

@@ -28,7 +28,6 @@ MAX_CALLS = 500
 MAX_REPORTED = 50
 
 Strictness: TypeAlias = Literal["exact", "lenient"]
-"""How texts and names are compared."""
 Extra: TypeAlias = Literal["refused", "allowed"]
 """Whether calls beside the gold ones spoil the match."""
 

@@ -341,4 +341,3 @@ _CHECKS: Final[Mapping[str, Callable[..., Check]]] = MappingProxyType(
     }
 )
 INSTRUCTION_IDS: Final = tuple(_CHECKS)
-"""IFEval's instructions."""

@@ -92,12 +92,12 @@ def _places(text: str, sought: set[str]) -> list[tuple[int, str]]:
 @reads_answer()
 @with_statuses
 def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> float:  # noqa: FBT001, FBT002  (an option of the source's signature)
-    """Pays for a response that is a gold answer, character by character.
+    """Pays for a response that is a gold answer, character by character; `strip` strips both.
 
     Hazards: a model that adds a word or a full stop earns nothing; tell it the form, or use
     `normalised_match_reward`. A response of any length is compared.
 
-    Source: the exact match of inspect_ai and ARISE's 1.0. `strip` ignores white space around both.
+    Source: the exact match of inspect_ai and ARISE's 1.0.
     """
     response, golds = read_response(final_response), read_golds(answer)
     if strip:
@@ -119,12 +119,12 @@ def normalised_match_reward(
 ) -> float:
     """Pays for a response that is a gold answer but for case, spacing, compatible characters and quotes.
 
-    Hazards: upper and lower case are one ("US" is "us") unless `casefold=False`. No punctuation is dropped:
-    "-5" is not "5", "C++" is not "C", and "Paris." is not "Paris". Raised digits and fractions stay apart:
-    "10²" is "10^2", not "102".
+    Hazards: upper and lower case are one ("US" is "us") unless `casefold=False`; `TextForm` has all options.
+    No punctuation is dropped: "-5" is not "5", "C++" is not "C", and "Paris." is not "Paris". Raised digits
+    and fractions stay apart: "10²" is "10^2", not "102".
 
     Source: SQuAD's exact match (Rajpurkar et al. 2016), without dropping punctuation and articles; Unicode's
-    NFKC_Casefold. The options are those of `TextForm`.
+    NFKC_Casefold.
     """
     form = TextForm(casefold=casefold, nfkc=nfkc, collapse=collapse, typography=typography)
     golds = normalise_golds(read_golds(answer), form)

@@ -34,7 +34,7 @@ MAX_COUNTED: Final = 100_000
 MAX_WORK: Final = 1_000_000_000
 """Characters of a response times those of all golds."""
 SHORT_RESPONSE: Final = 1_000
-"""Characters of a response with which even the longest golds must be compared."""
+"""A response of so many characters must be comparable with all golds."""
 MAX_ORDER: Final = 8
 """Words of the longest n-gram."""
 STEMMED_CHARACTERS: Final = 3

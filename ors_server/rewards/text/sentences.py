@@ -37,7 +37,7 @@ _ABBREVIATIONS: Final = frozenset(_ABBREVIATED.split())
 _STARTERS: Final = frozenset(_STARTING_WORDS.split())
 _OPENERS: Final = frozenset(_OPENING_WORDS.split())
 _PERSONAL: Final = frozenset({"i", "shall", "oh", "additionally", "consequently"})
-"""Words that the model has not seen written small; an initial may end a sentence before any other."""
+"""Words that the model has only seen capitalised; an initial may end a sentence before any other."""
 _INSIDE: Final = re.compile(r"[.?!](?=[)\";}\]*:@'({\[!?])")
 _NUMERAL: Final = re.compile(r"-?[.,]?\d[\d,.-]*\.?")
 _INITIAL: Final = re.compile(r"[^\W\d]\.")
