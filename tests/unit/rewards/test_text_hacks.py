@@ -119,7 +119,7 @@ def test_padding_earns_no_more(name):
 
 TEXT_FIELDS = {"answer": "a b c d", "pattern": "a", "choices": ["a b c d", "e"], "length": 5, "max_len": 9}
 TEXT_FIELDS |= {"max_completion_len": 9, "soft_punish_cache": 2}
-MODULES = ("matches", "numerals", "choices", "formats", "lengths", "overlap")
+MODULES = ("matches", "numeric_match", "multiple_choice", "response_format", "lengths", "overlap")
 OURS = [entry.name for entry in list_rewards() if entry.place.split(":")[0].split(".")[-1] in MODULES]
 OF_TEXTS = sorted(set(OURS) - {"length_group_reward", "latency_cost_reward"})
 RESPONSES = ["a b c d", "A", "", "<think>a</think>b", "#### 5", "1/2", "é\u0301ß²", "Answer: A", "a " * 200]
