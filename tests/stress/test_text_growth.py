@@ -44,11 +44,20 @@ PIECES = (
     ),
     *("\u0301", "\u00e9 ", "\ufdfa", "<|im_end|>", "</s>", ". ", "not ", "1 1/"),
 )
-MODULES = ("matches", "numerals", "choices", "formats", "overlap", "instructions", "structured", "exact")
+MODULES = (
+    "matches",
+    "numeric_match",
+    "multiple_choice",
+    "response_format",
+    "overlap",
+    "instructions",
+    "structured",
+    "exact",
+)
 FIELDS = {
     "answer": "gold text",
     "pattern": r"\bgold\b",
-    "choices": ["gold text", "other", "third"],
+    "multiple_choice": ["gold text", "other", "third"],
     "schema": {"type": "object"},
     "golden_answers": ["gold text", "the"],
     "instructions": [
