@@ -10,6 +10,8 @@ from typing import Any, cast
 from ors_server.errors import InvalidRequestError
 from ors_server.wire import JSONObject
 
+_LARGE = 2**63
+
 
 def check_arguments(tool: object, arguments: object) -> JSONObject:
     """Return a tool call's arguments: a mapping from parameters' names to JSON values; empty for `None`."""
@@ -24,11 +26,20 @@ def check_arguments(tool: object, arguments: object) -> JSONObject:
     given: dict[Any, Any] = dict(cast("Any", arguments))
     for name in given:
         check_name(f"a parameter of {tool!r}", name)
+    if all(map(_is_plain, given.values())):
+        return given
     try:
         json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequestError(f"the arguments of {tool!r} cannot be written as JSON: {error}") from error
     return given
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is surely JSON, as most arguments are: writing them only to check costs more."""
+    if isinstance(value, str):
+        return value.isascii()
+    return value is None or (isinstance(value, int) and -_LARGE < value < _LARGE)
 
 
 def check_call_id(call_id: object) -> str | None:

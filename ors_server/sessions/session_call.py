@@ -196,13 +196,13 @@ class Call:
         an event cost four times as much.
         """
         if self.result is None:
-            # Where nothing has to be waited for, the call ends before this goes on.
-            await asyncio.sleep(0)  # noqa: TID251  (anyio's costs five times as much)
-        if self.result is None:
             await self._read(seconds)
         return self.result
 
     async def _read(self, seconds: float | None) -> None:
+        await asyncio.sleep(0)  # noqa: TID251  (anyio's costs five times as much)
+        if self.result is not None:  # the call had nothing to wait for
+            return
         loop = asyncio.get_running_loop()
         reader = loop.create_future()
         readers = self._readers
