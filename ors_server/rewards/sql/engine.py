@@ -97,7 +97,7 @@ def open_copy(database: Database) -> Generator[sqlite3.Connection]:
             _fill(connection, database)
         except (sqlite3.Error, sqlite3.Warning, OSError, ValueError) as error:
             raise DatabaseError(f"the database cannot be read: {error}") from error
-        connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         for name, trim in _TRIMS.items():
             connection.create_function(name, 2, trim, deterministic=True)
         for limit, value in _LIMITS.items():

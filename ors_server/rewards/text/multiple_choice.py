@@ -64,6 +64,7 @@ def multiple_choice_reward(
 
 def read_choices(choices: object) -> Choices:
     """Reads 2 to 26 different choices as label in upper case to normalised text."""
+    given_choices = shown(choices)
     if isinstance(choices, Mapping):
         given = {
             str(key).strip().upper(): text for key, text in cast("Mapping[object, Any]", choices).items()
@@ -76,7 +77,7 @@ def read_choices(choices: object) -> Choices:
     if not 1 < len(given) <= MAX_CHOICES or not all(
         isinstance(text, str) and len(text) <= MAX_GOLD for text in given.values()
     ):
-        raise BadGoldError(f"choices are 2 to {MAX_CHOICES} texts, not {shown(choices)}")
+        raise BadGoldError(f"choices are 2 to {MAX_CHOICES} texts, not {given_choices}")
     forms = normalise_golds(list(given.values()))
     if len(set(forms)) < len(forms):
         raise BadGoldError("two choices are the same")
