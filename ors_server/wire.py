@@ -245,7 +245,8 @@ class ToolOutput(WireModel):
     @classmethod
     def _of(cls, content: Sequence[str | TextBlock | ImageBlock], **rest: Any) -> "ToolOutput":
         """Make one of all fields; those of most steps need no check, which costs five times as much."""
-        values, reward = {"blocks": as_blocks(content), **rest}, rest["reward"]
+        values: dict[str, Any] = {"blocks": as_blocks(content), **rest}
+        reward = rest["reward"]
         is_number = reward is None or (type(reward) is float and math.isfinite(reward))
         is_plain = values["metadata"] is None and _BLOCKS.issuperset(map(type, values["blocks"]))
         return cls.of_checked(values) if cls is ToolOutput and is_number and is_plain else cls(**values)
