@@ -1,4 +1,4 @@
-"""Checks what a class declares: a mistake is named when the class is loaded, not when it is played."""
+"""Checks the attributes and methods of a class when it is loaded, so that no mistake waits for an episode."""
 
 import inspect
 import re
@@ -18,15 +18,11 @@ from ors_server.sandboxes.base import Limits
 from ors_server.visibility import Visibility
 
 _NEAR = 0.82
-"""Share of letters in common from which a name counts as a known one misspelt."""
+"""Share of common letters from which a name counts as a misspelt known one."""
 
 
 def check_attributes(cls: type[Environment]) -> None:
-    """Check the attributes and the methods' forms of an environment's class.
-
-    Raises:
-        EnvironmentDefinitionError: If one has another type or form than documented, or looks misspelt.
-    """
+    """Raise `EnvironmentDefinitionError` for an attribute or method of a wrong type, form or spelling."""
     where = name_place(cls.__name__, cls)
     for name, (accepts, expected) in _ATTRIBUTES.items():
         value: object = inspect.getattr_static(cls, name)
@@ -90,7 +86,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     ),
     "return_range": (_is_range, "(least, greatest), two numbers in order, or None"),
 }
-"""Attribute to whether a value will do, and what is expected."""
+"""Attribute to a check of its value, and what is expected."""
 
 _CLASS_METHODS = {
     "list_splits": (),
@@ -126,7 +122,7 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
         raise EnvironmentDefinitionError(f"{place} is a method, not {_show(raw)}")
     if is_of_class and is_function:
         needed = ", ".join(("cls", *parameters))
-        msg = f"{where} needs @classmethod above it: def {name}({needed}) is asked without an instance"
+        msg = f"{where} needs @classmethod above it: def {name}({needed}) is called without an instance"
         raise EnvironmentDefinitionError(msg)
     given = parameters if isinstance(raw, classmethod | staticmethod) else ("self", *parameters)
     function: Any = getattr(cls, name)
@@ -135,8 +131,7 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
     except TypeError as error:
         own = "" if isinstance(raw, staticmethod) else "cls" if is_of_class else "self"
         form = ", ".join(filter(None, (own, *parameters)))
-        msg = f"{where} must take ({form}): {error}"
-        raise EnvironmentDefinitionError(msg) from error
+        raise EnvironmentDefinitionError(f"{where} must take ({form}): {error}") from error
     except ValueError:  # a callable without a signature
         return
 
@@ -163,7 +158,7 @@ def _defines(cls: type, name: str) -> bool:
 
 
 def _is_near(name: str, known: str) -> bool:
-    """Whether a name is a known one in other letters or misspelt; a plural is a word of its own."""
+    """Whether a name is a known one in other letters or misspelt; its plural is another word."""
     if name in {f"{known}s", re.sub("y$", "ies", known)}:
         return False
     is_same = name.replace("_", "").lower() == known.replace("_", "")

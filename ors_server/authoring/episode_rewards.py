@@ -1,4 +1,4 @@
-"""Where an environment asks a reward: what its episode knows is gathered by name, and no failure escapes."""
+"""Computes rewards of an environment's episode: fills parameters by name, makes failures statuses."""
 
 import json
 import math
@@ -25,21 +25,21 @@ from ors_server.rewards.scoring import evaluate, failure, gather_fields
 OF_THE_EPISODE = frozenset(
     {"trajectory", "final_response", "metadata", "context", "step", "output", "rollouts"}
 )
-"""Names that mean the episode's own, whatever a task calls its fields."""
+"""Names of the episode's own values; fields of a task with these names are ignored."""
 SPARE_TIME = 0.1
-"""Share of a call's remaining time that is kept for the answer when a reward is slow."""
+"""Share of a call's remaining time that a slow reward must leave for the answer."""
 MOST_SPARE_TIME = 1.0
-"""Seconds of it at most."""
+"""Seconds that it must leave at most."""
 
 _ATTRIBUTE = "_ors_episode"
 
 
 class OwnEpisode(Protocol):
-    """The episode that an instance plays, as far as its rewards may know it."""
+    """The episode of an instance, as its rewards see it."""
 
     @property
     def reward(self) -> Reward | None:
-        """The reward that the class names."""
+        """The class's own reward."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class OwnEpisode(Protocol):
 
     @property
     def seed(self) -> int:
-        """What the episode's chances are drawn from."""
+        """The seed of the episode's random generator."""
         ...
 
     @property
@@ -63,11 +63,7 @@ class OwnEpisode(Protocol):
         ...
 
     async def trajectory(self, final_response: str) -> Trajectory:
-        """Return the episode so far: every step that was answered, and not the running call.
-
-        Args:
-            final_response: What the agent hands in; empty if nothing yet.
-        """
+        """Return the episode so far: every step that was answered, without the running call."""
         ...
 
 
@@ -78,54 +74,47 @@ def own_episode(instance: Any) -> OwnEpisode | None:
 
 
 def give_episode(instance: Any, episode: OwnEpisode) -> None:
-    """Hand an environment the episode of its session."""
-    vars(instance)[_ATTRIBUTE] = episode  # past whatever the author's class does with its attributes
+    """Set the episode of an environment's session."""
+    vars(instance)[_ATTRIBUTE] = episode  # whatever the author's class does with its attributes
 
 
 def take_episode(instance: Any) -> None:
-    """Take the episode away from an environment whose session has ended."""
+    """Remove the episode from an environment whose session has ended."""
     if _ATTRIBUTE in vars(instance):
         del vars(instance)[_ATTRIBUTE]
 
 
 def read_reward(cls: Any) -> Reward | None:
-    """Read the reward that a class names.
-
-    Raises:
-        EnvironmentDefinitionError: If it is no reward.
-    """
+    """Return the reward of a class, or raise EnvironmentDefinitionError if it is not one."""
     found = getattr(cls, "reward", None)
     if found is None:
         return None
     where = f"{cls.__name__}.reward"
     try:
         reward = as_reward(found)
-        wanted = reward.signature.required
+        required = reward.signature.required
     except Exception as error:
         raise EnvironmentDefinitionError(
             f"{where} must be a reward, a class of one without arguments, or a callable: {describe(error)}"
         ) from error
-    if "self" in wanted:
+    if "self" in required:
         raise EnvironmentDefinitionError(
             f"{where} is a method; a reward is a function of fields: write it outside the class and name it, "
-            "or ask it in a tool with grade"
+            "or compute it in a tool with grade"
         )
     return reward
 
 
 async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -> RewardResult:
-    """Ask a reward about an instance's episode.
+    """Compute a reward of an instance's episode; every failure is a status of the result.
 
     Args:
         instance: An environment object; one without a session has only its task and the fields.
         reward: A reward, or `None` for the class's own.
         fields: Further fields; they win.
 
-    Returns:
-        What it came to. Whatever goes wrong is a status.
-
     Raises:
-        RewardDefinitionError: If it is no reward, or none was named.
+        RewardDefinitionError: If it is not a reward, or is `None` and the class has none.
     """
     episode = own_episode(instance)
     asked = _choose(instance, reward, episode)
@@ -143,14 +132,12 @@ async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -
 
 
 async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, Any]) -> RewardResult | None:
-    """Ask the reward that a class names what its episode is worth in the end.
+    """Compute the class's own reward at the end of an episode; `None` if it has none, or one of groups.
 
-    Returns:
-        What it came to; a number that the episode's policy would refuse is an error. `None` if the class
-        names no reward, or one of groups, which judges later.
+    A number that the episode's policy would refuse is an error.
     """
     episode = own_episode(instance)
-    own = read_reward(type(instance)) if episode is None else episode.reward
+    own = _own_reward(instance, episode)
     if own is None or is_group_reward(own):
         return None
     result = await ask_reward(instance, own, {"final_response": final_response, **fields})
@@ -163,11 +150,7 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
 
 
 async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object]) -> tuple[RewardResult, ...]:
-    """Ask a group reward about rollouts of an instance's task.
-
-    Returns:
-        One result per rollout, in order.
-    """
+    """Compute a group reward of rollouts of an instance's task: one result per rollout, in order."""
     episode = own_episode(instance)
     fields = _task_fields(instance)
     if episode is not None:
@@ -187,13 +170,17 @@ def _named(asked: Reward, instance: Any) -> AbstractContextManager[None]:
     return running_code(environment, f"reward {asked.name!r}")
 
 
+def _own_reward(instance: Any, episode: OwnEpisode | None) -> Reward | None:
+    return read_reward(type(instance)) if episode is None else episode.reward
+
+
 def _choose(instance: Any, reward: object, episode: OwnEpisode | None) -> Reward:
     if reward is not None:
         return as_reward(reward)
-    own = read_reward(type(instance)) if episode is None else episode.reward
+    own = _own_reward(instance, episode)
     if own is None:
         name = type(instance).__name__
-        raise RewardDefinitionError(f"{name} names no reward: set {name}.reward, or give one to grade")
+        raise RewardDefinitionError(f"{name} has no reward: set {name}.reward, or give one to grade")
     return own
 
 
@@ -215,27 +202,27 @@ async def _gather(
 
 
 async def _read(asked: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -> Trajectory | None:
-    """Read the trajectory that is given, or the episode's own if the reward may look at it."""
+    """Return the trajectory that is given, or the episode's own if the reward takes one."""
     if "trajectory" in fields:
         read: Trajectory = read_trajectory(fields["trajectory"])
         return read
-    if not _wanted(asked) & {"trajectory", "context"} and not asked.signature.takes_rest:
+    if not _parameters(asked) & {"trajectory", "context"} and not asked.signature.takes_rest:
         return None
-    said = fields.get("final_response", fields.get("outcome"))
+    response = fields.get("final_response", fields.get("outcome"))
     try:
-        return await episode.trajectory(encodable(said) if isinstance(said, str) else "")
+        return await episode.trajectory(encodable(response) if isinstance(response, str) else "")
     except OrsServerError:
-        if "trajectory" in _wanted(asked):
+        if "trajectory" in _parameters(asked):
             raise
-        return None  # one of many things that the reward may not look at
+        return None  # the reward may do without it
 
 
 def _episode_fields(asked: Reward, episode: OwnEpisode) -> dict[str, Any]:
     fields: dict[str, Any] = {} if episode.step is None else {"step": episode.step}
-    return {**fields, "context": episode.context} if "context" in _wanted(asked) else fields
+    return {**fields, "context": episode.context} if "context" in _parameters(asked) else fields
 
 
-def _wanted(asked: Reward) -> frozenset[str]:
+def _parameters(asked: Reward) -> frozenset[str]:
     return asked.signature.required | asked.signature.optional
 
 

@@ -1,8 +1,8 @@
 """Serves environments written for the `openreward` package or the `ors-sdk`, unchanged.
 
-Nothing of those packages is imported here: a class is recognised by where its base class comes from, its
-tools by the marks that their decorators leave, and every value that crosses over is rebuilt as one of ours.
-Behaviour that the packages leave open (limits, penalties, turns) is ours.
+Those packages are not imported here: a class is recognised by the module of its base class, its tools by the
+marks of their decorators, and every value is converted to one of ours. Behaviour that the packages leave open
+(limits, penalties, turns) is ours.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from ors_server.authoring.definition import (
     ToolsetDefinition,
     make_listing,
 )
-from ors_server.authoring.native import check_group_scores, read_splits
+from ors_server.authoring.native import check_group_scores, lifecycle, read_splits
 from ors_server.authoring.native_tools import merge_tools, terminal_argument
 from ors_server.authoring.package_versions import packages_of
 from ors_server.authoring.prompt_blocks import flatten_messages
@@ -38,7 +38,6 @@ from ors_server.wire import (
     ToolOutput,
     ToolSpec,
 )
-from ors_server.workers import LingeringThread
 
 _HOMES = ("openreward.environments", "ors.environment")
 """Modules in which the foreign `Environment` base classes live."""
@@ -62,11 +61,10 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
     toolsets = tuple(_define_toolset(toolset) for toolset in getattr(cls, "toolsets", ()) or ())
     everything = merge_tools(cls.__name__, tools, toolsets)
     if not everything:
-        msg = (
+        raise EnvironmentDefinitionError(
             f"{cls.__name__} has no tools: a tool takes at most one pydantic model "
             "and is annotated -> ToolOutput"
         )
-        raise EnvironmentDefinitionError(msg)
     scores_groups = hasattr(base, "score_group") and _overrides(cls, base, "score_group")
     splits = read_splits(cls)
     return EnvironmentDefinition(
@@ -89,7 +87,7 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
 
 
 def _read_volatile(cls: type) -> tuple[str, ...]:
-    """Something else of that name, in a class that knows nothing of us, declares nothing."""
+    """Ignore an attribute of that name that is not a list: such a class does not know ours."""
     return read_volatile(cls) if isinstance(getattr(cls, "volatile", None), list | tuple) else ()
 
 
@@ -142,8 +140,7 @@ def _binder(name: str, *, takes_model: bool) -> Callable[[Any], Callable[[Any, A
 def _output_reader(name: str, expected: type) -> Callable[[Any], ToolOutput]:
     def to_output(result: Any) -> ToolOutput:
         if not isinstance(result, expected):
-            msg = f"{name!r} returned {type(result).__name__}; expected ToolOutput"
-            raise ToolOutputError(msg)
+            raise ToolOutputError(f"{name!r} returned {type(result).__name__}; expected ToolOutput")
         try:
             return ToolOutput.model_validate(result.model_dump())  # type: ignore[attr-defined]  # a pydantic model of theirs
         except ValidationError as error:
@@ -170,12 +167,6 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
 
         return await call_hook(construct)
 
-    async def setup(instance: Instance, thread: LingeringThread) -> None:
-        await call_hook(instance.setup, thread=thread)
-
-    async def teardown(instance: Instance, thread: LingeringThread) -> None:
-        await call_hook(instance.teardown, thread=thread)
-
     async def task_tools(instance: Instance) -> list[ToolSpec | ToolDefinition]:
         listing = await call_hook(instance.list_task_tools)
         return [_convert(ToolSpec, spec) for spec in _plain_list(getattr(listing, "tools", None))]
@@ -188,8 +179,8 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
 
     return Hooks(
         make=make,
-        setup=setup if _overrides(cls, base, "setup") else None,
-        teardown=teardown if _overrides(cls, base, "teardown") else None,
+        setup=lifecycle("setup") if _overrides(cls, base, "setup") else None,
+        teardown=lifecycle("teardown") if _overrides(cls, base, "teardown") else None,
         prompt=prompt,
         messages=messages,
         task_tools=task_tools if _overrides(cls, base, "list_task_tools") else None,
@@ -226,8 +217,7 @@ def _prompt_hooks(
 def _plain_list(value: Any) -> list[Any]:
     items = listed(value)
     if items is None:
-        msg = f"the environment gave {type(value).__name__} where a list was expected"
-        raise EnvironmentFailedError(msg)
+        raise EnvironmentFailedError(f"the environment gave {type(value).__name__} where a list was expected")
     return [_plain(item) for item in items]
 
 

@@ -61,19 +61,16 @@ def define(cls: type) -> EnvironmentDefinition:
     elif issubclass(cls, Environment):
         definition = define_native(cls)
     else:
-        msg = f"{cls.__module__}:{cls.__qualname__} is not an Environment class"
-        raise EnvironmentDefinitionError(msg)
+        raise EnvironmentDefinitionError(f"{cls.__module__}:{cls.__qualname__} is not an Environment class")
     if inspect.isabstract(cls):
         missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
-        msg = f"{name_place(cls.__qualname__, cls)} is abstract: define {missing}"
-        raise EnvironmentDefinitionError(msg)
+        raise EnvironmentDefinitionError(f"{name_place(cls.__qualname__, cls)} is abstract: define {missing}")
     if not ENVIRONMENT_NAME.fullmatch(definition.name) or definition.name in RESERVED_NAMES:
         where = name_place(cls.__qualname__, cls)
-        msg = (
+        raise EnvironmentDefinitionError(
             f"{where}: environment name {definition.name!r} must match {ENVIRONMENT_NAME.pattern} and not be "
             "a path of the server's own; set the class attribute `name`"
         )
-        raise EnvironmentDefinitionError(msg)
     return name_code(definition)
 
 
@@ -94,11 +91,7 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
 
 
 def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
-    """Refuse environments that could not be told apart.
-
-    Raises:
-        EnvironmentDefinitionError: If two share a name.
-    """
+    """Raise `EnvironmentDefinitionError` if two environments share a name."""
     names = [definition.name for definition in definitions]
     for name in names:
         if names.count(name) > 1:
@@ -109,8 +102,8 @@ def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
 def installed_environments() -> dict[str, str]:
     """Return the environments that installed packages offer: `module:Class` by name, sorted by name.
 
-    Where several packages offer one name, a bundled environment keeps it; between two other packages the one
-    whose name comes first does. The log names the one that is left out.
+    If several packages offer one name, a bundled environment keeps it, or else the package whose name sorts
+    first. The log names the one that is left out.
     """
     found: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_precedence):
@@ -127,10 +120,10 @@ def installed_environments() -> dict[str, str]:
 
 
 def usable_environments(on_unusable: Callable[[str], None]) -> list[str]:
-    """Return the names of the installed environments that load and do not take each other's names.
+    """Return the names of the installed environments that load and whose names are unique.
 
     Args:
-        on_unusable: Told of each that is left out, and why.
+        on_unusable: Called for each that is left out, with the reason.
     """
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=_precedence)
     offered, taken = installed_environments(), dict[str, str]()
@@ -183,8 +176,7 @@ def find_classes(reference: str) -> list[type]:
         return [found]
     classes = _environment_classes(module)
     if not classes:
-        msg = f"{reference}: {place} holds no Environment class"
-        raise UnknownEnvironmentError(msg)
+        raise UnknownEnvironmentError(f"{reference}: {place} holds no Environment class")
     return [cls for cls in classes if not _is_only_a_base(cls, classes)]
 
 
@@ -203,11 +195,10 @@ def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name is not None and place.startswith(error.name):
-            msg = (
+            raise UnknownEnvironmentError(
                 f"{reference!r} is no installed environment ({', '.join(installed) or 'none'}), "
                 "no importable module, and no path to a .py file or folder"
-            )
-            raise UnknownEnvironmentError(msg) from error
+            ) from error
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
     except EnvironmentDefinitionError:
         raise
@@ -252,7 +243,7 @@ def _is_environment(cls: Any) -> bool:
 
 
 def _belongs(cls: type, module: ModuleType) -> bool:
-    """Whether a class is the module's own: written in it, or made in it by a function of another module."""
+    """Return whether a class was written in a module, or made in it by another module's function."""
     if cls.__module__ == module.__name__ or cls.__module__.startswith(f"{module.__name__}."):
         return True
     home: object = sys.modules.get(cls.__module__)
@@ -262,7 +253,7 @@ def _belongs(cls: type, module: ModuleType) -> bool:
 
 
 def _is_only_a_base(cls: Any, classes: list[type]) -> bool:
-    """Whether a class is there for others of its module to derive from, and cannot be played itself."""
+    """Return whether a class is only a base of others in its module, and cannot be played itself."""
     if not any(other is not cls and issubclass(other, cls) for other in classes):
         return False
     return inspect.isabstract(cls) or (foreign_base(cls) is None and is_incomplete(cls))

@@ -1,4 +1,4 @@
-"""The members of a class that a decorator marked; a method that overrides a marked one keeps its marks."""
+"""The members of a class that a decorator marked; an overriding method inherits the mark."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ class Member(Generic[_Mark]):
     name: str
     """Its name in the class."""
     function: Callable[..., Any]
-    """The function itself, without `staticmethod` or `classmethod` round it."""
+    """The function itself, without `staticmethod` or `classmethod`."""
     takes_self: bool
     """Whether its first parameter is the object or the class."""
     mark: _Mark
@@ -27,7 +27,7 @@ class Member(Generic[_Mark]):
 
 
 def read_mark(member: object, attribute: str, kind: type[_Mark]) -> _Mark | None:
-    """Return what a decorator left on a member, in whichever order it stands with `staticmethod`."""
+    """Return the mark of a member; `staticmethod` may be above or below the decorator."""
     for holder in (member, getattr(member, "__func__", None)):
         found = getattr(holder, attribute, None)
         if isinstance(found, kind):
@@ -39,9 +39,6 @@ def marked_members(cls: type, attribute: str, kind: type[_Mark]) -> Iterator[Mem
     """Find the marked members of a class, in order of definition, base classes first.
 
     A name that a class sets to `None` is not inherited.
-
-    Raises:
-        EnvironmentDefinitionError: If something that cannot be called hides a marked member.
     """
     for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
         marks = (read_mark(vars(base).get(name), attribute, kind) for base in cls.__mro__)
@@ -51,7 +48,7 @@ def marked_members(cls: type, attribute: str, kind: type[_Mark]) -> Iterator[Mem
             continue
         function = getattr(member, "__func__", member)
         if not callable(function):
-            msg = f"{name_place(cls.__name__, cls)}: {name} hides a tool of a base class and is no method"
+            msg = f"{name_place(cls.__name__, cls)}: {name} hides a tool of a base class and is not a method"
             raise EnvironmentDefinitionError(msg)
         where = name_place(f"{cls.__name__}.{name}", function)
         yield Member(name, function, not isinstance(member, staticmethod), mark, where)

@@ -64,14 +64,11 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
     session_toolsets = {name: _take_toolset(cls, item) for name, item in cls.session_toolsets.items()}
     everything = merge_tools(cls.__name__, tools, toolsets)
     if not everything:
-        msg = f"{where} has no tools; mark at least one method with @tool"
-        raise EnvironmentDefinitionError(msg)
+        raise EnvironmentDefinitionError(f"{where} has no tools; mark at least one method with @tool")
     if not (_overrides(cls, "get_prompt") or _overrides(cls, "get_messages")):
-        msg = f"{where} must define get_prompt or get_messages"
-        raise EnvironmentDefinitionError(msg)
+        raise EnvironmentDefinitionError(f"{where} must define get_prompt or get_messages")
     if _overrides(cls, "save_state") != _overrides(cls, "load_state"):
-        msg = f"{where} must define save_state and load_state together"
-        raise EnvironmentDefinitionError(msg)
+        raise EnvironmentDefinitionError(f"{where} must define save_state and load_state together")
     reward = read_reward(cls)
     score_group = _group_scorer(cls, reward)
     splits = read_splits(cls)
@@ -99,7 +96,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
 
 
 def is_incomplete(cls: type[Environment]) -> bool:
-    """Return whether a class lacks splits, a prompt, or any tool: a base for others, or a mistake."""
+    """Return whether a class lacks splits, a prompt, or tools: a base for others, or a mistake."""
     has_prompt = _overrides(cls, "get_prompt") or _overrides(cls, "get_messages")
     has_tools = bool(cls.toolsets or any(True for _ in marked_members(cls, MARK, ToolMarks)))
     return not (has_tools and has_prompt and _overrides(cls, "list_splits"))
@@ -128,10 +125,9 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
         raw = cls.list_splits()
     except NotImplementedError as error:
         where = name_place(cls.__name__, cls)
-        msg = (
+        raise EnvironmentDefinitionError(
             f'{where} must define list_splits, for instance as a class method that returns ["train", "test"]'
-        )
-        raise EnvironmentDefinitionError(msg) from error
+        ) from error
     except Exception as error:
         raise EnvironmentDefinitionError(f"{where} failed: {describe_authors(error)}") from error
     if inspect.isawaitable(raw):
@@ -191,8 +187,8 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
 
     return Hooks(
         make=make,
-        setup=_lifecycle("setup") if _overrides(cls, "setup") else None,
-        teardown=_lifecycle("teardown") if _overrides(cls, "teardown") else None,
+        setup=lifecycle("setup") if _overrides(cls, "setup") else None,
+        teardown=lifecycle("teardown") if _overrides(cls, "teardown") else None,
         prompt=prompt,
         messages=messages,
         task_tools=_task_tools(cls) if _overrides(cls, "list_task_tools") else None,
@@ -231,7 +227,7 @@ def _group_scorer(cls: type[Environment], reward: Reward | None) -> GroupScorer 
 
 
 def _group_score(result: RewardResult, position: int, where: str) -> GroupScore:
-    if result.reward is None:  # the wire's score is a number, and a failure is none
+    if result.reward is None:  # a failure is not a score
         raise EnvironmentFailedError(
             f"{where}.reward did not judge candidate {position} ({result.status.value}): {result.reason}"
         )
@@ -252,19 +248,21 @@ async def _load_state(instance: Environment, state: JSONObject) -> None:
 
 
 def copy_state(state: Any) -> JSONObject:
-    """Copy what an instance remembers, so that nobody else changes it.
+    """Return a copy of an instance's state.
 
     Raises:
-        TypeError: If it is no object, or holds something that is not JSON.
+        TypeError: If it is not a JSON object.
         ValueError: If it holds NaN or an infinity.
     """
     copied = json.loads(json.dumps(state, allow_nan=False))
     if not isinstance(copied, dict):
-        raise TypeError(f"a {type(state).__name__} came")
+        raise TypeError(f"it returned a {type(state).__name__}")
     return cast("JSONObject", copied)
 
 
-def _lifecycle(name: str) -> Lifecycle:
+def lifecycle(name: str) -> Lifecycle:
+    """Return the hook that calls an instance's `setup` or `teardown`."""
+
     async def run(instance: Instance, thread: LingeringThread) -> None:
         await call_hook(getattr(instance, name), thread=thread)
 
@@ -302,8 +300,7 @@ def _check_prompt(result: Any, where: str) -> Blocks:
 def _check_messages(result: Any, where: str) -> list[Message]:
     items = listed(result)
     if items is None or not all(isinstance(item, Message) for item in items):
-        msg = f"{where}.get_messages must return Message objects"
-        raise EnvironmentFailedError(msg)
+        raise EnvironmentFailedError(f"{where}.get_messages must return Message objects")
     return items
 
 

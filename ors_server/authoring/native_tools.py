@@ -1,4 +1,4 @@
-"""From marked methods to tool definitions, with every rule checked."""
+"""Makes tool definitions of marked methods, and checks every rule for them."""
 
 import inspect
 import re
@@ -15,14 +15,14 @@ from ors_server.authoring.boundary import is_async
 from ors_server.authoring.definition import ToolDefinition, ToolsetDefinition
 from ors_server.authoring.docstrings import read_docstring
 from ors_server.authoring.marked_members import Member, marked_members, read_mark
-from ors_server.authoring.schema import Signature, make_parser, read_signature
+from ors_server.authoring.schema import Signature, make_parser, output_reader, read_signature
 from ors_server.authoring.schema_tools import define_schema_tool
 from ors_server.authoring.tool import MARK, ToolMarks, Toolset
-from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
-from ors_server.wire import JSONObject, TextBlock, ToolOutput, ToolSpec
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.wire import JSONObject, ToolOutput, ToolSpec
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every MCP host accepts as a tool name."""
+"""Tool names that every MCP host accepts."""
 
 
 def read_tools(cls: type) -> dict[str, ToolDefinition]:
@@ -32,12 +32,10 @@ def read_tools(cls: type) -> dict[str, ToolDefinition]:
         if not (member.mark.is_tool or member.mark.terminal):
             continue
         if not member.mark.is_tool:
-            msg = f"{member.where} is marked @terminal but not @tool; add @tool"
-            raise EnvironmentDefinitionError(msg)
+            raise EnvironmentDefinitionError(f"{member.where} is marked @terminal but not @tool; add @tool")
         definition = define_tool(member)
         if definition.name in found:
-            msg = f"{member.where}: a second tool named {definition.name!r}"
-            raise EnvironmentDefinitionError(msg)
+            raise EnvironmentDefinitionError(f"{member.where}: a second tool named {definition.name!r}")
         found[definition.name] = definition
     return found
 
@@ -112,8 +110,7 @@ def _check_kind(function: Any, marks: ToolMarks, where: str) -> None:
         msg = f"{where} is terminal and cannot be concurrent: it grades the episode"
         raise EnvironmentDefinitionError(msg)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = f"{where} yields; a tool returns one ToolOutput or str"
-        raise EnvironmentDefinitionError(msg)
+        raise EnvironmentDefinitionError(f"{where} yields; a tool returns one ToolOutput or str")
 
 
 def check_tool_name(name: str, where: str) -> None:
@@ -136,7 +133,7 @@ def terminal_argument(model: type[BaseModel] | None, where: str) -> str | None:
 def merge_tools(
     owner: str, own: Mapping[str, ToolDefinition], toolsets: Sequence[ToolsetDefinition]
 ) -> dict[str, ToolDefinition]:
-    """Put an environment's own tools and those of its toolsets under one roof.
+    """Return an environment's own tools and those of its toolsets, by name.
 
     Raises:
         EnvironmentDefinitionError: If two tools share a name, or two are terminal.
@@ -145,8 +142,7 @@ def merge_tools(
     for toolset in toolsets:
         for name, definition in toolset.tools.items():
             if name in merged:
-                msg = f"{owner}: two tools are named {name!r}; rename one"
-                raise EnvironmentDefinitionError(msg)
+                raise EnvironmentDefinitionError(f"{owner}: two tools are named {name!r}; rename one")
             merged[name] = definition
     terminals = [tool.name for tool in merged.values() if tool.terminal]
     if len(terminals) > 1:
@@ -188,16 +184,4 @@ def _output_reader(returns: Any, where: str) -> Callable[[Any], ToolOutput]:
         written = "no return type" if returns is None else f"{returns!r}"
         msg = f"{where} must be annotated to return ToolOutput or str; it has {written}"
         raise EnvironmentDefinitionError(msg)
-    expected = " or ".join(member.__name__ for member in (ToolOutput, str) if member in members)
-
-    def to_output(result: Any) -> ToolOutput:
-        if isinstance(result, ToolOutput) and ToolOutput in members:
-            return result
-        if isinstance(result, str) and str in members:
-            return ToolOutput(blocks=[TextBlock(text=result)])
-        hint = (
-            "; return ToolOutput.ongoing(...) or ToolOutput.final(..., reward=...)" if result is None else ""
-        )
-        raise ToolOutputError(f"{where} returned {type(result).__name__}; expected {expected}{hint}")
-
-    return to_output
+    return output_reader(members, where)

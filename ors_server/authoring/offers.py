@@ -1,7 +1,6 @@
-"""Prompts and resources that an environment offers besides its tools; only some doors can carry them.
+"""Prompts and resources that an environment offers besides its tools, to MCP clients.
 
-They are for the agent, like the task's prompt: nothing that holds a reward or an answer belongs here. Reading
-one is not a step.
+Agents read them, like the task's prompt, so they must hold no reward or answer. Reading one is not a step.
 """
 
 import re
@@ -19,10 +18,10 @@ from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.wire import ImageBlock, JSONObject, Message, TextBlock, as_blocks
 
 MARK = "__ors_offer__"
-"""Attribute under which a method carries what it offers."""
+"""Attribute of a method that has its mark."""
 
 PromptResult: TypeAlias = str | Sequence[str | TextBlock | ImageBlock] | Sequence[Message]
-"""What a prompt method returns: text, blocks of one user message, or a conversation."""
+"""The result of a prompt method: text, blocks of one user message, or a conversation."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -46,12 +45,12 @@ def prompt(*, name: str | None = None) -> Callable[[_Function], _Function]: ...
 def prompt(
     function: _Function | None = None, *, name: str | None = None
 ) -> _Function | Callable[[_Function], _Function]:
-    """Make a method of an environment a prompt that a person may pick in their program.
+    """Make a method of an environment a prompt that users may pick in their program.
 
     Its parameters are strings, and optionally one `CallContext`. It returns text, blocks, or messages.
 
     Args:
-        name: The prompt's name; the method's by default. `task` is taken by the task's own prompt.
+        name: The prompt's name, by default the method's; not `task`, the name of the task's own prompt.
     """
 
     def mark(target: _Function) -> _Function:
@@ -100,12 +99,12 @@ class ResourceOffer:
     description: str
     mime_type: str
     pattern: re.Pattern[str]
-    """Matches the URIs that it answers; its groups are the method's arguments."""
+    """Matches its URIs; the groups are the method's arguments."""
     read: Callable[[Any, Mapping[str, str], CallContext], Awaitable[str | bytes]] = field(repr=False)
 
     @property
     def is_family(self) -> bool:
-        """Whether it answers many URIs."""
+        """Whether it has many URIs."""
         return bool(self.pattern.groupindex)
 
 
@@ -119,11 +118,7 @@ class Offers:
     """In order of definition."""
 
     def find_resource(self, uri: str) -> tuple[ResourceOffer, Mapping[str, str]] | None:
-        """Find who answers a URI.
-
-        Returns:
-            The resource and its method's arguments, or `None`.
-        """
+        """Return the resource at a URI and its method's arguments, or `None`."""
         for offer in self.resources:
             match = offer.pattern.fullmatch(uri)
             if match is not None:
@@ -132,7 +127,7 @@ class Offers:
 
 
 def read_offers(cls: type) -> Offers:
-    """Collect what a class offers; done once, when it is loaded."""
+    """Return the prompts and resources of a class."""
     prompts: dict[str, PromptOffer] = {}
     for member in marked_members(cls, MARK, _PromptMark):
         offer = _define_prompt(member)
@@ -168,8 +163,7 @@ def _define_resource(member: Member[_ResourceMark]) -> ResourceOffer:
     async def read(instance: Any, arguments: Mapping[str, str], context: CallContext) -> str | bytes:
         content = await _call(member, signature, instance, arguments, context)
         if not isinstance(content, str | bytes):
-            msg = f"{where} must return text or bytes, not {type(content).__name__}"
-            raise EnvironmentFailedError(msg)
+            raise EnvironmentFailedError(f"{where} must return text or bytes, not {type(content).__name__}")
         return content
 
     about = read_docstring(member.function).description
@@ -198,8 +192,7 @@ async def _call(
     known = {} if signature.model is None else signature.model.model_fields
     missing = [name for name, part in known.items() if part.is_required() and name not in arguments]
     if missing:
-        msg = f"missing arguments: {', '.join(missing)}"
-        raise InvalidRequestError(msg)
+        raise InvalidRequestError(f"missing arguments: {', '.join(missing)}")
     given: dict[str, Any] = {name: value for name, value in arguments.items() if name in known}
     if signature.context_parameter is not None:
         given[signature.context_parameter] = context
@@ -216,5 +209,4 @@ def _as_messages(result: Any, where: str) -> list[Message]:
         return messages
     if items and len(blocks) == len(items):
         return [Message(role="user", blocks=list(as_blocks(blocks)))]
-    msg = f"{where} must return text, blocks or messages"
-    raise EnvironmentFailedError(msg)
+    raise EnvironmentFailedError(f"{where} must return text, blocks or messages")

@@ -1,8 +1,7 @@
-"""Content that only some callers can show: audio, and whole resources.
+"""Audio and resources in text blocks, since the Open Reward Standard has only text and images.
 
-The Open Reward Standard knows text and images. A richer piece travels as a text block that any caller can
-show, with the richer form under the key `RICH_KEY` of its `detail`; a door that can carry the richer form
-shows that instead of the text.
+The block's text is for every caller; its `detail` has the richer form under `RICH_KEY`, which a door that
+supports it sends instead.
 """
 
 from ors_server.wire import JSONObject, TextBlock
@@ -12,11 +11,11 @@ RICH_KEY = "org.openrewardstandard/content"
 
 
 def audio_block(data: str, mime_type: str, text: str = "[audio]") -> TextBlock:
-    """Make a block that is heard where that is possible and read elsewhere.
+    """Make a block of audio.
 
     Args:
-        data: The sound in base64.
-        text: What is read where sound cannot be played; a transcript is best.
+        data: In base64.
+        text: For callers that cannot play it; a transcript is best.
     """
     return TextBlock(text=text, detail={RICH_KEY: {"type": "audio", "data": data, "mimeType": mime_type}})
 
@@ -33,8 +32,7 @@ def resource_block(
         ValueError: If not exactly one of `text` and `data` is given.
     """
     if (text is None) == (data is None):
-        msg = "a resource has text or data, one of them"
-        raise ValueError(msg)
+        raise ValueError("a resource has text or data, one of them")
     body: JSONObject = {"text": text} if text is not None else {"blob": data}
     shown = text if text is not None else f"[{mime_type}: {uri}]"
     detail: JSONObject = {

@@ -1,10 +1,11 @@
-"""From a method's signature to its announcement and the parser of its arguments: done once, at load."""
+"""Makes JSON Schemas, argument parsers and result readers of methods' signatures, when a class is loaded."""
 
 import inspect
 import json
 import typing
 import warnings
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,13 +15,13 @@ from pydantic.fields import FieldInfo
 
 from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.docstrings import read_docstring
-from ors_server.errors import EnvironmentDefinitionError
-from ors_server.wire import JSONObject
+from ors_server.errors import EnvironmentDefinitionError, ToolOutputError
+from ors_server.wire import JSONObject, TextBlock, ToolOutput
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a method takes, apart from `self`."""
+    """A method's parameters, without `self`."""
 
     model: type[BaseModel] | None
     """Validates the arguments; `None` for a method without parameters."""
@@ -49,7 +50,7 @@ def read_signature(
     """Read a method's parameters.
 
     Args:
-        takes_self: Whether its first parameter is the object or the class, which no agent gives.
+        takes_self: Whether the first parameter is the object or the class.
         is_closed: Whether arguments of other names are refused.
 
     Raises:
@@ -67,8 +68,7 @@ def read_signature(
             msg = f"{where}: parameter {parameter.name!r} must be an ordinary named one"
             raise EnvironmentDefinitionError(msg)
         if parameter.name not in hints:
-            msg = _without_type(function, parameter.name, where)
-            raise EnvironmentDefinitionError(msg)
+            raise EnvironmentDefinitionError(_without_type(function, parameter.name, where))
         if hints[parameter.name] is CallContext:
             context_parameter = parameter.name
         else:
@@ -88,11 +88,10 @@ def _check_self(
 ) -> None:
     if not parameters or (parameters[0].name in hints and parameters[0].name not in {"self", "cls"}):
         rest = "".join(f", {parameter}" for parameter in parameters)
-        msg = (
+        raise EnvironmentDefinitionError(
             f"{where}: a method's first parameter is self: write def {function.__name__}(self{rest}), "
             "or put @staticmethod above it"
         )
-        raise EnvironmentDefinitionError(msg)
 
 
 def _without_type(function: Callable[..., Any], parameter: str, where: str) -> str:
@@ -107,8 +106,8 @@ def _without_type(function: Callable[..., Any], parameter: str, where: str) -> s
 def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     """Return the names of optional properties for which an explicit null would be invalid.
 
-    Some clients send null for every optional parameter that the model left out; for these names it means
-    absence.
+    Some clients send null for every optional parameter that the model left out; for these names, null
+    means absence.
     """
     if schema is None:
         return frozenset()
@@ -125,7 +124,7 @@ def make_parser(
     """Make the function that validates a tool's arguments.
 
     Args:
-        validate: Raises pydantic's `ValidationError`; without it, whatever comes is ignored.
+        validate: Raises pydantic's `ValidationError`; without it, arguments are ignored.
     """
     if validate is None:
         return lambda _arguments: None
@@ -139,6 +138,23 @@ def make_parser(
         return validate(arguments)
 
     return parse
+
+
+def output_reader(kinds: AbstractSet[type], where: str) -> Callable[[Any], ToolOutput]:
+    """Make the function that turns a tool's result, of one of `kinds`, into a `ToolOutput`."""
+    expected = " or ".join(kind.__name__ for kind in (ToolOutput, str) if kind in kinds)
+
+    def to_output(result: Any) -> ToolOutput:
+        if isinstance(result, ToolOutput) and ToolOutput in kinds:
+            return result
+        if isinstance(result, str) and str in kinds:
+            return ToolOutput(blocks=[TextBlock(text=result)])
+        hint = (
+            "; return ToolOutput.ongoing(...) or ToolOutput.final(..., reward=...)" if result is None else ""
+        )
+        raise ToolOutputError(f"{where} returned {type(result).__name__}; expected {expected}{hint}")
+
+    return to_output
 
 
 def _without_infinities(schema: JSONObject) -> JSONObject:
@@ -165,8 +181,7 @@ def _type_hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
-        msg = f"{where}: its annotations cannot be read: {error}"
-        raise EnvironmentDefinitionError(msg) from error
+        raise EnvironmentDefinitionError(f"{where}: its annotations cannot be read: {error}") from error
 
 
 def _model_of(
@@ -190,13 +205,12 @@ def _model_of(
             model = create_model(title, __config__=config, **fields)
             model.model_json_schema()
     except (PydanticUserError, NameError, TypeError, ValueError) as error:
-        msg = f"{where}: its parameters have no JSON Schema: {error}"
-        raise EnvironmentDefinitionError(msg) from error
+        raise EnvironmentDefinitionError(f"{where}: its parameters have no JSON Schema: {error}") from error
     return model
 
 
 def _field(parameter: inspect.Parameter, hint: Any, text: str | None) -> tuple[Any, Any]:
-    """The author's own `Field`, as default or in `Annotated`, wins over the docstring's description."""
+    """Add the docstring's text, unless the author's own `Field` has a description."""
     default = ... if parameter.default is parameter.empty else parameter.default
     if text and FieldInfo.from_annotated_attribute(hint, default).description is None:
         hint = Annotated[hint, Field(description=text)]

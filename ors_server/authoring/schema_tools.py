@@ -1,4 +1,4 @@
-"""Tools whose parameters are a JSON Schema that the author has as data: announced as it is, and validated."""
+"""Tools whose parameters are a JSON Schema that the author gives as data."""
 
 import typing
 from collections.abc import Callable, Iterable
@@ -16,13 +16,13 @@ from ors_server.authoring.boundary import is_async
 from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.authoring.marked_members import Member
-from ors_server.authoring.schema import make_parser
+from ors_server.authoring.schema import make_parser, output_reader
 from ors_server.authoring.tool import ToolMarks
-from ors_server.errors import EnvironmentDefinitionError, ToolOutputError
-from ors_server.wire import JSONObject, TextBlock, ToolOutput, ToolSpec
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.wire import JSONObject, ToolOutput, ToolSpec
 
 MAX_PROBLEMS = 5
-"""Problems of one call's arguments that are named."""
+"""Problems of one call's arguments that the error names."""
 
 
 def define_schema_tool(member: Member[ToolMarks]) -> ToolDefinition:
@@ -39,7 +39,7 @@ def define_schema_tool(member: Member[ToolMarks]) -> ToolDefinition:
         ),
         parse=make_parser(_validator(schema, where), schema),
         bind=_binder(member),
-        to_output=_output_reader(where),
+        to_output=output_reader({ToolOutput, str}, where),
         is_async=is_async(member.function),
         shared=marks.shared,
         concurrent=marks.concurrent,
@@ -91,7 +91,7 @@ def _patterns(schema: JSONObject) -> list[str]:
 
 
 def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> typing.Iterator[Any]:
-    """The keyword `pattern`, matched in linear time: the text is an agent's."""
+    """Match the keyword `pattern` in linear time, since the text is an agent's."""
     if isinstance(instance, str):
         try:
             _pattern(pattern).validate_python(instance)
@@ -118,14 +118,3 @@ def _binder(member: Member[ToolMarks]) -> Callable[[Any], Callable[[Any, Any], A
         return call
 
     return bind
-
-
-def _output_reader(where: str) -> Callable[[Any], ToolOutput]:
-    def to_output(result: Any) -> ToolOutput:
-        if isinstance(result, ToolOutput):
-            return result
-        if isinstance(result, str):
-            return ToolOutput(blocks=[TextBlock(text=result)])
-        raise ToolOutputError(f"{where} returned {type(result).__name__}; expected ToolOutput or str")
-
-    return to_output

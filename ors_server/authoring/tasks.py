@@ -1,4 +1,4 @@
-"""Reads the tasks of an environment class, whichever of the listing and index methods its author wrote."""
+"""Reads the tasks of an environment class through the listing or index methods that its author wrote."""
 
 from typing import Any, cast
 
@@ -15,18 +15,14 @@ from ors_server.errors import (
 from ors_server.wire import JSONObject
 
 LISTABLE_BY_INDEX = 10_000
-"""Tasks up to which an index-only split is listed by reading every index."""
+"""Largest index-only split that is listed by reading every index."""
 
 
 class ClassTasks:
     """The tasks behind an environment class; lists are read once and kept."""
 
     def __init__(self, cls: Any, base: type, splits: frozenset[str]) -> None:
-        """Find out which methods the author wrote.
-
-        Args:
-            base: The class whose methods do not count as written.
-        """
+        """Find the methods that the author wrote; those of `base` do not count."""
         self._cls = cls
         self._where = name_place(cls.__name__, cls)
         self._splits = splits
@@ -53,11 +49,10 @@ class ClassTasks:
         if tasks is None and await self.num_tasks(split) <= LISTABLE_BY_INDEX:
             return await self.get_task_range(split, None, None)
         if tasks is None:
-            msg = (
+            raise TasksNotListableError(
                 "list_tasks is not supported for this environment. "
                 "Use the index-based API (num_tasks + get_task) instead."
             )
-            raise TasksNotListableError(msg)
         return tasks
 
     async def num_tasks(self, split: str) -> int:
@@ -67,8 +62,7 @@ class ClassTasks:
             return self._check_count(await self._call("num_tasks", split))
         tasks = await self._listed(split)
         if tasks is None:
-            msg = f"{self._where} must define list_tasks, or num_tasks and get_task"
-            raise EnvironmentFailedError(msg)
+            raise EnvironmentFailedError(f"{self._where} must define list_tasks, or num_tasks and get_task")
         return len(tasks)
 
     async def get_task(self, split: str, index: int) -> JSONObject:
@@ -160,8 +154,7 @@ class ClassTasks:
     def _check_task(self, task: Any) -> JSONObject:
         if isinstance(task, dict):
             return cast("JSONObject", task)
-        msg = f"{self._where}: a task is a JSON object, not {type(task).__name__}"
-        raise EnvironmentFailedError(msg)
+        raise EnvironmentFailedError(f"{self._where}: a task is a JSON object, not {type(task).__name__}")
 
 
 def _no_task(split: str, index: int) -> str:

@@ -1,4 +1,4 @@
-"""The decorators that make a method a tool, and the errors with which a tool answers an agent's mistake."""
+"""The decorators that make a method a tool, and the errors for an agent's mistakes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ToolMarks:
-    """What the decorators say of a method."""
+    """The options that the decorators set."""
 
     is_tool: bool = False
     terminal: bool = False
@@ -33,14 +33,14 @@ class ToolMarks:
 
 
 class ToolError(Exception):
-    """The agent asked a tool for something that it cannot do.
+    """The tool cannot do what the agent requested.
 
-    The text is told to the agent, the episode goes on, and the policy may charge its tool-error penalty.
+    The agent sees the text, the episode continues, and the policy may charge its tool-error penalty.
     """
 
 
 class ForbiddenActionError(ToolError):
-    """The agent did what the environment forbids.
+    """The agent did something that the environment forbids.
 
     The policy charges its penalty for forbidden actions and may end the episode.
     """
@@ -74,23 +74,21 @@ def tool(
 
     Args:
         name: The tool's name; the method's by default. Matches `[A-Za-z0-9_-]{1,64}`.
-        shared: Whether every task offers it; otherwise `list_task_tools` names it where it is wanted.
-        concurrent: Whether it may run beside other calls of the session; without it one call runs at a time.
-        exclusive: Whether it waits until no other call runs and holds new ones back; for tools that grade.
+        shared: Whether every task has it; otherwise only those whose `list_task_tools` names it.
+        concurrent: Whether it may run beside other calls of the session.
+        exclusive: Whether it runs alone: after earlier calls and before later ones; for tools that grade.
         time_limit: Seconds that one call may take, at most the policy's; `None` leaves it to the policy.
 
     Raises:
         ValueError: If `concurrent` and `exclusive` are both set, or the time limit is not positive.
-        TypeError: If it does not stand above a method.
+        TypeError: If it decorates something other than a method.
     """
     if function is not None:
         _check_target(function)
     if concurrent and exclusive:
-        msg = "a tool is concurrent or exclusive, not both"
-        raise ValueError(msg)
+        raise ValueError("a tool is concurrent or exclusive, not both")
     if time_limit is not None and time_limit <= 0:
-        msg = f"time_limit is a positive number of seconds, not {time_limit}"
-        raise ValueError(msg)
+        raise ValueError(f"time_limit is a positive number of seconds, not {time_limit}")
 
     def mark(target: _Function) -> _Function:
         _check_target(target)
@@ -114,10 +112,9 @@ def tool(
 
 
 def terminal(function: _Function) -> _Function:
-    """Make a tool the terminal one: it receives the assistant's final message and is not listed to the agent.
+    """Make a tool the terminal one: it receives the assistant's final message, and agents do not see it.
 
-    Use it together with `@tool`, in either order. The tool takes one parameter, which gets the message, or
-    none.
+    Use it together with `@tool`, in either order. The tool takes one parameter, the message, or none.
     """
     setattr(function, MARK, replace(marks_of(function), terminal=True, exclusive=True))
     return function
@@ -133,7 +130,7 @@ def _check_target(target: object) -> None:
         raise TypeError(f"@tool takes its options by name: write @tool(name={target!r})")
     if isinstance(target, type) or not (callable(target) or isinstance(target, classmethod)):
         kind = type(target).__name__
-        raise TypeError(f"@tool stands above a method, not above a {kind}")
+        raise TypeError(f"@tool decorates a method, not a {kind}")
 
 
 def tool_from_schema(
@@ -145,7 +142,7 @@ def tool_from_schema(
     shared: bool = True,
     concurrent: bool = False,
 ) -> _Function:
-    """Make a tool whose parameters are a JSON Schema that is known only when the program runs.
+    """Make a tool whose parameters are a JSON Schema, known only when the program runs.
 
     Set the result as an attribute of an environment's class, for instance in a function that makes classes,
     or return it from `list_task_tools` for a tool that only one task has.
@@ -179,11 +176,7 @@ class Toolset:
 
     @classmethod
     def check_environment(cls, environment: type) -> None:
-        """Refuse an environment that the toolset cannot serve; called once, when the class is loaded.
-
-        Raises:
-            EnvironmentDefinitionError: If it lacks something.
-        """
+        """Raise `EnvironmentDefinitionError` if the toolset cannot serve an environment's class."""
 
     def __init__(self, environment: Any) -> None:
         """Keep the environment."""

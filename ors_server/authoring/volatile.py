@@ -1,4 +1,4 @@
-"""What an environment declares volatile: read off the class once, and refused where it cannot work."""
+"""Reads and checks `volatile`, the regular expressions of text that a replay does not compare."""
 
 import re
 from collections.abc import Sequence
@@ -8,11 +8,10 @@ from ors_server.errors import EnvironmentDefinitionError
 
 
 def read_volatile(cls: Any) -> tuple[str, ...]:
-    """Read the patterns of what may differ between two plays of the same calls.
+    """Return the patterns of a class, native or foreign.
 
     Raises:
-        EnvironmentDefinitionError: If they are no sequence of regular expressions, or one of them matches the
-            empty text.
+        EnvironmentDefinitionError: As `check_patterns`, or if it is not a sequence.
     """
     given: object = getattr(cls, "volatile", ())
     where = f"{cls.__name__}.volatile"
@@ -25,10 +24,10 @@ def read_volatile(cls: Any) -> tuple[str, ...]:
 
 
 def check_patterns(patterns: Sequence[object]) -> tuple[str, ...]:
-    """Check that patterns can tell something from everything else.
+    """Return patterns that are valid.
 
     Raises:
-        ValueError: If one is no regular expression, or matches the empty text and so every place of a text.
+        ValueError: If one is not a regular expression, or matches the empty text.
     """
     return tuple(map(_check, patterns))
 
@@ -39,9 +38,9 @@ def _check(pattern: object) -> str:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
     if compiled.fullmatch("") is not None:
         raise ValueError(
-            f"{pattern!r} matches the empty text, which stands everywhere; let it match something"
+            f"{pattern!r} matches the empty text, and so everywhere; let it match at least one character"
         )
     return pattern

@@ -26,7 +26,7 @@ _PIECE = 1 << 16
 _MOST_MEBIBYTES = 512
 """A worker that once used more memory is not used again."""
 _END_SECONDS = 2.0
-"""How long an idle worker may take to end by itself."""
+"""Seconds that an idle worker may take to end by itself."""
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
 
 
@@ -50,11 +50,7 @@ class WorkerCall:
                 self._worker.kill()
 
     def begin(self, worker: "WorkerProcess") -> None:
-        """Set the worker that runs it.
-
-        Raises:
-            WorkerDiedError: It was cancelled.
-        """
+        """Set the worker that runs it; raises `WorkerDiedError` if it was cancelled."""
         with self._lock:
             if self.is_cancelled:
                 raise WorkerDiedError("the call was cancelled before it began")
@@ -82,11 +78,11 @@ class WorkerAnswer:
     limits: OffloadLimits
 
     def open(self) -> Any:
-        """Return what the function returned.
+        """Return the function's result.
 
         Raises:
             OverLimitError: It exceeded a limit.
-            Exception: What the function raised.
+            Exception: The function's error.
         """
         if self.outcome == OVER_MEMORY:
             raise OverMemoryError(f"it takes more than {self.limits.memory_bytes} bytes of memory")
@@ -102,11 +98,7 @@ class WorkerProcess:
     """A process that runs one call at a time."""
 
     def __init__(self) -> None:
-        """Start it.
-
-        Raises:
-            OSError: The machine starts no process.
-        """
+        """Start it; raises `OSError` if that is not possible."""
         self._child = ChildProcess(_MODULE)
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
@@ -139,15 +131,11 @@ class WorkerProcess:
             self._child.kill()
 
     def close(self, patience: float = 0.0) -> None:
-        """End it and reap it.
-
-        Args:
-            patience: Seconds that it may take to end by itself.
-        """
+        """End it, and kill it after `patience` seconds."""
         self._child.end(patience)
 
     def _send(self, data: bytes, deadline: float) -> bool:
-        """Write everything; returns whether the worker still runs."""
+        """Write everything; return whether the worker still runs."""
         left = memoryview(data)
         while left:
             self._wait(self._child.input, select.POLLOUT, deadline)
@@ -177,7 +165,9 @@ class WorkerProcess:
         poll = select.poll()
         poll.register(descriptor, event)
         if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-            raise WorkerStalledError("a worker process was not done in time, though it used little processor")
+            raise WorkerStalledError(
+                "a worker process did not finish in time, although it used little processor time"
+            )
 
     def _explain_end(self, worker_call: WorkerCall) -> Exception:
         status = self._child.wait(_END_SECONDS)

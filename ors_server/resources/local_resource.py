@@ -1,7 +1,7 @@
-"""Resources in this process: an object of the author's, one call in it at a time.
+"""Resources in this process: an author's object, with one call at a time.
 
-Methods that are not async run in a thread. A thread cannot be stopped: a call that is given up is left to
-itself, and its resource counts as failed and is never handed out again.
+Sync methods run in a thread. A thread cannot be stopped: if a call is cancelled, the resource counts as
+failed and is never used again.
 """
 
 import inspect
@@ -20,13 +20,10 @@ from ors_server.resources.spec import LocalEnvResourceSpec, ResourceSpec
 
 
 class LocalEnvResource(Resource):
-    """An environment object. Every method of it is reached by its name and awaited, async or not.
-
-    What is not callable is returned as it is.
-    """
+    """An environment object. All its methods, sync or async, are called by their names and awaited."""
 
     def __init__(self, spec: LocalEnvResourceSpec, resource_id: str) -> None:
-        """Take a spec; nothing is started."""
+        """Start nothing."""
         self.resource_id = resource_id
         self.category = spec.category
         self._spec = spec
@@ -46,20 +43,16 @@ class LocalEnvResource(Resource):
         except BaseException:
             self._fail()
             raise
-        self._settle(ResourceStatus.RUNNING)
+        self._set_status(ResourceStatus.RUNNING)
 
     @override
     async def reset(self, *args: Any, **kwargs: Any) -> Any:
         if not hasattr(self._live(), "reset"):
-            raise ResourceError(f"{self._spec.label} has no reset, so it cannot be brought to its beginning")
+            raise ResourceError(f"{self._spec.label} has no reset")
         return await self._call("reset", *args, **kwargs)
 
     async def step(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the environment's own `step`.
-
-        Raises:
-            ResourceClosedError: It has ended, or a call in it was given up.
-        """
+        """Call the environment's own `step`."""
         return await self._call("step", *args, **kwargs)
 
     @override
@@ -87,14 +80,16 @@ class LocalEnvResource(Resource):
             self._status = ResourceStatus.STOPPED
             env, self._env = self._env, None  # so a second call finds nothing to close
         close = getattr(env, "close", None)
-        if close is not None:  # not in turn: it is what frees a call that hangs
+        if close is not None:  # does not wait for a call that hangs
             await self._run(close, close, anyio.CapacityLimiter(1))
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the environment has under a name; a method comes as one that is awaited."""
+        """Return an attribute of the environment; a method becomes async."""
         env = None if name.startswith("_") else self._env
         if env is None:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}, and no environment that runs has")
+            raise AttributeError(
+                f"neither {type(self).__name__} nor its environment, if it runs, has {name!r}"
+            )
         value = getattr(env, name)
         return partial(self._call, name) if callable(value) else value
 
@@ -104,10 +99,10 @@ class LocalEnvResource(Resource):
             if self._status is ResourceStatus.PENDING:
                 self._env = env
                 return
-        _close_here(env)  # whoever asked for it has left
+        _close_here(env)  # the start was cancelled
 
     async def _call_if_there(self, name: str) -> Any:
-        """Call a method that an environment need not have; `None` if it has not."""
+        """Call an optional method; `None` if the environment has none of that name."""
         return await self._call(name) if callable(getattr(self._env, name, None)) else None
 
     async def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -136,23 +131,19 @@ class LocalEnvResource(Resource):
         return self._env
 
     def _fail(self) -> None:
-        self._settle(ResourceStatus.FAILED)
+        self._set_status(ResourceStatus.FAILED)
 
-    def _settle(self, status: ResourceStatus) -> None:
+    def _set_status(self, status: ResourceStatus) -> None:
         with self._guard:
             if self._status is not ResourceStatus.STOPPED:
                 self._status = status
 
 
 class LocalBackend:
-    """Makes resources in this process."""
+    """Creates resources in this process."""
 
     def make(self, spec: ResourceSpec, resource_id: str) -> Resource:
-        """Make one that has not started.
-
-        Raises:
-            ResourceUseError: It is another kind of spec.
-        """
+        """Return one that is not started yet; ResourceUseError for another kind of spec."""
         if not isinstance(spec, LocalEnvResourceSpec):
             raise ResourceUseError(
                 f"the local backend starts a LocalEnvResourceSpec, not a {type(spec).__name__}; "
@@ -162,7 +153,7 @@ class LocalBackend:
 
 
 def _close_here(env: Any) -> None:
-    """Close an environment from within a thread that nobody waits for."""
+    """Close an environment in this thread, which no caller waits for."""
     close = getattr(env, "close", None)
     if close is None:
         return

@@ -1,7 +1,6 @@
 """Hands out resources: pools by spec, holders by scope, within caps and deadlines.
 
-A pool is an instance: one for each server, or for each run of whatever uses resources alone. Its state is
-changed between awaits only, so it needs no lock; it belongs to one event loop at a time.
+Its state changes between awaits only, so it needs no lock; it belongs to one event loop at a time.
 """
 
 import math
@@ -23,7 +22,7 @@ from ors_server.resources.resource_errors import (
     ResourceUseError,
     UnboundResourceError,
 )
-from ors_server.resources.slots import Shelf, Slot
+from ors_server.resources.slots import Slot, SlotQueue
 from ors_server.resources.spec import NamedResourceSpec, ResourceSpec
 from ors_server.resources.upkeep import end_in, is_fit, is_used_up, start_in
 
@@ -33,22 +32,21 @@ ACQUIRE_LIMIT = 600.0
 """Seconds that acquiring may take, waiting and starting together (AgentFly's default)."""
 
 Claim: TypeAlias = tuple[str, ...]
-"""Whose a resource is: a scope and an id in it."""
+"""The owner of a resource: a scope and an id in it."""
 
 
 @dataclass(eq=False, slots=True)
 class _Lease:
-    """A resource in somebody's hands, or about to be."""
+    """A resource that is held, or being obtained for a holder."""
 
-    shelf_key: Hashable
     slot: Slot | None = None
     holders: set[int] = field(default_factory=set[int])
     must_end: bool = False
-    settled: anyio.Event = field(default_factory=anyio.Event)
+    obtained: anyio.Event = field(default_factory=anyio.Event)
 
 
 class ResourcePool:
-    """Resources by (claim, spec): the same claim and spec give the same resource until it is let go."""
+    """Resources by (claim, spec): the same claim and spec give the same resource until it is released."""
 
     def __init__(
         self,
@@ -56,17 +54,10 @@ class ResourcePool:
         backends: Mapping[str, ResourceBackend] | None = None,
         bindings: Mapping[NamedResourceSpec, ResourceSpec] | None = None,
     ) -> None:
-        """Make an empty pool.
-
-        Args:
-            backends: Who makes resources, by name, beside `local`.
-
-        Raises:
-            ResourceUseError: A binding is illegal.
-        """
+        """Make an empty pool; `backends` are by name and come besides `local`."""
         self._backends: dict[str, ResourceBackend] = {"local": LocalBackend(), **(backends or {})}
         self._bindings: dict[str, ResourceSpec] = {}
-        self._shelves: dict[Hashable, Shelf] = {}
+        self._queues: dict[Hashable, SlotQueue] = {}
         self._leases: dict[tuple[Claim, Hashable], _Lease] = {}
         self._starting: set[anyio.CancelScope] = set()
         self._closed: anyio.Event | None = None
@@ -76,17 +67,13 @@ class ResourcePool:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it hands out nothing any more."""
+        """Whether nothing can be acquired any more."""
         return self._closed is not None
 
     def bind(self, name: NamedResourceSpec, spec: ResourceSpec) -> None:
-        """Say what stands behind a name.
+        """Bind a name to a spec, whose limits hold; `name.local(...)` makes one with the name's limits.
 
-        Args:
-            spec: What they get; its limits count. `name.local(...)` makes one with the name's limits.
-
-        Raises:
-            ResourceUseError: Something else stands behind it already, or the spec is itself a name.
+        Raises ResourceUseError if the name is bound to another spec, or the spec is itself a name.
         """
         if isinstance(spec, NamedResourceSpec):
             raise ResourceUseError(f"{spec.label} is a name itself; bind {name.label} to what can be started")
@@ -94,22 +81,17 @@ class ResourcePool:
             raise ResourceUseError(f"{name.label} is bound already, to {self._bindings[name.category].label}")
 
     def resolve(self, spec: ResourceSpec, backend: str) -> tuple[str, ResourceSpec]:
-        """Return by what resources of a spec are pooled.
-
-        Raises:
-            UnboundResourceError: Nothing stands behind the name.
-            ResourceUseError: There is no such backend.
-        """
+        """Return the backend and the spec by which resources are pooled; a name is replaced by its spec."""
         if backend not in self._backends:
             there = ", ".join(sorted(self._backends))
-            raise ResourceUseError(f"there is no resource backend {backend!r}; there is: {there}")
+            raise ResourceUseError(f"unknown resource backend {backend!r}; expected one of {there}")
         if not isinstance(spec, NamedResourceSpec):
             return backend, spec
         bound = self._bindings.get(spec.category)
         if bound is None:
             raise UnboundResourceError(
-                f"nothing stands behind the resource {spec.label!r} here: an environment binds it with "
-                "pool.bind(name, spec), and none of those that are loaded has"
+                f"the resource {spec.label!r} is not bound: an environment binds it with "
+                "pool.bind(name, spec), but no loaded environment did"
             )
         return backend, bound
 
@@ -122,18 +104,17 @@ class ResourcePool:
         backend: str = "local",
         time_limit: float = ACQUIRE_LIMIT,
     ) -> Resource:
-        """Get the claim's resource: the one that it has, else one that is idle, else a new one.
+        """Return the claim's resource: its present one, or an idle one, or a new one.
 
-        An idle one is looked at and reset first; if that fails it is ended and a new one takes its place.
+        An idle one is checked and reset first; if that fails it is ended, and a new one replaces it.
 
         Args:
-            claim: Whose it is to be.
-            holder: Who has to let go of it; the last of a claim's holders gives it back.
+            holder: Must release it; with the last of a claim's holders it becomes idle.
             time_limit: Seconds for waiting and starting together.
 
         Raises:
-            ResourceTimeoutError: No place became free, or it did not start, in time.
-            ResourceStartError: It raised when it was started.
+            ResourceTimeoutError: No slot became free, or it did not start, in time.
+            ResourceStartError: Its start raised.
             ResourceUseError: The spec or the backend is wrong.
         """
         key = self.resolve(spec, backend)
@@ -146,20 +127,17 @@ class ResourcePool:
             assert lease.slot.resource is not None  # noqa: S101  (a lease that is returned has one)
             return lease.slot.resource
         raise ResourceTimeoutError(
-            f"no {key[1].label} could be had within {time_limit:g} seconds: {self._told(key)}"
+            f"no {key[1].label} was available within {time_limit:g} seconds: {self._describe(key)}"
         )
 
     async def release(
         self, claim: Claim, spec: ResourceSpec, *, holder: int, backend: str = "local", end: bool = False
     ) -> None:
-        """Let go of a resource. With the last holder it goes back to the idle ones, or ends.
+        """Release a resource. When its last holder has released it, it becomes idle, or ends.
 
-        It ends if a holder wanted that, if it is used up, if it is above its memory limit, or if it does not
-        run any more. Nothing happens if the holder has no such resource. What an ending resource raises is
-        logged.
-
-        Args:
-            end: Whether it must end.
+        It ends if a holder released it with `end`, if it has reached `max_uses` or its memory limit, or if it
+        does not run any more. Errors of its end are logged. Nothing happens if the holder has no such
+        resource.
         """
         key = self.resolve(spec, backend)
         lease = self._leases.get((claim, key))
@@ -169,29 +147,26 @@ class ResourcePool:
         lease.must_end = lease.must_end or end
         if not lease.holders:
             del self._leases[claim, key]
-            await self._take_back(self._shelves[key], lease.slot, must_end=lease.must_end)
+            await self._take_back(self._queues[key], lease.slot, must_end=lease.must_end)
 
     async def start(self, spec: ResourceSpec, size: int, *, backend: str = "local") -> None:
-        """Start resources before anybody asks: all of them, or none.
+        """Start resources in advance: all of them, or none; raises as `acquire` does.
 
         Raises:
-            ResourceUseError: So many are more than the spec allows; or spec or backend is wrong.
-            ResourceStartError: One raised.
-            ResourceTimeoutError: One did not start in time.
-            ResourceClosedError: The pool is closed.
+            ResourceUseError: Also if the spec does not allow that many.
         """
         self._refuse_if_closed()
-        shelf = self._shelf(self.resolve(spec, backend))
-        slots = shelf.reserve(size)
+        queue = self._queue(self.resolve(spec, backend))
+        slots = queue.reserve(size)
         errors: list[Exception] = []
         try:
-            await self._until_closed(partial(self._start_all, shelf, slots, errors))
+            await self._until_closed(partial(self._start_all, queue, slots, errors))
             _raise_first(errors)
         except BaseException:
-            await self._discard([(shelf, slot) for slot in slots])
+            await self._discard([(queue, slot) for slot in slots])
             raise
         for slot in slots:
-            shelf.put_back(slot)
+            queue.put_back(slot)
 
     def monitor(self) -> dict[str, Any]:
         """Return figures: `total`, `idle`, `held`, `changing` (starting, ending), `waiting`, and `specs`.
@@ -201,30 +176,30 @@ class ResourcePool:
         held = [key for (_, key), lease in self._leases.items() if lease.slot is not None]
         specs: list[dict[str, Any]] = [
             {
-                "name": shelf.spec.label,
-                "backend": shelf.backend,
-                "cap": shelf.spec.max_global_num,
-                "total": shelf.total,
-                "idle": len(shelf.idle),
-                "held": held.count(shelf.key),
-                "changing": shelf.total - len(shelf.idle) - held.count(shelf.key),
-                "waiting": len(shelf.queue),
+                "name": queue.spec.label,
+                "backend": queue.backend,
+                "cap": queue.spec.max_global_num,
+                "total": queue.total,
+                "idle": len(queue.idle),
+                "held": held.count(queue.key),
+                "changing": queue.total - len(queue.idle) - held.count(queue.key),
+                "waiting": len(queue.requests),
             }
-            for shelf in self._shelves.values()
+            for queue in self._queues.values()
         ]
         names = ("total", "idle", "held", "changing", "waiting")
         return {**{name: sum(one[name] for one in specs) for name in names}, "specs": specs}
 
     async def aclose(self) -> None:
-        """End everything, each exactly once; whoever waits gets a `ResourceClosedError`. Can be repeated."""
+        """End every resource, once; waiting callers get a `ResourceClosedError`. Can be repeated."""
         if self._closed is not None:
             await self._closed.wait()
             return
         closed = self._closed = anyio.Event()
-        doomed = [(shelf, slot) for shelf in self._shelves.values() for slot in shelf.dismiss()]
+        doomed = [(queue, slot) for queue in self._queues.values() for slot in queue.dismiss()]
         for at, lease in list(self._leases.items()):
-            if lease.slot is not None:  # else whoever is at it finds the pool closed
-                doomed.append((self._shelves[at[1]], lease.slot))
+            if lease.slot is not None:  # else the caller that obtains it finds the pool closed
+                doomed.append((self._queues[at[1]], lease.slot))
                 del self._leases[at]
         for scope in self._starting:
             scope.cancel()
@@ -250,44 +225,44 @@ class ResourcePool:
         while (lease := self._leases.get((claim, key))) is not None:
             if lease.slot is not None:
                 return lease
-            await lease.settled.wait()  # somebody else of the same claim is at it
+            await lease.obtained.wait()  # by another holder of the claim
         self._refuse_if_closed()
-        lease = self._leases[claim, key] = _Lease(key)
+        lease = self._leases[claim, key] = _Lease()
         try:
-            lease.slot = await self._obtain(self._shelf(key))
+            lease.slot = await self._obtain(self._queue(key))
         except BaseException:
             del self._leases[claim, key]
             raise
         finally:
-            lease.settled.set()
+            lease.obtained.set()
         return lease
 
-    async def _obtain(self, shelf: Shelf) -> Slot:
-        ticket = shelf.ask()
+    async def _obtain(self, queue: SlotQueue) -> Slot:
+        request = queue.ask()
         try:
-            if ticket.slot is None:
-                await ticket.called.wait()
+            if request.slot is None:
+                await request.decided.wait()
         except BaseException:
-            if ticket.slot is None:
-                shelf.withdraw(ticket)
-                self._forget_if_unused(shelf)
+            if request.slot is None:
+                queue.withdraw(request)
+                self._forget_if_unused(queue)
             else:
-                await self._take_back(shelf, ticket.slot)
+                await self._take_back(queue, request.slot)
             raise
-        slot = ticket.slot
+        slot = request.slot
         if slot is None:
-            self._forget_if_unused(shelf)
+            self._forget_if_unused(queue)
             raise self._closing()
         try:
-            await self._until_closed(partial(self._prepare, shelf, slot))
+            await self._until_closed(partial(self._prepare, queue, slot))
         except BaseException:
-            await self._discard([(shelf, slot)])
+            await self._discard([(queue, slot)])
             raise
         slot.uses += 1
         return slot
 
     async def _until_closed(self, work: Callable[[], Any]) -> None:
-        """Do something that closing the pool breaks off."""
+        """Run work that closing the pool cancels."""
         self._refuse_if_closed()
         with anyio.CancelScope() as scope:
             self._starting.add(scope)
@@ -297,22 +272,22 @@ class ResourcePool:
                 self._starting.discard(scope)
         self._refuse_if_closed()
 
-    async def _prepare(self, shelf: Shelf, slot: Slot) -> None:
-        """Put a resource into a slot that is as good as new."""
+    async def _prepare(self, queue: SlotQueue, slot: Slot) -> None:
+        """Put a new or reset resource into a slot."""
         if slot.resource is not None:
-            if await is_fit(slot.resource, shelf.spec.start_timeout):
+            if await is_fit(slot.resource, queue.spec.start_timeout):
                 return
             await end_in(slot)
-        await self._start_in(shelf, slot)
+        await self._start_in(queue, slot)
 
-    async def _start_in(self, shelf: Shelf, slot: Slot) -> None:
-        name = f"{shelf.spec.category}-{next(self._numbers)}"
-        await start_in(slot, shelf.spec, partial(self._backends[shelf.backend].make, shelf.spec, name))
+    async def _start_in(self, queue: SlotQueue, slot: Slot) -> None:
+        name = f"{queue.spec.category}-{next(self._numbers)}"
+        await start_in(slot, queue.spec, partial(self._backends[queue.backend].make, queue.spec, name))
 
-    async def _start_all(self, shelf: Shelf, slots: Sequence[Slot], errors: list[Exception]) -> None:
+    async def _start_all(self, queue: SlotQueue, slots: Sequence[Slot], errors: list[Exception]) -> None:
         async def start(slot: Slot) -> None:
             try:
-                await self._start_in(shelf, slot)
+                await self._start_in(queue, slot)
             except (ResourceError, ResourceUseError) as error:
                 errors.append(error)
                 tasks.cancel_scope.cancel()
@@ -321,37 +296,37 @@ class ResourcePool:
             for slot in slots:
                 tasks.start_soon(start, slot)
 
-    async def _take_back(self, shelf: Shelf, slot: Slot, *, must_end: bool = False) -> None:
+    async def _take_back(self, queue: SlotQueue, slot: Slot, *, must_end: bool = False) -> None:
         with anyio.CancelScope(shield=True):
-            if must_end or slot.resource is None or await is_used_up(shelf.spec, slot) or self.is_closed:
-                await self._discard([(shelf, slot)])
+            if must_end or slot.resource is None or await is_used_up(queue.spec, slot) or self.is_closed:
+                await self._discard([(queue, slot)])
             else:
-                shelf.put_back(slot)
+                queue.put_back(slot)
 
-    async def _discard(self, doomed: Iterable[tuple[Shelf, Slot]]) -> None:
-        """End what is in some slots, and give the places up."""
+    async def _discard(self, doomed: Iterable[tuple[SlotQueue, Slot]]) -> None:
+        """End the resources in some slots, and give up the slots."""
 
-        async def discard(shelf: Shelf, slot: Slot) -> None:
+        async def discard(queue: SlotQueue, slot: Slot) -> None:
             await end_in(slot)
-            shelf.drop()
-            self._forget_if_unused(shelf)
+            queue.drop()
+            self._forget_if_unused(queue)
 
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as tasks:
-                for shelf, slot in doomed:
-                    tasks.start_soon(discard, shelf, slot)
+                for queue, slot in doomed:
+                    tasks.start_soon(discard, queue, slot)
 
-    def _shelf(self, key: tuple[str, ResourceSpec]) -> Shelf:
+    def _queue(self, key: tuple[str, ResourceSpec]) -> SlotQueue:
         backend, spec = key
-        return self._shelves.setdefault(key, Shelf(key, spec, backend))
+        return self._queues.setdefault(key, SlotQueue(key, spec, backend))
 
-    def _forget_if_unused(self, shelf: Shelf) -> None:
-        if shelf.is_unused and self._shelves.get(shelf.key) is shelf:
-            del self._shelves[shelf.key]
+    def _forget_if_unused(self, queue: SlotQueue) -> None:
+        if queue.is_unused and self._queues.get(queue.key) is queue:
+            del self._queues[queue.key]
         self._say_if_empty()
 
     def _say_if_empty(self) -> None:
-        if self._closed is not None and not any(shelf.total for shelf in self._shelves.values()):
+        if self._closed is not None and not any(queue.total for queue in self._queues.values()):
             self._closed.set()
 
     def _refuse_if_closed(self) -> None:
@@ -361,11 +336,12 @@ class ResourcePool:
     def _closing(self) -> ResourceClosedError:
         return ResourceClosedError("the pool of resources is closed")
 
-    def _told(self, key: tuple[str, ResourceSpec]) -> str:
-        shelf = self._shelves.get(key)
-        if shelf is None:
+    def _describe(self, key: tuple[str, ResourceSpec]) -> str:
+        queue = self._queues.get(key)
+        if queue is None:
             return "it was still starting"
-        return f"{shelf.total} of at most {shelf.spec.max_global_num} are there, {len(shelf.queue)} wait"
+        most, waiting = queue.spec.max_global_num, len(queue.requests)
+        return f"there are {queue.total} of at most {most}, and {waiting} requests wait"
 
 
 def _raise_first(errors: Sequence[Exception]) -> None:

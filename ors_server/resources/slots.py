@@ -1,7 +1,4 @@
-"""Places for the resources of one spec: how many there are, who waits for one. Pure: nothing is awaited here.
-
-Whoever waits longest gets the next place. A newcomer never overtakes.
-"""
+"""Counts the slots of one spec's resources and queues requests for them, first come, first served. Pure."""
 
 from collections import deque
 from collections.abc import Hashable
@@ -16,92 +13,87 @@ from ors_server.resources.spec import ResourceSpec
 
 @dataclass(eq=False, slots=True)
 class Slot:
-    """One place under the cap."""
+    """One of the resources that the spec's maximum allows."""
 
     resource: Resource | None = None
-    """Who is in it; `None` if nobody is, or not yet."""
+    """`None` if it has ended or is not created yet."""
     uses: int = 0
     """Holders that the resource has had."""
 
 
 @dataclass(eq=False, slots=True)
-class Ticket:
-    """Somebody's claim to a place."""
+class SlotRequest:
+    """A request for a slot."""
 
     slot: Slot | None = None
-    """The place, once it is granted."""
-    called: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the place is granted, or when none ever will be."""
+    """The slot, once it is granted."""
+    decided: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the slot is granted, or the request is rejected because the pool closes."""
 
 
 @dataclass(eq=False, slots=True)
-class Shelf:
-    """All places for one spec on one backend."""
+class SlotQueue:
+    """All slots of one spec on one backend."""
 
     key: Hashable
     spec: ResourceSpec
     backend: str
     idle: list[Slot] = field(default_factory=list[Slot])
-    """With resources that nobody holds; the last one that came back is the first to go out."""
+    """Slots with unheld resources; the last one that was released is used first."""
     total: int = 0
-    """Places that are taken: idle, held, starting and ending."""
-    queue: deque[Ticket] = field(default_factory=deque[Ticket])
+    """Slots that are taken: idle, held, starting and ending."""
+    requests: deque[SlotRequest] = field(default_factory=deque[SlotRequest])
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing is there and nobody waits."""
-        return self.total == 0 and not self.queue
+        """Whether there are no resources and no requests."""
+        return self.total == 0 and not self.requests
 
-    def ask(self) -> Ticket:
-        """Claim a place; the ticket says whether it is granted."""
-        ticket = Ticket()
-        self.queue.append(ticket)
+    def ask(self) -> SlotRequest:
+        """Request a slot; it may be granted at once."""
+        request = SlotRequest()
+        self.requests.append(request)
         self._grant()
-        return ticket
+        return request
 
-    def withdraw(self, ticket: Ticket) -> None:
-        """Take back a claim that was not granted; one that was dismissed is none any more."""
-        if ticket in self.queue:
-            self.queue.remove(ticket)
+    def withdraw(self, request: SlotRequest) -> None:
+        """Remove a request that is not decided yet."""
+        if request in self.requests:
+            self.requests.remove(request)
 
     def reserve(self, size: int) -> list[Slot]:
-        """Take empty places at once.
-
-        Raises:
-            ResourceUseError: There are not so many.
-        """
-        room = self.spec.max_global_num - self.total
-        if size < 0 or size > room:
+        """Take this many empty slots at once, or raise `ResourceUseError`."""
+        if not 0 <= size <= self.spec.max_global_num - self.total:
             raise ResourceUseError(
-                f"{size} more of {self.spec.label} cannot be started: {self.total} of at most "
-                f"{self.spec.max_global_num} are there"
+                f"{size} more of {self.spec.label} cannot be started: there are {self.total} of at most "
+                f"{self.spec.max_global_num}"
             )
         self.total += size
         return [Slot() for _ in range(size)]
 
     def put_back(self, slot: Slot) -> None:
-        """Take in a resource that nobody holds any more."""
+        """Make the resource in a slot available to others."""
         self.idle.append(slot)
         self._grant()
 
     def drop(self) -> None:
-        """Give up a place, whose resource has ended or never was."""
+        """Give up a slot, whose resource has ended or was never created."""
         self.total -= 1
         self._grant()
 
     def dismiss(self) -> list[Slot]:
-        """Send everybody away who waits, and hand over what is idle."""
-        while self.queue:
-            self.queue.popleft().called.set()
+        """Reject all requests, and return the idle slots."""
+        while self.requests:
+            self.requests.popleft().decided.set()
         idle, self.idle = self.idle, []
         return idle
 
     def _grant(self) -> None:
-        while self.queue and (self.idle or self.total < self.spec.max_global_num):
-            ticket = self.queue.popleft()
+        while self.requests and (self.idle or self.total < self.spec.max_global_num):
+            request = self.requests.popleft()
             if self.idle:
-                ticket.slot = self.idle.pop()
+                request.slot = self.idle.pop()
             else:
                 self.total += 1
-                ticket.slot = Slot()
-            ticket.called.set()
+                request.slot = Slot()
+            request.decided.set()

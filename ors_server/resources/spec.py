@@ -1,4 +1,4 @@
-"""What a resource is to be: data that can be compared, and by which resources are pooled.
+"""Specifications of resources: data that can be compared, by which resources are pooled.
 
 Names and figures of the three environments are AgentFly's at 1256586.
 """
@@ -17,7 +17,7 @@ from typing_extensions import override
 from ors_server.resources.resource_errors import ResourceUseError
 
 EnvClass: TypeAlias = str | Callable[..., Any]
-"""A class, another callable that gives an environment, or the place of one: `module:name`, `module.name`."""
+"""A class or another callable that returns an environment, or its path: `module:name`, `module.name`."""
 
 
 def _frozen(value: object, where: str) -> Hashable:
@@ -30,36 +30,32 @@ def _frozen(value: object, where: str) -> Hashable:
         return ("set", frozenset(_frozen(entry, where) for entry in cast("AbstractSet[object]", value)))
     if not isinstance(value, Hashable):
         raise ResourceUseError(
-            f"{where} of a spec holds values by which resources can be told apart; "
-            f"a {type(value).__name__} cannot be hashed"
+            f"{where} of a spec must hold values that can be hashed, to compare specs; "
+            f"a {type(value).__name__} cannot"
         )
     return (type(value), value)  # 1, 1.0 and True are three values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ResourceSpec:
-    """What any resource's spec says. Two specs of one class with the same fields are the same spec.
+    """The fields of every spec. Specs of one class with equal fields are equal.
 
-    Derive for a kind of resource that is started in another way; a `ResourceBackend` reads the new fields.
+    Derive a class for another kind of resource; its `ResourceBackend` reads the new fields.
     """
 
     category: str = "resource"
-    """Kind of thing; shown in errors and figures."""
+    """Shown in errors and figures."""
     max_global_num: int = 64
     """Most resources of this spec that a pool keeps alive at once, at least 1."""
     start_timeout: float = 60.0
     """Seconds that a start, or a health check with a reset, may take."""
     max_uses: int | None = None
-    """Holders after which a resource is ended instead of reset; `None` for no such limit."""
+    """Holders after which a resource is ended instead of reset; `None` for no limit."""
     memory_limit: int | None = None
-    """Bytes above which a resource that comes back is ended; asks `Resource.memory_used`."""
+    """Bytes of `Resource.memory_used` above which a released resource is ended."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be.
-
-        Raises:
-            ResourceUseError: A limit is out of range, or a field holds something that cannot be compared.
-        """
+        """Raise `ResourceUseError` if a limit is out of range, or a field cannot be hashed."""
         self._check("max_global_num", self.max_global_num, at_least=1)
         self._check("max_uses", self.max_uses, at_least=1)
         self._check("memory_limit", self.memory_limit, at_least=1)
@@ -76,7 +72,7 @@ class ResourceSpec:
 
     @property
     def label(self) -> str:
-        """How errors and figures name it."""
+        """Its name in errors and figures."""
         return self.category
 
     @override
@@ -97,14 +93,13 @@ class ResourceSpec:
 class LocalEnvResourceSpec(ResourceSpec):
     """An environment object in this process.
 
-    Methods that it may have, sync or async: `start()`, `reset(...)`, `close()`, `is_healthy()`,
-    `memory_used()`. Every other one is the author's own.
+    Its optional methods, sync or async: `start()`, `reset(...)`, `close()`, `is_healthy()`, `memory_used()`.
     """
 
     env_cls_path: EnvClass
-    """Its class, or the place of it."""
+    """Its class, or the path of it."""
     init_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the class is called with: plain values, and lists and mappings of them."""
+    """Arguments of the class: plain values, and lists and mappings of them."""
     category: str = field(default="local_env", kw_only=True)
 
     @override
@@ -120,11 +115,7 @@ class LocalEnvResourceSpec(ResourceSpec):
         return f"{self.category} ({name})"
 
     def find_class(self) -> Callable[..., Any]:
-        """Return the class; imports it if its place is given.
-
-        Raises:
-            ResourceUseError: Nothing that can be called is there.
-        """
+        """Return the class; ResourceUseError if there is no callable at its path."""
         place = self.env_cls_path
         if not isinstance(place, str):
             return place
@@ -140,10 +131,7 @@ class LocalEnvResourceSpec(ResourceSpec):
 
 @dataclass(frozen=True, eq=False)
 class NamedResourceSpec(ResourceSpec):
-    """A spec that is a name, so that tools and rewards can mean the same thing before it is known what it is.
-
-    `ResourcePool.bind` says what stands behind the category.
-    """
+    """A name that tools and rewards share; `ResourcePool.bind` gives it a spec."""
 
     def local(self, env_cls: EnvClass, init_kwargs: Mapping[str, Any] | None = None) -> LocalEnvResourceSpec:
         """Return a spec of an environment in this process that has this one's name and limits."""

@@ -32,7 +32,7 @@ _RESTARTED = "The shell was restarted: files are kept, variables, jobs and the w
 
 
 class BashTools(SandboxToolset):
-    """One shell per session; what the policy forbids is not run."""
+    """One shell per session; commands that the policy forbids are not run."""
 
     @override
     @classmethod
@@ -58,17 +58,17 @@ class BashTools(SandboxToolset):
         time_limit: float | None = None,
         restart: bool = False,  # noqa: FBT001, FBT002  (an agent names its arguments)
     ) -> ToolOutput:
-        """Run a command in a bash shell and get what it printed.
+        """Run a command in a bash shell and return its output.
 
-        The shell stays the same between calls: working directory, variables, functions and background jobs
-        are kept. There is no terminal and standard input is empty, so use non-interactive options. A long
-        output is shown with its middle left out. What background jobs print comes with a later call.
+        The shell is kept between calls, with its working directory, variables, functions and background jobs.
+        There is no terminal and standard input is empty, so use non-interactive options. The middle of a long
+        output is left out. Output of background jobs is returned by a later call.
 
         Args:
-            command: What bash shall run; any number of lines.
+            command: The bash command to run; it may have several lines.
             time_limit: Seconds after which the command is stopped; the shell is kept. Leave it out for the
                 default.
-            restart: Whether to start a new shell first, with nothing of the old one but the files.
+            restart: Whether to start a new shell first. Only files are kept from the old one.
         """
         checked = _check_command(command, self.sandbox.limits.command_bytes, restart=restart)
         seconds = clamp_time_limit(time_limit, self.sandbox.limits, context.time_limit)
@@ -98,7 +98,7 @@ async def _refuse_forbidden(command: str | None, rules: tuple[str, ...]) -> None
     try:
         found = await find_violation(_patterns(rules), command or "")
     except UncheckableError as error:
-        raise ToolError(f"the command was not run, since {error}; write it more plainly") from error
+        raise ToolError(f"the command was not run, since {error}; write a simpler one") from error
     if found is not None:
         raise ForbiddenActionError(
             f"forbidden: the rule {found.rule!r} matches {found.command!r}; nothing was run"
@@ -109,12 +109,14 @@ def _check_command(command: str | None, most: int, *, restart: bool) -> str | No
     if command is None:
         if restart:
             return None
-        raise ToolError("expected a command, or restart=true for a new shell; neither came")
+        raise ToolError("expected a command, or restart=true for a new shell")
     if "\0" in command:
-        raise ToolError(f"expected text without NUL characters; one is at position {command.index(chr(0))}")
+        raise ToolError(
+            f"expected text without NUL characters; there is one at position {command.index(chr(0))}"
+        )
     size = len(encode(command))
     if size > most:
-        raise ToolError(f"expected at most {most} bytes, {size} came; put the data into files, in pieces")
+        raise ToolError(f"expected at most {most} bytes, not {size}; write the data to files, in parts")
     return command
 
 

@@ -1,4 +1,4 @@
-"""What a command's result looks like to an agent and to a trainer; how long a command may take."""
+"""A command's result for agents and trainers, and its time limit."""
 
 import math
 from collections.abc import Iterable
@@ -12,25 +12,24 @@ LADDER_SECONDS = 13.0
 """Longest that ending a command takes: four rungs of a second at most and a new sandbox in ten
 (`Sandbox.exec`), rounded up."""
 SILENT = "(no output)"
-"""What an agent reads of a command that printed nothing: some hosts refuse an empty text."""
+"""Shown when a command printed nothing, since some hosts refuse an empty text."""
 _STATUS_OF_SIGNALS = 128
 
 
-def clamp_time_limit(wanted: float | None, limits: Limits, call_limit: float | None) -> float:
-    """Return the seconds that a command gets, so that it ends before its call does.
+def clamp_time_limit(time_limit: float | None, limits: Limits, call_limit: float | None) -> float:
+    """Return a command's time limit in seconds, so that it ends before its call does.
 
     Args:
-        call_limit: Seconds that the whole call has. What ending a command may take is left of it, or half of
-            it where that is not enough.
+        call_limit: Seconds of the whole call; `LADDER_SECONDS`, at most half, are left to end the command.
 
     Raises:
-        ToolError: The agent asked for no time at all.
+        ToolError: `time_limit` is not above 0.
     """
-    if wanted is not None and not wanted > 0:
+    if time_limit is not None and not time_limit > 0:
         raise ToolError(
-            f"time_limit is a number of seconds above 0, not {wanted}; leave it out for the default"
+            f"time_limit is a number of seconds above 0, not {time_limit}; leave it out for the default"
         )
-    seconds = min(limits.time_limit if wanted is None else wanted, limits.longest_time_limit)
+    seconds = min(limits.time_limit if time_limit is None else time_limit, limits.longest_time_limit)
     return seconds if call_limit is None else min(seconds, max(call_limit - LADDER_SECONDS, call_limit / 2))
 
 
@@ -40,21 +39,17 @@ def stream_block(output: Output, stream: str) -> TextBlock:
 
 
 def result_blocks(result: ExecResult, notes: Iterable[str]) -> list[TextBlock]:
-    """Return what an agent sees of a result: each stream and the notes where there are any; never nothing.
-
-    Args:
-        notes: What happened beyond the output, one sentence each.
-    """
+    """Return an agent's view of a result: its streams and notes that are not empty, at least one block."""
     streams = {"stdout": result.stdout, "stderr": result.stderr, "background": result.background}
     blocks = [stream_block(output, name) for name, output in streams.items() if output.total]
-    said = " ".join(notes)
-    if said:
-        blocks.append(TextBlock(text=f"[{said}]", detail={"stream": "notes"}))
+    text = " ".join(notes)
+    if text:
+        blocks.append(TextBlock(text=f"[{text}]", detail={"stream": "notes"}))
     return blocks or [TextBlock(text=SILENT, detail={"stream": "stdout"})]
 
 
 def result_metadata(result: ExecResult, *, restarted: bool) -> JSONObject:
-    """Return what a trainer reads of a result."""
+    """Return a result's metadata, for trainers."""
     return {
         "exit_code": result.exit_code,
         "timed_out": result.timed_out,
@@ -69,32 +64,28 @@ def result_metadata(result: ExecResult, *, restarted: bool) -> JSONObject:
 
 
 def describe_end(result: ExecResult, time_limit: float, limits: Limits) -> list[str]:
-    """Return sentences about how a command ended, for a model that sees text only."""
+    """Return sentences about a command's end."""
     if result.killed is Killed.TIME_LIMIT:
-        said = [f"The command was stopped after its time limit of {seconds(time_limit)} seconds."]
+        notes = [f"The command was stopped after its time limit of {seconds(time_limit)} seconds."]
     elif result.killed is Killed.OUTPUT_LIMIT:
-        said = [f"The command was stopped because it printed more than {limits.output_bytes} bytes."]
+        notes = [f"The command was stopped because it printed more than {limits.output_bytes} bytes."]
     elif result.exit_code:
-        said = [describe_status(result.exit_code)]
+        notes = [describe_status(result.exit_code)]
     else:
-        said = []
-    said += result.notes
+        notes = []
+    notes += result.notes
     if result.shell_restarted:
-        said.append("A new shell answers from now on: files are kept, background jobs may be gone.")
-    return said
+        notes.append("A new shell was started: files are kept, background jobs may be gone.")
+    return notes
 
 
 def describe_status(status: int) -> str:
-    """Return a sentence about an exit status other than 0.
-
-    Args:
-        status: From 1 to 255.
-    """
+    """Return a sentence about an exit status from 1 to 255."""
     if status > _STATUS_OF_SIGNALS:
         return f"Exit status {status} (128 + n stands for signal n, here {status - _STATUS_OF_SIGNALS})."
     return f"Exit status {status}."
 
 
 def seconds(value: float) -> str:
-    """Render seconds without needless digits."""
+    """Render seconds without trailing zeros."""
     return f"{value:g}" if math.isfinite(value) else "unlimited"

@@ -1,4 +1,4 @@
-"""What edited files held before, so that an edit can be undone. Bounded, and in memory only."""
+"""Earlier contents of edited files, so that an edit can be undone. Bounded, and in memory only."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -31,11 +31,7 @@ class EditHistory:
         self._bytes = 0
 
     def add(self, key: str, before: bytes | None, after: bytes) -> None:
-        """Remember an edit.
-
-        Args:
-            before: Its old content; `None` if it was new.
-        """
+        """Remember an edit; `before` is `None` if the file was new."""
         self._edits.append(Edit(key, before, _fingerprint(after)))
         self._bytes += len(before or b"")
         while len(self._edits) > MOST_EDITS or self._bytes > MOST_BYTES:
@@ -44,17 +40,19 @@ class EditHistory:
     def find(self, key: str, now: bytes) -> Edit:
         """Return the newest edit that left a file as it is now.
 
-        Edits that something else has overwritten (a command, a restored snapshot) are passed over.
+        Edits that a command or a restored snapshot has overwritten are skipped.
         """
-        wanted = _fingerprint(now)
+        fingerprint = _fingerprint(now)
         edits = [edit for edit in self._edits if edit.key == key]
         for edit in reversed(edits):
-            if edit.after == wanted:
+            if edit.after == fingerprint:
                 return edit
         if edits:
-            raise ToolError("the file was changed after its last edit by something else; view and edit it")
+            raise ToolError(
+                "after its last edit, another tool or process changed the file; view it and edit it"
+            )
         raise ToolError(
-            f"no edit of this file is remembered: of one session the last {MOST_EDITS} edits are, "
+            f"no edit of this file can be undone: only the last {MOST_EDITS} edits of a session can, "
             f"with up to {MOST_BYTES >> 20} MiB of old contents"
         )
 

@@ -1,8 +1,9 @@
-"""What the tools that touch files share: paths as an agent writes them, and refusals as it reads them."""
+"""Shared code of the file tools: paths as agents write them, and errors as agents read them."""
 
 import posixpath
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets.file_names import read_name, show_name
@@ -10,28 +11,32 @@ from ors_server.offload import OverLimitError
 from ors_server.sandboxes.base import Sandbox
 from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
 
+T = TypeVar("T")
+
 
 async def read_meant(sandbox: Sandbox, path: str, most: int | None = None) -> tuple[str, bytes]:
-    """Return a file's path as the file system has it, and its content.
-
-    Args:
-        most: Bytes above which the file is refused.
+    """Return a file's path on the file system and its content; `most` is its largest size in bytes.
 
     Raises:
         SandboxFileError: It cannot be read.
     """
+    return await with_either_name(path, lambda name: sandbox.read_file(name, most=most))
+
+
+async def with_either_name(path: str, look: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
+    r"""Return a path and the result of `look` for it; if nothing is there, its `\xNN` mean bytes."""
     try:
-        return path, await sandbox.read_file(path, most=most)
+        return path, await look(path)
     except SandboxFileMissingError:
         meant = read_name(path)
         if meant == path:
             raise
-    return meant, await sandbox.read_file(meant, most=most)
+    return meant, await look(meant)
 
 
 @contextmanager
 def refusals() -> Generator[None]:
-    """Tell the agent what the file system refuses."""
+    """Turn refusals of the file system into `ToolError`."""
     try:
         yield
     except SandboxFileError as error:
@@ -40,7 +45,7 @@ def refusals() -> Generator[None]:
 
 @contextmanager
 def too_much(what: str) -> Generator[None]:
-    """Tell the agent that the work took too much."""
+    """Turn an exceeded limit into `ToolError`."""
     try:
         yield
     except OverLimitError as error:
@@ -48,7 +53,7 @@ def too_much(what: str) -> Generator[None]:
 
 
 def same_place(sandbox: Sandbox, path: str) -> str:
-    """Return one text for every way to write a path of the work dir."""
+    """Return the same text for every way to write a path of the work dir."""
     return posixpath.normpath(posixpath.join(sandbox.work_dir, path))
 
 
@@ -62,5 +67,5 @@ def encode(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise ToolError(
-            f"expected text that UTF-8 can express; a lone surrogate is at position {error.start}"
+            f"expected text that UTF-8 can encode; there is a lone surrogate at position {error.start}"
         ) from None

@@ -17,24 +17,21 @@ class Edited:
 
     content: bytes
     shown: str
-    """What the agent sees of it."""
+    """The changed lines, for the agent."""
 
 
 def show_file(content: bytes, view_range: Sequence[int] | None) -> str | None:
-    """Return a text file's lines with their numbers; `None` for what is not text.
-
-    Args:
-        view_range: First and last line, from 1; everything without it.
+    """Return a text file's lines with their numbers; `None` for a binary file.
 
     Raises:
-        ToolError: It is no range of the file's lines.
+        ToolError: `view_range` is outside the file.
     """
     file = TextFile.read(content)
     return None if file is None else show_lines(file, *check_range(view_range, file.line_count))
 
 
 def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edited:
-    """Replace a piece that occurs once."""
+    """Replace a text that occurs once."""
     file = _read(name, content)
     old, new = file.adapt(old_str), file.adapt(new_str)
     at = _only_place(file, old, name)
@@ -46,19 +43,15 @@ def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edite
 
 
 def insert_lines(name: str, content: bytes, insert_line: int, text: str) -> Edited:
-    """Insert lines after a line.
-
-    Args:
-        insert_line: From 1; 0 is before the first.
-    """
+    """Insert lines after a line, counted from 1; 0 is before the first."""
     file = _read(name, content)
     total = file.line_count
     if not 0 <= insert_line <= total:
-        raise ToolError(f"insert_line is from 0 to {total}, the number of lines; {insert_line} came")
+        raise ToolError(f"insert_line must be from 0 to {total}, the number of lines, not {insert_line}")
     end = "\r\n" if file.uses_crlf else "\n"
     new = file.adapt(text)
     at = sum(len(line) + 1 for line in file.text.split("\n", insert_line)[:insert_line])
-    if at > len(file.text):  # after a last line that is not ended
+    if at > len(file.text):  # the last line has no newline
         at, new = len(file.text), end + new
     elif not new.endswith("\n"):
         new += end
@@ -94,4 +87,4 @@ def _only_place(file: TextFile, old: str, name: str) -> int:
         return places[0]
     count = f"more than {_MOST_PLACES}" if len(places) > _MOST_PLACES else str(len(places))
     lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MOST_PLACES])
-    raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; add lines around it")
+    raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; include more lines around it")

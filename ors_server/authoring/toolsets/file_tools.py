@@ -1,4 +1,4 @@
-"""The file tools: looking at files of the work dir and changing them, without a shell."""
+"""The file tools: view and change files of the work dir without a shell."""
 
 import base64
 import json
@@ -13,7 +13,14 @@ from ors_server import offload
 from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.tool import ToolError, tool
 from ors_server.authoring.toolsets.edit_history import EditHistory
-from ors_server.authoring.toolsets.file_access import encode, read_meant, refusals, same_place, too_much
+from ors_server.authoring.toolsets.file_access import (
+    encode,
+    read_meant,
+    refusals,
+    same_place,
+    too_much,
+    with_either_name,
+)
 from ors_server.authoring.toolsets.file_edits import insert_lines, replace_text, show_file
 from ors_server.authoring.toolsets.file_names import read_name, show_name
 from ors_server.authoring.toolsets.file_views import count_lines, show_entries, show_matches
@@ -51,7 +58,7 @@ class FileTools(SandboxToolset):
     @tool
     @only_these_arguments(file_path="path", filename="path", range="view_range")
     async def view(self, path: str, view_range: list[int] | None = None) -> ToolOutput:
-        """Look at a file or a folder.
+        """Show a file or a folder.
 
         A text file is shown with line numbers, a folder as a listing two levels deep, a small PNG, JPEG, GIF
         or WebP file as an image.
@@ -81,11 +88,11 @@ class FileTools(SandboxToolset):
     @tool
     @only_these_arguments(file_path="path", filename="path", file_text="content", text="content")
     async def create(self, path: str, content: str) -> ToolOutput:
-        """Write a whole file, new or in place of an old one. Missing folders are made.
+        """Write a whole file; an existing file is replaced. Missing folders are created.
 
         Args:
             path: Relative to the work dir.
-            content: Everything that shall be in the file.
+            content: The whole content of the file.
         """
         data = encode(content)
         with refusals():
@@ -99,13 +106,13 @@ class FileTools(SandboxToolset):
     @tool
     @only_these_arguments(file_path="path", filename="path", old_string="old_str", new_string="new_str")
     async def str_replace(self, path: str, old_str: str, new_str: str) -> ToolOutput:
-        """Replace a piece of a text file that occurs exactly once.
+        """Replace a text that occurs exactly once in a file.
 
         Args:
             path: Relative to the work dir.
-            old_str: The piece to be replaced, exactly as it stands in the file, white space included. Take
-                enough lines around it that it occurs only once.
-            new_str: What shall stand there instead; may be empty.
+            old_str: The text to replace, exactly as it is in the file, including white space. Include enough
+                lines around it that it occurs only once.
+            new_str: The text to put in its place; may be empty.
         """
         if not old_str:
             raise ToolError("old_str is empty; give the text to be replaced, or use insert")
@@ -170,14 +177,14 @@ class FileTools(SandboxToolset):
     @tool(name="list")
     @only_these_arguments(dir_path="path", directory="path", folder="path")
     async def list_files(self, path: str = ".", depth: int = 2) -> ToolOutput:
-        """List a folder; folders end with a slash, links with an at sign, files show their size in bytes.
+        """List a folder. Folders end with a slash, links with an at sign; files have their size in bytes.
 
         Args:
             path: Relative to the work dir.
-            depth: How many levels below the folder, from 1.
+            depth: Number of levels to list, from 1.
         """
         if depth < 1:
-            raise ToolError(f"depth is at least 1, not {depth}")
+            raise ToolError(f"depth must be at least 1, not {depth}")
         with refusals():
             entries = await self._list(path, depth)
         return await self._done(show_entries(entries, path))
@@ -185,12 +192,12 @@ class FileTools(SandboxToolset):
     @tool
     @only_these_arguments(regex="pattern", query="pattern", file_pattern="glob", include="glob")
     async def search(self, pattern: str, path: str = ".", glob: str | None = None) -> ToolOutput:
-        """Find the lines of text files that match a regular expression; links are not followed.
+        """Find the lines of text files that match a regular expression. Links are not followed.
 
         Args:
-            pattern: A regular expression of Python's.
+            pattern: A Python regular expression.
             path: The file or folder to search, relative to the work dir.
-            glob: Which files, such as *.py; with a slash in it, it is matched with the whole path.
+            glob: Only files that match it, such as *.py; with a slash, it is matched with the whole path.
         """
         inside = path.removeprefix(self.sandbox.work_dir).lstrip("/") if path.startswith("/") else path
         if path.startswith("/") and not (path + "/").startswith(self.sandbox.work_dir + "/"):
@@ -213,13 +220,8 @@ class FileTools(SandboxToolset):
         return place, False, old
 
     async def _list(self, path: str, depth: int) -> list[Entry]:
-        try:
-            return await self.sandbox.list_files(path, depth=depth)
-        except SandboxFileMissingError:
-            meant = read_name(path)
-            if meant == path:
-                raise
-        return await self.sandbox.list_files(meant, depth=depth)
+        _, entries = await with_either_name(path, lambda name: self.sandbox.list_files(name, depth=depth))
+        return entries
 
     def _remember(self, place: str, before: bytes | None, after: bytes) -> None:
         self._history.add(same_place(self.sandbox, place), before, after)
@@ -231,7 +233,7 @@ class FileTools(SandboxToolset):
             except SandboxFileTooLargeError:
                 raise  # nothing was written
             except SandboxFileError:
-                with suppress(SandboxFileError):  # a full disk: the old content had room
+                with suppress(SandboxFileError):  # a full disk: the old content fits
                     await self.sandbox.write_file(place, before)
                 raise
         if is_edit:

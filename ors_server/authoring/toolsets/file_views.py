@@ -1,4 +1,4 @@
-"""How files and folders are shown to an agent. Pure."""
+"""Renders files, folders and matches for an agent. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -15,37 +15,37 @@ MOST_LINE = 2_000
 MOST_ROWS = 1_000
 """Rows of a listing that are shown."""
 LEFT_OUT = frozenset({".git", "node_modules"})
-"""Folders whose content no listing shows, unless it is of them."""
+"""Folders whose content is listed only if the listing is of them."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _AROUND = 4
 
 
-def check_range(wanted: Sequence[int] | None, total: int) -> tuple[int, int]:
+def check_range(view_range: Sequence[int] | None, total: int) -> tuple[int, int]:
     """Return the first and the last line to show, from 1."""
-    if wanted is None:
+    if view_range is None:
         return 1, total
-    if len(wanted) != 2:  # noqa: PLR2004  (first, last)
-        raise ToolError(f"view_range is two numbers, first and last line, not {list(wanted)}")
-    first, last = wanted[0], total if wanted[1] == -1 else wanted[1]
+    if len(view_range) != 2:  # noqa: PLR2004  (first, last)
+        raise ToolError(f"view_range is two numbers, first and last line, not {list(view_range)}")
+    first, last = view_range[0], total if view_range[1] == -1 else view_range[1]
     if not 1 <= first <= max(total, 1) or last < first - (total == 0):
         raise ToolError(
-            f"view_range is within the {total} lines of the file, first before last, not {list(wanted)}"
+            f"view_range must be within the file's {total} lines, first before last, not {list(view_range)}"
         )
     return first, min(last, total)
 
 
 def show_lines(file: TextFile, first: int, last: int) -> str:
-    """Return lines with their numbers, and in words what is left out or unusual."""
+    """Return numbered lines, and remarks on lines left out, line ends and encoding."""
     total = file.line_count
     if not total:
         return "[the file is empty]"
     shown: list[str] = []
-    room = MOST_CHARACTERS
+    left = MOST_CHARACTERS
     for number, line in enumerate(file.lines[first - 1 : last], first):
         row = f"{number:6}\t{_shorten(line)}"
-        room -= len(row) + 1
-        if room < 0:
-            shown.append(f"[{total} lines in all; give view_range to see those from {number} on]")
+        left -= len(row) + 1
+        if left < 0:
+            shown.append(f"[{total} lines in all; use view_range to see lines from {number} on]")
             break
         shown.append(row)
     else:
@@ -80,10 +80,10 @@ def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
     shown = [entry for entry in entries if not _is_left_out(entry.path, folder)]
     rows = [_row(entry) for entry in shown[:MOST_ROWS]]
     if len(shown) > MOST_ROWS:
-        rows.append(f"[{len(shown) - MOST_ROWS} more; list a folder further down, or less deep]")
+        rows.append(f"[{len(shown) - MOST_ROWS} more; list a subfolder, or with a smaller depth]")
     if len(shown) < len(entries):
         names = " and ".join(sorted(LEFT_OUT))
-        rows.append(f"[what is in {names} is left out; list these folders by their path]")
+        rows.append(f"[the content of {names} is left out; list these folders by their path]")
     return "\n".join(rows)
 
 
@@ -107,11 +107,7 @@ def show_edit(name: str, file: TextFile, first: int, last: int) -> str:
 
 
 def show_matches(matches: Sequence[tuple[str, int, str]], *, is_cut: bool) -> str:
-    """Return the matches of a search, one a line.
-
-    Args:
-        matches: Path, number of the line from 1, and the line.
-    """
+    """Return the matches of a search, one a line; each is a path, a line number from 1, and the line."""
     rows = [f"{show_name(path)}:{number}: {line}" for path, number, line in matches]
     if is_cut:
         rows.append(f"[more than {len(rows)} matches; narrow the pattern, the path or the glob]")

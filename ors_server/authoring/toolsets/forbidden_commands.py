@@ -1,9 +1,9 @@
 r"""Forbidden commands: patterns that are matched on the parsed command and never on quoted text.
 
-A rule for rewards, not an isolation: what a command does is known only when it runs. A variable, a program
-that is written to a file first, another language's `system(...)` are not seen.
+This is a rule for penalties, not isolation: it cannot see a command in a variable, in a program that is
+written to a file first, or in another language's `system(...)`.
 
-What a pattern means:
+The meaning of a pattern:
 
 - It is a list of shell words, such as `rm -rf` or `git push --force*`. Quotes in it work as in a shell.
 - Its first word is matched with the command's name, which is the last component of its path. Every other
@@ -11,7 +11,7 @@ What a pattern means:
 - A word of one dash and up to three letters or digits is a set of short flags: every one of them must be
   given, in whatever clusters. `rm -rf` matches `rm -r -f x`, `rm -fr x` and `rm -rvf x`; long options are
   other words (`rm --recursive --force` is a pattern of its own). Nothing after `--` is a flag.
-- Commands count wherever they stand: in pipes, lists, subshells, substitutions, functions and loops, behind
+- Commands count wherever they are: in pipes, lists, subshells, substitutions, functions and loops, behind
   `sudo`, `env`, `xargs`, `timeout`, `find -exec` and their like, in the text given to `eval`, `trap`, `alias`
   and `bash -c`, in what a here-document, a here-string or an `echo` feeds to a shell, and in what an `echo`
   in `<(...)` gives to `source`. A wrapper itself is a command too. `{rm,-rf,x}` is `rm -rf x`.
@@ -97,21 +97,21 @@ class CommandPattern:
         return cls(text, words[0], rest, frozenset("".join(sets).replace("-", "")))
 
     def may_occur(self, script: str) -> bool:
-        """Say whether a script may hold the command's name at all; cheap, and never wrongly no."""
+        """Return False only if a script cannot contain the command's name; cheap."""
         has_braces = "{" in script and ("," in script or ".." in script)
         if set(self.name) & set("*?[") or "$'" in script or has_braces:
             return True
         return self.name.translate(_SYNTAX) in script.translate(_SYNTAX)
 
     def matches(self, words: Words) -> bool:
-        """Say whether a command is what the pattern forbids."""
+        """Return whether the pattern forbids a command."""
         if not fnmatchcase(words[0], self.name):
             return False
         end = words.index("--") if "--" in words else len(words)
         clusters = (word[1:] for word in words[1:end] if word.startswith("-") and not word.startswith("--"))
         if not self.flags <= set("".join(clusters)):
             return False
-        return all(any(fnmatchcase(word, wanted) for word in words[1:]) for wanted in self.arguments)
+        return all(any(fnmatchcase(word, pattern) for word in words[1:]) for pattern in self.arguments)
 
 
 def _is_flag_set(word: str) -> bool:
@@ -119,19 +119,12 @@ def _is_flag_set(word: str) -> bool:
 
 
 def parse_patterns(texts: Sequence[str]) -> tuple[CommandPattern, ...]:
-    """Read the patterns of a policy.
-
-    Raises:
-        ValueError: One of them is not a pattern; the message says why.
-    """
+    """Read the patterns of a policy; raises ValueError if one is not valid."""
     return tuple(CommandPattern.parse(text) for text in texts)
 
 
 async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
-    """Look for a forbidden command in a script, in bounded time and without blocking the event loop.
-
-    Returns:
-        The first command found that matches, or `None`.
+    """Return a forbidden command in a script, if there is one; in bounded time, in a worker process.
 
     Raises:
         UncheckableError: It is nested too deeply, or takes too long.
@@ -141,7 +134,7 @@ async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Vio
 
 
 def search(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
-    """Look for a forbidden command in a script, here and now: not for the server's own process."""
+    """Return a forbidden command in a script; not for the server's own process, since it may crash."""
     for words in every_command(script):
         for pattern in patterns:
             if pattern.matches(words):
@@ -150,7 +143,7 @@ def search(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
 
 
 def every_command(script: str) -> Iterator[Words]:
-    """Yield every command that a script would run as far as its text tells, those of wrappers included."""
+    """Yield the commands that a script would run, as far as its text shows, including those of wrappers."""
     pending: list[tuple[int, str | Found]] = [(0, script)]
     seen: set[str] = set()
     while pending:
@@ -196,10 +189,6 @@ async def _search_apart(patterns: list[str], script: str) -> Violation | None:
 
 
 def search_texts(patterns: list[str], script: str) -> tuple[str | None, str]:
-    """Look for a forbidden command, in a worker process.
-
-    Returns:
-        The pattern that matches and the command; None and nothing where none does.
-    """
+    """Return the rule and the forbidden command, or (None, ""); runs in a worker process."""
     found = search(parse_patterns(patterns), script)
     return (None, "") if found is None else (found.rule, found.command)

@@ -1,7 +1,7 @@
 """Rewards for progress: predicates on the state of the sandbox, each of which pays once.
 
-Milestones are looked at after every call of the `bash`, `python`, `files` and `patch` tools, while nothing of
-the agent's runs. They do not wait for each other; where several are reached by one call, all of them pay.
+Milestones are checked after every call of the `bash`, `python`, `files` and `patch` tools, while the agent's
+processes are stopped. They are independent: if one call reaches several, all of them pay.
 """
 
 import math
@@ -28,7 +28,7 @@ from ors_server.wire import JSONObject, ToolOutput
 log = get_logger("ors_server.milestones")
 
 Predicate: TypeAlias = Callable[[Evidence], Awaitable[bool]]
-"""Says whether something is so; raises if that cannot be found out."""
+"""Returns whether the state is reached; raises if that cannot be determined."""
 
 _SEARCH_LIMITS = OffloadLimits(cpu_seconds=5.0)
 _NOT_FOUND = 127
@@ -40,18 +40,13 @@ class Milestone:
     """A state of the sandbox that pays once."""
 
     name: str
-    """Under which it is reported; unique in the environment."""
+    """Unique in the environment; reported to trainers."""
     reward: float
     """Added to the reward of the step that reaches it; finite and above 0."""
     when: Predicate
 
     def __post_init__(self) -> None:
-        """Refuse a milestone that could never be paid.
-
-        Raises:
-            ValueError: It has no name, or its reward is not a finite number above 0.
-            TypeError: `when` cannot be called.
-        """
+        """Refuse a milestone without a name, a finite reward above 0, or a callable `when`."""
         if not self.name:
             raise ValueError("a milestone has a name")
         if not (math.isfinite(self.reward) and self.reward > 0):
@@ -62,45 +57,36 @@ class Milestone:
 
 @dataclass(frozen=True, slots=True)
 class FileExists:
-    """A file or a folder stands at a path of the work dir."""
+    """A file or folder exists at a path of the work dir."""
 
     path: str
 
     async def __call__(self, evidence: Evidence) -> bool:
-        """Look."""
+        """Return whether it exists."""
         return await evidence.exists(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class FileMatches:
-    """A plain file of the work dir has this content, or holds a match of this pattern.
+    """A plain file of the work dir has this content, or a match of this pattern.
 
-    A file that is not there, or larger than what one read carries, matches nothing; nor does a text in which
-    the pattern takes more than 5 seconds of the processor, which the log says.
+    A missing or too large file matches nothing, nor does a text in which the search takes more than 5 seconds
+    of processor time; the log reports that.
     """
 
     path: str
     pattern: str | None = None
-    """Regular expression, looked for in the text anywhere; bytes that are not UTF-8 become U+FFFD."""
+    """Regular expression, searched for anywhere in the text; bytes that are not UTF-8 become U+FFFD."""
     content: str | bytes | None = None
-    """The whole content; text means UTF-8."""
+    """The whole content; text is encoded as UTF-8."""
 
     def __post_init__(self) -> None:
-        """Refuse to match nothing, or two things.
-
-        Raises:
-            ValueError: Not exactly one of `pattern` and `content` is given.
-        """
+        """Raise `ValueError` unless exactly one of `pattern` and `content` is given."""
         if (self.pattern is None) == (self.content is None):
             raise ValueError(f"FileMatches({self.path!r}) takes a pattern or a content, one of them")
 
     async def __call__(self, evidence: Evidence) -> bool:
-        """Look.
-
-        Raises:
-            EnvironmentFailedError: The pattern is none.
-            WorkerLostError: The machine gave way.
-        """
+        """Read the file and compare or search it."""
         try:
             found = await evidence.read_file(self.path)
         except (SandboxFileMissingError, SandboxPathError, SandboxFileTooLargeError):
@@ -126,24 +112,19 @@ def _is_found(pattern: str, content: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommandSucceeds:
-    """A program ends with status 0: started afresh over a read-only view of the work dir, not in the shell.
+    """A program ends with status 0: a fresh one over a read-only view of the work dir, not in the shell.
 
-    What the program says is the agent's word where it runs or reads a file of the agent's. One that does not
-    end in time does not succeed.
+    An agent can influence a program that runs or reads its files. A program that does not end in time has not
+    succeeded.
     """
 
     argv: Sequence[str]
-    """The program and its arguments; no shell reads them."""
+    """The program and its arguments, without a shell."""
     time_limit: float = 10.0
     """Seconds."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no program.
-
-        Raises:
-            TypeError: A string was given.
-            ValueError: The list is empty, or the time limit is not above 0.
-        """
+        """Refuse a string, an empty list, or a time limit that is not above 0."""
         if isinstance(self.argv, str):
             raise TypeError(f"CommandSucceeds takes a list, the program and its arguments, not {self.argv!r}")
         if not self.argv:
@@ -152,11 +133,7 @@ class CommandSucceeds:
             raise ValueError(f"time_limit is a number of seconds above 0, not {self.time_limit}")
 
     async def __call__(self, evidence: Evidence) -> bool:
-        """Run it.
-
-        Raises:
-            EnvironmentFailedError: The sandbox has no such program.
-        """
+        """Run it; raises `EnvironmentFailedError` if the sandbox has no such program."""
         run = await evidence.run(list(self.argv), time_limit=self.time_limit)
         name = self.argv[0]
         if run.exit_code == _NOT_FOUND and "/" not in name and name not in SHELLS | {"env"}:
@@ -165,31 +142,28 @@ class CommandSucceeds:
 
 
 def check_milestones(environment: type) -> None:
-    """Refuse milestones that cannot be told apart.
-
-    Raises:
-        EnvironmentDefinitionError: Something in `milestones` is none, or two share a name.
-    """
+    """Raise `EnvironmentDefinitionError` if `milestones` has something else, or two of one name."""
     milestones = _milestones(environment)
     strangers: list[Any] = [item for item in milestones if type(item) is not Milestone]
     if strangers:
         raise EnvironmentDefinitionError(
-            f"{environment.__name__}.milestones holds {strangers[0]!r}, which is no Milestone"
+            f"{environment.__name__}.milestones holds {strangers[0]!r}, which is not a Milestone"
         )
     names = [milestone.name for milestone in milestones]
     if len(set(names)) < len(names):
-        raise EnvironmentDefinitionError(f"{environment.__name__}.milestones: every name once, not {names}")
+        raise EnvironmentDefinitionError(
+            f"{environment.__name__}.milestones: each name must occur once, not {names}"
+        )
 
 
 async def pay_progress(environment: Any, output: ToolOutput) -> ToolOutput:
-    """Add the rewards of the milestones that are reached for the first time.
+    """Add the rewards of newly reached milestones to an output.
 
-    Returns:
-        The output, with `metadata.progress` if the environment has milestones: all names that are `reached`,
-        and the `new` ones.
+    If the environment has milestones, the output's `metadata.progress` has all names that are `reached`, and
+    the `new` ones.
 
     Raises:
-        EnvironmentFailedError: A predicate failed; then none is paid, and the next call looks again.
+        EnvironmentFailedError: A predicate failed; then none pays, and the next call checks again.
         SandboxError: The sandbox failed.
     """
     milestones = _milestones(environment)
@@ -208,13 +182,13 @@ async def pay_progress(environment: Any, output: ToolOutput) -> ToolOutput:
 
 
 def reached_milestones(environment: Any) -> list[str]:
-    """Return the names of the milestones that were paid already, for whoever copies a session."""
+    """Return the names of the milestones that have paid, to be copied with a session."""
     names: Sequence[str] = getattr(environment, _STATE, ())
     return list(names)
 
 
 def load_reached_milestones(environment: Any, names: Sequence[str]) -> None:
-    """Take over which milestones were paid already."""
+    """Set the milestones that have paid."""
     setattr(environment, _STATE, tuple(names))
 
 
@@ -232,10 +206,12 @@ async def _newly_reached(environment: Any, left: Sequence[Milestone]) -> list[Mi
 
 async def _is_reached(milestone: Milestone, evidence: Evidence) -> bool:
     try:
-        said = await call_hook(milestone.when, evidence)
+        reached = await call_hook(milestone.when, evidence)
     except SandboxFileError as error:
         raise EnvironmentFailedError(f"milestone {milestone.name!r}: {error}") from error
-    if not isinstance(said, bool):
-        kind = type(said).__name__
-        raise EnvironmentFailedError(f"milestone {milestone.name!r}: `when` says True or False, not a {kind}")
-    return said
+    if not isinstance(reached, bool):
+        kind = type(reached).__name__
+        raise EnvironmentFailedError(
+            f"milestone {milestone.name!r}: `when` must return True or False, not a {kind}"
+        )
+    return reached

@@ -1,4 +1,4 @@
-"""Says where a text almost stands in a file, for an agent whose text does not match. Pure, bounded work."""
+"""Finds the lines of a file that are most like a text that was not found. Pure, bounded work."""
 
 import re
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from ors_server.authoring.toolsets.file_views import show_lines
 from ors_server.authoring.toolsets.text_files import TextFile
 
 MOST_COMPARED = 60
-"""Lines of a file whose letters are compared: those that share the most words with what was given."""
+"""Lines of a file whose letters are compared: those that share the most words with the text."""
 MOST_LETTERS = 200
 """Letters of a line that are compared."""
 MOST_WORDS = 8
-"""Words, the longest ones, by which lines are chosen."""
+"""Words, the longest ones, by which these lines are chosen."""
 MOST_SHOWN = 8
 """Lines that are shown."""
 _ALIKE = 0.6
@@ -20,32 +20,34 @@ _WORD = re.compile(r"\w{2,}")
 
 
 def explain_missing(file: TextFile, old: str, name: str) -> str:
-    """Return why a text is not in a file: line ends, white space, or what stands there instead."""
-    said = f"old_str was not found in {name}; it must match exactly, white space included"
+    """Explain why a text is not in a file: line ends, white space, or different lines."""
+    problem = f"old_str was not found in {name}; it must match exactly, including white space"
     lines = file.text.replace("\r\n", "\n").split("\n")
-    wanted = old.replace("\r\n", "\n").split("\n")
-    if file.mixes_line_ends and "\n".join(wanted) in "\n".join(lines):
-        first = "\n".join(lines).partition("\n".join(wanted))[0].count("\n") + 1
+    searched = old.replace("\r\n", "\n").split("\n")
+    if file.mixes_line_ends and "\n".join(searched) in "\n".join(lines):
+        first = "\n".join(lines).partition("\n".join(searched))[0].count("\n") + 1
         return (
-            f"{said}. From line {first} on it matches but for the ends of lines: the file mixes LF and CR "
-            "LF. Give shorter pieces, each within one line"
+            f"{problem}. From line {first} on it matches except for line ends: the file mixes LF and CR LF. "
+            "Replace shorter texts, each within one line"
         )
-    found = _same_but_for_spaces(lines, wanted)
+    found = _same_but_for_spaces(lines, searched)
     if found is not None:
-        return f"{said}. But for white space it is what stands here:\n{_show(file, found, len(wanted))}"
-    near = find_nearest(lines, wanted)
+        return (
+            f"{problem}. Except for white space, it matches these lines:\n{_show(file, found, len(searched))}"
+        )
+    near = find_nearest(lines, searched)
     if near is None:
-        return said
-    return f"{said}. The nearest lines are:\n{_show(file, near, len(wanted))}"
+        return problem
+    return f"{problem}. The nearest lines are:\n{_show(file, near, len(searched))}"
 
 
 def _show(file: TextFile, first: int, count: int) -> str:
     return show_lines(file, first + 1, min(first + min(count, MOST_SHOWN), file.line_count))
 
 
-def _same_but_for_spaces(lines: list[str], wanted: list[str]) -> int | None:
+def _same_but_for_spaces(lines: list[str], searched: list[str]) -> int | None:
     bare = ["".join(line.split()) for line in lines]
-    looked_for = ["".join(line.split()) for line in wanted]
+    looked_for = ["".join(line.split()) for line in searched]
     while looked_for and not looked_for[-1]:
         looked_for.pop()
     if not any(looked_for):
@@ -61,13 +63,9 @@ def _same_but_for_spaces(lines: list[str], wanted: list[str]) -> int | None:
     return None
 
 
-def find_nearest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """Return where the text begins that is most like the given one's longest line; `None` if nothing is.
-
-    Args:
-        lines: Of the file; the place is counted from 0.
-    """
-    offset, longest = max(enumerate(wanted), key=lambda item: len(item[1].strip()))
+def find_nearest(lines: Sequence[str], searched: Sequence[str]) -> int | None:
+    """Return the line, from 0, where the most similar text begins, by the longest searched line."""
+    offset, longest = max(enumerate(searched), key=lambda item: len(item[1].strip()))
     longest = longest.strip()[:MOST_LETTERS]
     words = sorted(set(_WORD.findall(longest)), key=len)[-MOST_WORDS:]
     shared = ((sum(word in line for word in words), at) for at, line in enumerate(lines))
@@ -79,5 +77,5 @@ def find_nearest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
 
 
 def _likeness(one: str, other: str) -> float:
-    """Share of the letters that both have, in [0, 1]; in linear time, whatever the texts are."""
+    """Return the share of common letters, in [0, 1]; in linear time."""
     return SequenceMatcher(None, one, other, autojunk=False).quick_ratio()

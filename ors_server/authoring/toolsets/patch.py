@@ -1,4 +1,4 @@
-"""The patch tool: several files changed by one call, all of them or none."""
+"""The patch tool: changes several files in one call, all of them or none."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -47,18 +47,19 @@ class PatchTools(SandboxToolset):
     async def apply_patch(self, patch: str) -> ToolOutput:
         """Add, update, move and delete text files with one patch. If a part does not apply, nothing changes.
 
-        Between the lines *** Begin Patch and *** End Patch are any of these, each with a path relative to the
-        work dir:
+        Between the lines *** Begin Patch and *** End Patch, use any of these, with paths relative to the work
+        dir:
 
         *** Add File: path, then the lines of a new file, each with + in front.
         *** Delete File: path
-        *** Update File: path, then perhaps *** Move to: path, then hunks.
+        *** Update File: path, then optionally *** Move to: path, then hunks.
 
         A hunk begins with @@, or with @@ and a line of the file somewhere above it, such as the head of a
-        function; several such lines narrow further. Then come lines of the file in their order: with a space
-        in front if they stay, with - if they go, and new lines with +. There are no line numbers. Lines must
-        match exactly and at one place only: keep about three lines around each change. Hunks go from the top
-        of a file to its bottom. *** End of File after a hunk says that it ends the file.
+        function; several such lines narrow the place further. Then come the lines of the file in their order:
+        a space in front of lines that stay, - in front of removed lines, + in front of new lines. There are
+        no line numbers. Lines must match exactly and at one place only: include about three lines around each
+        change. Hunks are in the order of the file. *** End of File after a hunk means that the hunk ends the
+        file.
 
         Args:
             patch: The whole patch.
@@ -71,10 +72,10 @@ class PatchTools(SandboxToolset):
         self._check_paths(changes)
         shown: list[str] = []
         writes: list[_Write] = []
-        room = MOST_BYTES
+        left = MOST_BYTES
         for change in changes:
-            more = await self._plan(change, room)
-            room -= sum(len(write.before or b"") for write in more)
+            more = await self._plan(change, left)
+            left -= sum(len(write.before or b"") for write in more)
             writes += more
             shown.append(_describe(change))
         await self._write(sorted(writes, key=lambda write: write.after is None))
@@ -87,17 +88,17 @@ class PatchTools(SandboxToolset):
                 key = same_place(self.sandbox, path)
                 if key in seen:
                     raise ToolError(
-                        f"the patch names {path!r} twice; put all hunks of a file below one heading"
+                        f"the patch names {path!r} twice; put all hunks of a file under one heading"
                     )
                 seen.add(key)
 
-    async def _plan(self, change: FileChange, room: int) -> list[_Write]:
-        """What one part of the patch writes."""
+    async def _plan(self, change: FileChange, most: int) -> list[_Write]:
+        """Return the writes of one part of the patch."""
         if change.kind == ADD:
             return [_Write(await self._new_place(change.path), None, change.content.encode())]
         try:
             with refusals():
-                place, before = await read_meant(self.sandbox, change.path, max(room, 1))
+                place, before = await read_meant(self.sandbox, change.path, max(most, 1))
         except ToolError as error:
             if isinstance(error.__cause__, SandboxFileTooLargeError):
                 raise ToolError(f"{error}; the files of one patch have at most {MOST_BYTES} bytes") from error
@@ -117,7 +118,7 @@ class PatchTools(SandboxToolset):
         return [_Write(await self._new_place(change.move_to), None, after), _Write(place, before, None)]
 
     async def _new_place(self, path: str) -> str:
-        """The path itself if nothing is there."""
+        """Return the path if nothing is there; refuse it otherwise."""
         with refusals():
             try:
                 await self.sandbox.read_file(path, most=1)
@@ -128,7 +129,7 @@ class PatchTools(SandboxToolset):
         raise ToolError(f"{path}: already exists; update or delete it, or choose another path")
 
     async def _write(self, writes: Sequence[_Write]) -> None:
-        """Write everything, or put back what was written."""
+        """Write everything, or restore what was written."""
         begun: list[_Write] = []
         try:
             with refusals():

@@ -16,15 +16,10 @@ _MOST_LETTERS = 200
 
 
 def apply_hunks(name: str, content: bytes, change: FileChange) -> bytes:
-    """Return a file's content after an update.
-
-    Encoding, byte order mark, line ends and a missing last newline stay as they are.
-
-    Args:
-        change: Its hunks, which go from top to bottom and do not overlap.
+    """Return a file's content after an update, with its encoding, byte order mark and line ends.
 
     Raises:
-        ToolError: A hunk does not apply, at exactly one place; the message names it, the line that was
+        ToolError: A hunk does not apply at exactly one place; the message names it, the line that was
             expected and the nearest one.
     """
     file = TextFile.read(content)
@@ -67,7 +62,7 @@ class _Search:
         self._bare = [line.strip() for line in lines]
 
     def find(self, hunk: Hunk, first: int) -> int:
-        """Return the line, from 0, at which a hunk begins; it is not above `first`."""
+        """Return the line, from 0, at which a hunk begins; at least `first`."""
         above, is_sure = self._find_anchors(hunk, first)
         old = hunk.old
         if hunk.ends_file:
@@ -91,14 +86,14 @@ class _Search:
         return places[0]
 
     def _find_anchors(self, hunk: Hunk, first: int) -> tuple[int, bool]:
-        """The line below the last anchor, and whether the first anchor occurs only once."""
+        """Return the line below the last anchor, and whether the first anchor occurs only once."""
         at, is_sure = first, True
         for count, anchor in enumerate(hunk.anchors):
             try:
                 place = self._bare.index(anchor.strip(), at)
             except ValueError:
                 shown = f"expected the line {_shorten(anchor)} of '@@'{self._below(at)}"
-                self._refuse(hunk, f"{shown}, which is not there. {self._nearest(anchor)}")
+                self._refuse(hunk, f"{shown}, which is not in the file. {self._nearest(anchor)}")
             if not count:
                 is_sure = not self._occurs(anchor.strip(), place + 1)
             at = place + 1
@@ -111,13 +106,13 @@ class _Search:
             return False
 
     def _places(self, old: Sequence[str], first: int) -> list[int]:
-        """The first places of lines, a few at most."""
-        wanted = "\n" + "\n".join(old) + "\n"
+        """Return the first places of lines, a few at most."""
+        text = "\n" + "\n".join(old) + "\n"
         places: list[int] = []
-        found = self._text.find(wanted, self._starts[first])
+        found = self._text.find(text, self._starts[first])
         while found >= 0 and len(places) <= _MOST_PLACES:
             places.append(bisect_left(self._starts, found))
-            found = self._text.find(wanted, found + 1)
+            found = self._text.find(text, found + 1)
         return places
 
     def _explain(self, hunk: Hunk, old: Sequence[str], first: int) -> NoReturn:
@@ -127,20 +122,18 @@ class _Search:
             self._refuse(
                 hunk,
                 f"expected its lines{at_end}{self._below(first)}, but they occur {_several(elsewhere)}; "
-                "hunks go from the top to the bottom of a file, do not overlap, and stand below their '@@'",
+                "hunks must be in the order of the file, not overlap, and come after their '@@' line",
             )
         length, place = self._longest(old, first)
         expected = f"expected the line {_shorten(old[length])}"
         if not length:
             self._refuse(hunk, f"{expected}{self._below(first)}. {self._nearest(old[0])}")
         after = place + length
-        stands = _shorten(self._lines[after]) if after < len(self._lines) else "the end of the file"
-        self._refuse(
-            hunk, f"{expected} at line {after + 1}, where {stands} stands. {self._nearest(old[length])}"
-        )
+        found = _shorten(self._lines[after]) if after < len(self._lines) else "the end of the file"
+        self._refuse(hunk, f"{expected} at line {after + 1}, not {found}. {self._nearest(old[length])}")
 
     def _longest(self, old: Sequence[str], first: int) -> tuple[int, int]:
-        """How many of the first lines are in the file together, and where; a few places are tried."""
+        """Return how many of the first lines are in the file together, and where; a few places are tried."""
         best, best_at, at, budget = 0, 0, first - 1, _MOST_TRIED
         while budget > 0:
             try:
@@ -158,7 +151,7 @@ class _Search:
     def _nearest(self, line: str) -> str:
         place = find_nearest(self._lines, [line]) if line.strip() else None
         if place is None:
-            return f"No line of {self._name} is like it."
+            return f"No line of {self._name} is similar."
         return f"The nearest line is {place + 1}: {_shorten(self._lines[place])}"
 
     def _below(self, line: int) -> str:

@@ -1,7 +1,7 @@
 """The `python` tool: a persistent interpreter in the session's sandbox, under its limits.
 
-The interpreter is a process of the agent's own; `inside/interpreter.py` says how it is spoken to. It is
-reached through the session's shell, so that output is separate, counted and capped as a command's is.
+The interpreter is one of the agent's own processes (`inside/interpreter.py`). It is called through the
+session's shell, so that its output is separated, counted and capped like a command's.
 """
 
 import base64
@@ -39,12 +39,12 @@ _GONE = "Its variables are gone; files are kept."
 
 @dataclass(frozen=True, slots=True)
 class _PythonRun:
-    """What became of one piece of code."""
+    """The outcome of one piece of code."""
 
     result: ExecResult
     report: JSONObject
     was_lost: bool
-    """Whether an interpreter of earlier calls was not there any more."""
+    """Whether the interpreter of earlier calls had ended."""
 
 
 class PythonTools(SandboxToolset):
@@ -71,16 +71,16 @@ class PythonTools(SandboxToolset):
         time_limit: float | None = None,
         restart: bool = False,  # noqa: FBT001, FBT002  (an agent names its arguments)
     ) -> ToolOutput:
-        """Run Python code in an interpreter that stays the same between calls, and get what it printed.
+        """Run Python code in an interpreter and return its output.
 
-        Variables, imports and functions are kept. If the last line is an expression, its value is shown.
-        The interpreter starts in the work dir; standard input is empty. A long output is shown with its
-        middle left out.
+        The interpreter is kept between calls, with its variables, imports and functions. If the last line is
+        an expression, its value is shown. The interpreter starts in the work dir; standard input is empty.
+        The middle of a long output is left out.
 
         Args:
-            code: Python code; any number of lines.
-            time_limit: Seconds after which the code is interrupted; variables are kept if it lets itself be
-                interrupted. Leave it out for the default.
+            code: Python code; it may have several lines.
+            time_limit: Seconds after which the code is interrupted; if it does not stop then, its variables
+                are lost. Leave it out for the default.
             restart: Whether to start a new interpreter first.
         """
         checked = _check_code(code, self.sandbox.limits.command_bytes, restart=restart)
@@ -94,10 +94,10 @@ class PythonTools(SandboxToolset):
             self.environment, ToolOutput(blocks=[*blocks], metadata={"python": metadata})
         )
 
-    def _clamp(self, wanted: float | None, context: CallContext) -> float:
+    def _clamp(self, time_limit: float | None, context: CallContext) -> float:
         longest = self.sandbox.limits.longest_time_limit
         given = longest if context.time_limit is None else min(longest, context.time_limit)
-        return clamp_time_limit(wanted, self.sandbox.limits, max(given - _SPARE_SECONDS, given / 2))
+        return clamp_time_limit(time_limit, self.sandbox.limits, max(given - _SPARE_SECONDS, given / 2))
 
     async def _run(self, code: str, limit: float, *, restart: bool) -> _PythonRun:
         folder = self._folder = self._folder or await self._look()
@@ -110,10 +110,8 @@ class PythonTools(SandboxToolset):
         started = await self._start(folder)
         run = await self._ask(folder, request)
         if run.report.get("absent"):
-            said = (started.stderr.text + run.result.stderr.text).strip()[-500:]
-            raise ToolError(
-                f"the interpreter did not start; repair what stands in its way. It said: {said!r}"
-            )
+            printed = (started.stderr.text + run.result.stderr.text).strip()[-500:]
+            raise ToolError(f"the interpreter did not start; remove the cause. It printed: {printed!r}")
         self._was_started = True
         return _PythonRun(run.result, run.report, was_lost)
 
@@ -142,15 +140,17 @@ class PythonTools(SandboxToolset):
         client = f"{_PATH} \\command python3 -I -S {place}/{_PROGRAM} client {place}"
         command = f"({_QUIETLY}; \\builtin printf %s {sent} | {client}; \\builtin true)"
         result = await self.sandbox.exec(command, time_limit=request["time_limit"] + _SPARE_SECONDS)
-        said = await self.sandbox.exec(_say_report(place, request["id"]), time_limit=_REPORT_SECONDS + 5.0)
-        report = _read_report(said.stdout.text)
+        printed = await self.sandbox.exec(
+            _report_command(place, request["id"]), time_limit=_REPORT_SECONDS + 5.0
+        )
+        report = _read_report(printed.stdout.text)
         if report.get("id") != request["id"]:
             report = {"absent": True, "was_there": False} if result.killed is None else {"status": None}
         return _PythonRun(result, report, was_lost=False)
 
 
-def _say_report(place: str, request_id: str) -> str:
-    """Spell the command that prints the report on a request; it waits for an interpreter to end."""
+def _report_command(place: str, request_id: str) -> str:
+    """Return the command that prints the report on a request; it waits for an interpreter to end."""
     report = f'"$(<{place}/report)"'
     wait = f"for _ in {{1..{int(_REPORT_SECONDS * 10)}}}"
     is_there = f"[[ {report} == *{request_id}* ]]"
@@ -161,7 +161,7 @@ def _say_report(place: str, request_id: str) -> str:
 
 
 def _read_report(text: str) -> JSONObject:
-    """Return what the interpreter wrote down, or nothing: the agent can write there too."""
+    """Return the interpreter's report, or nothing: the agent can write to the file too."""
     try:
         report: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -178,15 +178,15 @@ def _check_code(code: str | None, most_command: int, *, restart: bool) -> str | 
     if code is None:
         if restart:
             return None
-        raise ToolError("expected code, or restart=true for a new interpreter; neither came")
+        raise ToolError("expected code, or restart=true for a new interpreter")
     try:
         size = len(json.dumps(code, ensure_ascii=False).encode())
     except UnicodeEncodeError:
-        raise ToolError("expected text that UTF-8 can express; a lone surrogate came") from None
+        raise ToolError("expected text that UTF-8 can encode, without lone surrogates") from None
     most = (most_command - _OVERHEAD_BYTES) * 3 // 4
     if size > most:
         raise ToolError(
-            f"expected at most {most} bytes of code, {size} came; put the data into files, in pieces"
+            f"expected at most {most} bytes of code, not {size}; write the data to files, in parts"
         )
     return code
 
@@ -220,7 +220,7 @@ def _notes(run: _PythonRun, limit: float, *, restart: bool) -> list[str]:
         notes.append("The code was interrupted because it printed too much.")
     notes += result.notes
     if report.get("replaced"):
-        how = "did not let itself be interrupted and was killed" if _was_killed(report) else _ending(report)
+        how = "did not stop when interrupted and was killed" if _was_killed(report) else _ending(report)
         notes.append(f"The interpreter {how}; the next call starts a new one. {_GONE}")
     return notes
 

@@ -1,4 +1,4 @@
-"""The `submit` tool: the agent says that it is done, and the environment judges."""
+"""The `submit` tool: ends the episode and grades the agent's work."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -23,12 +23,12 @@ from ors_server.wire import ToolOutput
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What an agent hands in."""
+    """An agent's answer and work dir."""
 
     answer: str | None
-    """Its words; `None` where the work dir is all there is."""
+    """`None` if the agent gave none."""
     evidence: Evidence | None
-    """The work dir, after every process of the agent was ended; `None` where the session has no sandbox."""
+    """The work dir, after every process of the agent was ended; `None` if the session has no sandbox."""
 
 
 Judged: TypeAlias = ToolOutput | RewardResult | float
@@ -38,7 +38,7 @@ Grade: TypeAlias = Callable[[Submission], Awaitable[Judged] | Judged]
 
 
 class SubmitTools(Toolset):
-    """Ends the episode with the judgement of `grade_submission`, or with that of the class's `reward`."""
+    """Ends the episode with the reward of `grade_submission`, or of the class's `reward`."""
 
     @override
     @classmethod
@@ -51,9 +51,9 @@ class SubmitTools(Toolset):
     @tool(exclusive=True)
     @only_these_arguments(final_answer="answer", result="answer", text="answer")
     async def submit(self, answer: str | None = None) -> ToolOutput:
-        """Hand in your work and end the episode. Call this once, when you are done.
+        """Submit your work and end the episode. Call this once, when you are done.
 
-        Your answer and the files in the work dir are judged as they are now; nothing can be changed later.
+        Your answer and the files in the work dir are graded as they are now and cannot be changed later.
 
         Args:
             answer: Your answer, if the task asks for one.
@@ -74,7 +74,7 @@ class SubmitTools(Toolset):
 def _sandbox_of(environment: Any) -> Sandbox | None:
     try:
         found: Sandbox = environment.sandbox
-    except RuntimeError:  # how an environment says that its session has none
+    except RuntimeError:  # the session has none
         return None
     return found
 
@@ -87,7 +87,7 @@ def _grades_itself(environment: type) -> bool:
 async def _ask_reward(environment: Any, submission: Submission) -> ToolOutput:
     fields = {"submission": submission, "evidence": submission.evidence}
     result = await grade_ending(environment, submission.answer or "", fields)
-    if result is None:  # a reward of groups: they are scored when all of them are played
+    if result is None:  # a group reward, which scores finished rollouts
         return ToolOutput.final("Submitted.", reward=None)
     return graded_output(result, "Submitted.", finished=True)
 
@@ -100,13 +100,13 @@ async def _judge(grade: Grade, submission: Submission) -> Any:
     except SandboxFileError as error:
         if isinstance(error, SandboxPathError) and error.is_no_place:
             raise EnvironmentFailedError(
-                f"grade_submission asked for no place in a work dir: {error}"
+                f"grade_submission read a path that cannot be in a work dir: {error}"
             ) from error
         return RewardResult(_least(grade), reason=f"the evidence cannot be read: {error}")
 
 
 def _least(grade: Grade) -> float:
-    """Return the least that may be paid: what an agent keeps from being looked at is wrong."""
+    """Return the least reward: evidence that the agent made unreadable counts as wrong."""
     environment = getattr(grade, "__self__", None)
     episode = own_episode(environment)
     policy = getattr(environment, "policy", None) if episode is None else episode.policy
@@ -119,12 +119,12 @@ def _close(judged: Any, where: str) -> ToolOutput:
     if isinstance(judged, ToolOutput):
         if not has_result(judged):
             raise ToolOutputError(
-                f"{where}.grade_submission gave no reward; raise an error if nothing can be judged"
+                f"{where}.grade_submission returned no reward; raise an error if grading is not possible"
             )
         return judged.model_copy(update={"finished": True})
     if isinstance(judged, int | float) and not isinstance(judged, bool):
         return ToolOutput.final("Submitted.", reward=float(judged))
     kind = type(judged).__name__
     raise ToolOutputError(
-        f"{where}.grade_submission returns a number, a RewardResult or a ToolOutput, not {kind}"
+        f"{where}.grade_submission must return a number, a RewardResult or a ToolOutput, not {kind}"
     )

@@ -180,9 +180,9 @@ def test_a_reward_that_would_outlast_its_call_is_given_up_and_the_agent_is_not_t
 
 async def test_what_is_no_reward_is_the_authors_error_and_not_a_status():
     environment = Sums(dict(TASK))
-    with pytest.raises(RewardDefinitionError, match="names no reward"):
+    with pytest.raises(RewardDefinitionError, match="has no reward"):
         await environment.grade()
     with pytest.raises(RewardDefinitionError, match="a callable"):
         await environment.grade("math_equal_reward")
-    with play(asking(None)) as episode, pytest.raises(RewardDefinitionError, match="names no reward"):
+    with play(asking(None)) as episode, pytest.raises(RewardDefinitionError, match="has no reward"):
         episode.call("ask", guess="42")

@@ -128,7 +128,7 @@ MISTAKES = (
     ),
     mistake("tool that yields", FINAL, FINAL.replace("return", "yield"), "yields", "quiz.py:22"),
     mistake("tool's name by position", "@tool\n", '@tool("answer")\n', "@tool(name='answer')", "quiz.py:22"),
-    mistake("tool above a property", "@tool\n", "@tool\n    @property\n", "above a method", "quiz.py:22"),
+    mistake("tool above a property", "@tool\n", "@tool\n    @property\n", "decorates a method", "quiz.py:22"),
     mistake("tool's name with a space", "@tool\n", '@tool(name="my answer")\n', "my answer", "quiz.py:22"),
     mistake("terminal without tool", "@tool\n", "@terminal\n", "add @tool", "quiz.py:22"),
     mistake("no tool at all", "    @tool\n", "", "has no tools", "quiz.py:4"),

@@ -34,7 +34,7 @@ def test_a_class_that_declares_nothing_has_none():
     [
         (r"\d+", "a list of regular expressions"),
         (7, "a list of regular expressions"),
-        ([r"("], "no regular expression"),
+        ([r"("], "not a regular expression"),
         ([7], "a pattern is text, not 7"),
         (["a*"], "matches the empty text"),
     ],

@@ -93,7 +93,7 @@ async def test_nobody_waits_past_a_deadline_and_who_gave_up_is_in_nobody_s_way(p
 
 async def test_nobody_waits_past_a_deadline_for_a_start(pool, backend, holders):
     backend.gates["start"] = anyio.Event()
-    with pytest.raises(ResourceTimeoutError, match="could be had within"):
+    with pytest.raises(ResourceTimeoutError, match="was available within"):
         await holders.take(1, time_limit=SOON)
     slow = Holders(pool, FakeSpec(start_timeout=SOON))
     with pytest.raises(ResourceTimeoutError, match=r"did not start within 0\.02 seconds"):

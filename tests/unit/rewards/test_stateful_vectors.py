@@ -142,7 +142,7 @@ def test_a_name_behind_which_nothing_stands_is_an_error_that_says_so(name):
     context = Context("r", trajectory=[{}] * 4)
     result = score(reward, context=context, task_id=1, prediction="1")
     assert (result.reward, result.status) == (None, "error")
-    assert "nothing stands behind" in (result.reason or "")
+    assert "is not bound" in (result.reason or "")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Looks for a pattern in the files of the work dir; runs apart, since a pattern may never come to an end.
+"""Searches the files of the work dir; a program of its own, since a pattern may never end.
 
-It reads a request from standard input and prints one answer, both JSON.
+Reads a request from standard input and prints one answer, both JSON.
 """
 
 import fnmatch
@@ -17,7 +17,7 @@ _LOOK_BYTES = 8192
 
 
 def search(request: dict[str, str]) -> dict[str, object]:
-    """Return the matches, or why there cannot be any.
+    """Return the matches, or an error.
 
     Args:
         request: `pattern`, `path` relative to the current folder, `meant` if there is no such path, and
@@ -26,7 +26,7 @@ def search(request: dict[str, str]) -> dict[str, object]:
     try:
         pattern = re.compile(request["pattern"])
     except (re.error, OverflowError, RecursionError) as error:
-        return {"error": f"the pattern is not a regular expression of Python's: {error}"}
+        return {"error": f"the pattern is not a Python regular expression: {error}"}
     root = os.path.realpath(".")
     start = os.path.realpath(request["path"] if os.path.lexists(request["path"]) else request["meant"])
     if start != root and not start.startswith(root + "/"):

@@ -132,13 +132,13 @@ async def test_an_undo_never_takes_back_what_something_else_wrote(files):
         await files.str_replace("a", str(number), str(number + 1))
         snapshots.append(await sandbox.snapshot())
     sandbox.files["a"] = b"by a command"
-    with pytest.raises(ToolError, match="changed after its last edit by something else"):
+    with pytest.raises(ToolError, match="another tool or process changed the file"):
         await files.undo_edit("a")
     assert sandbox.files["a"] == b"by a command"
     await sandbox.restore(snapshots[0])
     await files.undo_edit("a")
     assert sandbox.files["a"] == b"0"
-    with pytest.raises(ToolError, match="no edit of this file is remembered"):
+    with pytest.raises(ToolError, match="no edit of this file can be undone"):
         await files.undo_edit("a")
     assert sandbox.files["a"] == b"0"
 
@@ -150,12 +150,12 @@ async def test_a_session_remembers_a_bounded_number_of_edits_and_bytes(files):
     for _ in range(MOST_EDITS):
         await files.undo_edit("a")
     assert sandbox.files["a"] == b"4"
-    with pytest.raises(ToolError, match="is remembered"):
+    with pytest.raises(ToolError, match="can be undone"):
         await files.undo_edit("a")
     large = "x" * MOST_BYTES
     for content in (large, large + "y", ""):
         await files.create("large", content)
-    with pytest.raises(ToolError, match="is remembered"):
+    with pytest.raises(ToolError, match="can be undone"):
         await files.undo_edit("large")
     assert sandbox.files["large"] == b""
     assert files._history._bytes == 0
@@ -238,7 +238,7 @@ async def test_what_is_missing_or_too_large_is_told(scripted):
         await files.create("a", "x" * 11)
     with pytest.raises(ToolError, match="lone surrogate is at position 1"):
         await files.create("a", "x\udc80")
-    with pytest.raises(ToolError, match="depth is at least 1"):
+    with pytest.raises(ToolError, match="depth must be at least 1"):
         await files.list_files(depth=0)
 
 

@@ -150,9 +150,9 @@ def test_milestones_are_checked_when_the_class_is_loaded(toolset):
         milestones = (FIRST, FIRST)
 
     odd = type("Odd", (Environment,), {"milestones": ("first",)})
-    with pytest.raises(EnvironmentDefinitionError, match="every name once"):
+    with pytest.raises(EnvironmentDefinitionError, match="each name must occur once"):
         toolset.check_environment(Twice)
-    with pytest.raises(EnvironmentDefinitionError, match="no Milestone"):
+    with pytest.raises(EnvironmentDefinitionError, match="not a Milestone"):
         toolset.check_environment(odd)
     check_milestones(type("Fine", (Environment,), {"milestones": (FIRST, SECOND)}))
 

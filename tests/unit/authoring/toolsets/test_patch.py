@@ -210,9 +210,12 @@ BODY = (
         ),
         (
             [" def one():", "-    value = compute(1)", "@@", "-    value = compute(1)", "+x"],
-            "hunk 2 of f .* do not overlap",
+            "hunk 2 of f .* not overlap",
         ),
-        (["@@ def three():", "-    return value"], "the line 'def three\\(\\):' of '@@', which is not there"),
+        (
+            ["@@ def three():", "-    return value"],
+            "the line 'def three\\(\\):' of '@@', which is not in the file",
+        ),
         (["@@     return value", "-    return value"], None),
         (["@@ def two():", "-    value = compute(1)"], "below line 5, but they occur at line 2"),
         (["+x"], "it has only '\\+' lines"),

@@ -50,7 +50,7 @@ async def test_an_output_is_kept_and_ends_the_episode():
         (None, "returns a number, a RewardResult or a ToolOutput, not NoneType"),
         ("1.0", "not str"),
         (True, "not bool"),
-        (ToolOutput.final("Hm.", reward=None), "gave no reward"),
+        (ToolOutput.final("Hm.", reward=None), "returned no reward"),
     ],
 )
 async def test_no_judgement_is_the_authors_error_and_no_zero(verdict, said):
