@@ -152,7 +152,7 @@ async def test_what_does_not_end_is_left_behind_and_its_place_is_free_again(
 
 async def test_a_name_leads_to_what_it_is_bound_to_and_to_that_only(pool):
     name = NamedResourceSpec(category="shop", max_global_num=3, start_timeout=7.0)
-    with pytest.raises(UnboundResourceError, match="nothing stands behind the resource 'shop'"):
+    with pytest.raises(UnboundResourceError, match="the resource 'shop' is not bound"):
         await pool.acquire(("rollout", "r"), name, holder=1)
     bound = FakeSpec(word="shop")
     pool.bind(name, bound)
@@ -166,7 +166,7 @@ async def test_a_name_leads_to_what_it_is_bound_to_and_to_that_only(pool):
 
 
 async def test_a_backend_that_is_not_there_or_cannot_do_it_is_an_error(pool):
-    with pytest.raises(ResourceUseError, match="no resource backend 'ray'; there is: fake, local"):
+    with pytest.raises(ResourceUseError, match="unknown resource backend 'ray'; expected one of fake, local"):
         await pool.acquire(("rollout", "r"), FakeSpec(), holder=1, backend="ray")
     with pytest.raises(ResourceUseError, match="starts a LocalEnvResourceSpec, not a FakeSpec"):
         await pool.acquire(("rollout", "r"), FakeSpec(), holder=1)

@@ -179,9 +179,10 @@ async def test_a_rollout_without_a_group_has_nothing_in_that_scope(begin):
 
 @pytest.mark.parametrize("other", ["ray", "k8s", "aws"])
 async def test_another_backend_is_an_error_that_says_what_there_is(begin, other):
-    with pytest.raises(ResourceUseError, match=f"no resource backend '{other}'; there is: fake, local"):
+    known = f"unknown resource backend '{other}'; expected one of fake, local"
+    with pytest.raises(ResourceUseError, match=known):
         await begin("r").acquire_resource(spec=SPEC, backend=other)
-    with pytest.raises(ResourceUseError, match=f"no resource backend '{other}'"):
+    with pytest.raises(ResourceUseError, match=f"unknown resource backend '{other}'"):
         await begin("r", resource_backend=other).acquire_resource(spec=SPEC)
 
 

@@ -84,7 +84,7 @@ async def test_a_resource_ends_when_it_comes_back_above_its_memory_limit(pool, m
 async def test_nobody_waits_past_a_deadline_and_who_gave_up_is_in_nobody_s_way(pool, holders):
     await holders.take(1)
     await holders.take(2)
-    with pytest.raises(ResourceTimeoutError, match="2 of at most 2 are there"):
+    with pytest.raises(ResourceTimeoutError, match="there are 2 of at most 2"):
         await holders.take(3, time_limit=SOON)
     assert pool.monitor()["waiting"] == 0
     await holders.drop(1)

@@ -65,7 +65,7 @@ def test_a_value_that_cannot_be_compared_is_refused():
         def __eq__(self, other):
             return True
 
-    with pytest.raises(ResourceUseError, match=r"init_kwargs of a spec .* a Board cannot be hashed"):
+    with pytest.raises(ResourceUseError, match=r"init_kwargs of a spec .* to compare specs; a Board cannot"):
         LocalEnvResourceSpec(Env, {"n": [Board()]})
 
 

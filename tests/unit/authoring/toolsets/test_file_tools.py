@@ -236,7 +236,7 @@ async def test_what_is_missing_or_too_large_is_told(scripted):
             await attempt
     with pytest.raises(ToolError, match="larger than 10 bytes"):
         await files.create("a", "x" * 11)
-    with pytest.raises(ToolError, match="lone surrogate is at position 1"):
+    with pytest.raises(ToolError, match="lone surrogate at position 1"):
         await files.create("a", "x\udc80")
     with pytest.raises(ToolError, match="depth must be at least 1"):
         await files.list_files(depth=0)
@@ -315,7 +315,7 @@ async def test_a_search_finds_lines_by_pattern_path_and_glob(real_files):
 @pytest.mark.parametrize(
     ("pattern", "path", "said"),
     [
-        ("(", ".", "not a regular expression"),
+        ("(", ".", "not a Python regular expression"),
         ("x", "none", "no such file"),
         ("\udc80", ".", "lone surrogate"),
     ],

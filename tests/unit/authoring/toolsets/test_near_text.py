@@ -47,7 +47,7 @@ def test_the_nearest_lines_are_shown(old, number):
 @pytest.mark.parametrize("old", ["something else altogether", "£", "\n\n\n\n", "zz"])
 def test_nothing_is_shown_where_nothing_is_near(old):
     assert (
-        refusal(CODE, old) == "old_str was not found in shop.py; it must match exactly, white space included"
+        refusal(CODE, old) == "old_str was not found in shop.py; it must match exactly, including white space"
     )
 
 
@@ -70,7 +70,7 @@ def test_a_slip_in_a_piece_of_the_file_leads_to_its_place(seed):
 
 def test_mixed_line_ends_are_named_and_shown():
     content = b"one\r\ntwo\nthree\r\n"
-    assert "From line 1 on it matches but for the ends of lines" in refusal(content, "one\ntwo\n")
+    assert "From line 1 on it matches except for line ends" in refusal(content, "one\ntwo\n")
     shown = show_file(content, None) or ""
     assert "     1\tone\\x0d\n     2\ttwo" in shown
     assert "some lines end with CR LF" in shown
@@ -106,7 +106,7 @@ def test_a_listing_leaves_out_what_git_and_node_keep():
     ]
     assert show_entries(entries) == (
         ".git/\na.py (1 bytes)\nweb/node_modules/\n"
-        "[what is in .git and node_modules is left out; list these folders by their path]"
+        "[the content of .git and node_modules is left out; list these folders by their path]"
     )
     assert show_entries([entry(".git/HEAD")], ".git") == ".git/HEAD (1 bytes)"
     assert show_entries([entry("a.py")]) == "a.py (1 bytes)"

@@ -47,7 +47,7 @@ async def test_an_output_is_kept_and_ends_the_episode():
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [
-        (None, "returns a number, a RewardResult or a ToolOutput, not NoneType"),
+        (None, "must return a number, a RewardResult or a ToolOutput, not NoneType"),
         ("1.0", "not str"),
         (True, "not bool"),
         (ToolOutput.final("Hm.", reward=None), "returned no reward"),

@@ -110,7 +110,7 @@ def test_a_view_numbers_lines_and_says_what_is_unusual():
 def test_a_view_is_bounded_and_says_how_to_go_on():
     shown = show_lines(TextFile(("x" * 70 + "\n") * 2000), 1, 2000)
     assert len(shown) < MOST_CHARACTERS + 200
-    assert "[2000 lines in all; give view_range to see those from 821 on]" in shown
+    assert "[2000 lines in all; use view_range to see lines from 821 on]" in shown
     assert f"[... {5} characters more]" in show_lines(TextFile("y" * (MOST_LINE + 5)), 1, 1)
 
 
@@ -134,7 +134,7 @@ def test_a_range_is_within_the_file(wanted, total, given):
     "wanted", [[0, 1], [3, 2], [6, 7], [6, -1], [1], [], [1, 2, 3], [-1, -1], [1, 0], [2, -2]]
 )
 def test_what_is_no_range_is_refused_with_the_number_of_lines(wanted):
-    with pytest.raises(ToolError, match=r"view_range is"):
+    with pytest.raises(ToolError, match=r"view_range must be"):
         check_range(wanted, 5)
 
 
@@ -148,7 +148,7 @@ def test_listings_show_kinds_and_sizes_and_are_bounded():
     assert show_entries(entries) == "d/\nf\\xe9 (3 bytes)\nl@\np?"
     assert show_entries([]) == "[the folder is empty]"
     many = show_entries([Entry(f"{n}", EntryKind.FILE, 0) for n in range(MOST_ROWS + 3)])
-    assert many.endswith("\n[3 more; list a folder further down, or less deep]")
+    assert many.endswith("\n[3 more; list a subfolder, or with a smaller depth]")
 
 
 def test_matches_and_counts_are_shown_in_words():
