@@ -151,7 +151,12 @@ class AsyncEpisode(ABC):
             return None
 
     async def steps(self) -> Sequence[JSONObject]:
-        """Return the server's record of every step, of any client, in order; also after the end."""
+        """Return the server's record of every step, of any client, in order; also after the end.
+
+        Raises:
+            NotSupportedError: If the server keeps none that can be read from here.
+            ForbiddenError: If the credential may not read it.
+        """
         raise NotSupportedError("steps can only be read from an ors-server, with a trainer's key")
 
     async def keep_alive(self, connection: Connection) -> None:
@@ -224,7 +229,12 @@ class AsyncOrsEpisode(AsyncEpisode):
         await self._server.ping(self.session_id)
 
     async def score_group(self, candidates: Sequence[GroupCandidate]) -> list[GroupScore]:
-        """Score rollouts of the session's task against each other; this is not a step of the episode."""
+        """Score rollouts of the session's task against each other; this is not a step of the episode.
+
+        Raises:
+            NotSupportedError: If the environment scores no groups.
+            EnvironmentFailedError: If its scoring failed.
+        """
         return await self._caller.score_group(candidates)
 
     async def aclose(self) -> None:

@@ -63,6 +63,10 @@ class AsyncMcpClient:
 
         Args:
             **requested: The fields of [`EpisodeRequest`][ors_server.client.EpisodeRequest].
+
+        Raises:
+            ForbiddenError: If the credential is an agent's.
+            NotSupportedError: If the server does not offer the extension.
         """
         check_request(requested)
         place = await self._create(environment, requested)
@@ -96,7 +100,11 @@ class AsyncMcpClient:
     async def lobby_episode(
         self, environment: str, split: str, index: int
     ) -> AsyncGenerator[AsyncLobbyEpisode]:
-        """Play an episode with the lobby's tools, as an agent does; its session ends when it is idle."""
+        """Play an episode with the lobby's tools, as an agent does; its session ends when it is idle.
+
+        Raises:
+            InvalidRequestError: If the lobby refuses.
+        """
         requested: dict[str, Any] = {"environment": environment, "split": split, "index": index}
         async with connect(self.endpoint, self._reach, self._era) as lobby:
             answer = await lobby.ask(lambda: lobby.client.call_tool(START_EPISODE, requested))

@@ -45,7 +45,12 @@ class Summary(EpisodeSummary):
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> "Summary":
-        """Read a session's JSON of the control API or the MCP extension; unknown names are ignored."""
+        """Read a session's JSON of the control API or the MCP extension; unknown names are ignored.
+
+        Raises:
+            NotSupportedError: If it has no figures of an episode.
+            BrokenAnswerError: If the figures do not have their form.
+        """
         episode = session.get("episode")
         if not isinstance(episode, Mapping):
             raise NotSupportedError("the server's answer about the session has no figures of its episode")
