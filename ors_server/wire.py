@@ -8,7 +8,7 @@ elsewhere.
 import math
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self, TypeAlias, cast
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -39,15 +39,18 @@ class WireModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    @classmethod
-    def of_checked(cls, values: dict[str, Any]) -> Self:
-        """Make one of values that were checked: every field by name; `values` must not be used again."""
-        made = cls.__new__(cls)
-        _set(made, "__dict__", values)
-        _set(made, "__pydantic_fields_set__", set(values))
-        _set(made, "__pydantic_extra__", None)
-        _set(made, "__pydantic_private__", None)
-        return made
+
+ModelT = TypeVar("ModelT", bound=WireModel)
+
+
+def make_of_checked(model: type[ModelT], values: dict[str, Any]) -> ModelT:
+    """Make a model of values that were checked: every field by name; `values` must not be used again."""
+    made = model.__new__(model)
+    _set(made, "__dict__", values)
+    _set(made, "__pydantic_fields_set__", set(values))
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
+    return made
 
 
 class TextBlock(WireModel):
@@ -249,7 +252,7 @@ class ToolOutput(WireModel):
         reward = rest["reward"]
         is_number = reward is None or (type(reward) is float and math.isfinite(reward))
         is_plain = values["metadata"] is None and _BLOCKS.issuperset(map(type, values["blocks"]))
-        return cls.of_checked(values) if cls is ToolOutput and is_number and is_plain else cls(**values)
+        return make_of_checked(cls, values) if cls is ToolOutput and is_number and is_plain else cls(**values)
 
 
 def check_number(value: Any, what: str) -> Any:

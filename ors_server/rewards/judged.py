@@ -47,6 +47,9 @@ async def llm_judge_reward(
     `model` is a model, or its name at the endpoint of `ORS_JUDGE_BASE_URL`; by default `ORS_JUDGE_MODEL`
     names it. Of several samples the median counts. Tokens, cost, time and retries are beside the score; a
     judge without a score raises `JudgeError`. An outcome without content is 0 without a request.
+
+    Raises:
+        JudgeError: If the judge came to no score.
     """
     if is_degenerate(trajectory.outcome) and (trajectory.outcome.strip() or not trajectory.steps):
         return RewardResult(0.0, extras={"judge_degenerate": 1}, reason="the outcome has no content")
@@ -75,6 +78,10 @@ async def llm_as_judge_reward(
 
     The answer is `final_response`, or `prediction` as AgentFly's code calls it; the reference is
     `golden_answer` or `answer`. `raw_score` is the reward.
+
+    Raises:
+        RewardFieldError: If there is no answer or no reference.
+        JudgeError: If the judge came to no score.
     """
     response = final_response if prediction is None else prediction
     reference = answer if golden_answer is None else golden_answer

@@ -134,7 +134,11 @@ class LearnedReward(Reward):
         return self.call
 
     async def call(self, trajectory: Trajectory) -> RewardResult:
-        """Returns the model's score, or that of `task_success` while there are too few ratings."""
+        """Returns the model's score, or that of `task_success` while there are too few ratings.
+
+        Raises:
+            JudgeError: If the model came to no score.
+        """
         examples = await anyio.to_thread.run_sync(lambda: self.examples)
         if len(examples) < self.min_examples:
             return task_success.read(task_success.judge({"trajectory": trajectory})).with_extras(

@@ -46,6 +46,9 @@ def majority_vote_reward(
     Returns:
         One judgement per rollout, in order: 1 or 0, with `votes`, `share` and `answers`, the number of
         different ones. An answer that is empty, or far too long, has no vote and earns 0.
+
+    Raises:
+        RewardFieldError: If an option is illegal.
     """
     check_words(same=(same, Sameness))
     if not 0.0 <= least_share <= 1.0:
@@ -67,6 +70,9 @@ def group_rank_reward(rollouts: Sequence[Trajectory]) -> list[RewardResult]:
     Source: rank-based shaping as in group-relative policies; equal scores share the mean of their ranks.
 
     The score is `metadata["score"]`; a rollout without one has the status `error`, and is not ranked.
+
+    Raises:
+        RewardFieldError: If a score is no finite number.
     """
     ranks = rank_scores([one.metadata.get("score") for one in rollouts])
     return [

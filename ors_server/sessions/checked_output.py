@@ -9,7 +9,7 @@ from ors_server.episode import EpisodeState, StepReward, remaining_time
 from ors_server.errors import ToolOutputError
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.sessions.json_copies import JSONCopyError, check_size, read_json, write_json
-from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
+from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput, make_of_checked
 
 BLOCK_OVERHEAD = 64
 """Bytes that a block counts for besides its content."""
@@ -71,13 +71,14 @@ def add_episode_metadata(
     stated = describe_state(state, policy, now)
     stated["components"] = dict(charge.components)
     metadata = {EPISODE_KEY: stated} if output.metadata is None else output.metadata | {EPISODE_KEY: stated}
-    return ToolOutput.of_checked(
+    return make_of_checked(
+        ToolOutput,
         {
             "blocks": output.blocks,
             "metadata": metadata,
             "reward": charge.reward,
             "finished": charge.finished,
-        }
+        },
     )
 
 

@@ -244,7 +244,7 @@ def test_an_interval_that_goes_on_beyond_the_plot_is_marked(watched, tmp_path):
         "#plot-task-returns .clipped title", "all => all.map(one => one.textContent)"
     )
     assert len(told) == 4
-    assert all(re.fullmatch(r"goes on (up|down) to -?[\d.]+", words) for words in told)
+    assert all(re.fullmatch(r"continues (up|down) to -?[\d.]+", words) for words in told)
     assert all(width > 0 and height > 0 for width, height in boxes(page, "#plot-task-returns .clipped"))
     assert "arrow: beyond the plot" in page.locator("#plot-task-returns figcaption").inner_text()
     watched.check(path)

@@ -67,6 +67,9 @@ def qa_em_reward(
     of the answer is only recorded.
 
     Source: AgentFly at 1256586.
+
+    Raises:
+        IndexError: If the trajectory is empty.
     """
     return _tagged(final_response, golden_answers, trajectory, is_gated=False)
 
@@ -84,6 +87,9 @@ def qa_em_format_reward(
     Hazards: the 0.1 are paid for any wrong answer in the right form; gate them, or use `qa_em_reward`.
 
     Source: AgentFly's documentation at 1256586; its code always fails.
+
+    Raises:
+        IndexError: If the trajectory is empty.
     """
     return _tagged(final_response, golden_answers, trajectory, is_gated=True)
 
@@ -103,6 +109,9 @@ def qa_em_reward_tool_call(
     result is the answer, whatever the agent thinks of it.
 
     Source: AgentFly at 1256586.
+
+    Raises:
+        IndexError: If the trajectory is empty.
     """
     golds = gold_texts(golden_answers)
     form = read_form(final_response, trajectory)

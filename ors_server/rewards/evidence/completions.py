@@ -71,6 +71,10 @@ async def code_completion_reward(
     Returns:
         As `code_stdio_reward`. A completion without a closed block is `unparsed_answer`; tests that cannot be
         read are `bad_gold`. A missing or failing sandbox raises.
+
+    Raises:
+        SandboxUnavailableError: No sandbox that isolates works here.
+        SandboxError: The sandbox gave way.
     """
     try:
         kind, fields = _read_tests(tests, verification_info, options.get("function"))

@@ -92,6 +92,9 @@ def sql_match_reward(
     Returns:
         0 or 1, with `gold_rows` and `rows` (per database, the latter as far as fetched), `matched` and
         `databases`; a wrong answer has a reason. A response without a query is `unparsed_answer`.
+
+    Raises:
+        RewardFieldError: If there is no database, or an option makes no sense.
     """
     rules = options if isinstance(options, SQLOptions) else _options(options or {})
     places = list(databases) or ([] if database is None else [database])

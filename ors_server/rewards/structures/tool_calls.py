@@ -111,6 +111,9 @@ def distinct_tool_use_reward(
 
     Source: the tool bonuses of AgentFly and rLLM, which pay for the number of calls, without what makes those
     farmable.
+
+    Raises:
+        RewardFieldError: If `wanted_calls` is below 1, or `counted_tools` is no list.
     """
     check_words(by=(by, Literal["call", "tool"]))
     if isinstance(wanted_calls, bool) or wanted_calls < 1:

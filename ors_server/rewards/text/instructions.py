@@ -60,6 +60,9 @@ def instruction_reward(
         that cannot be checked (an unknown kind or bound, no bound, bounds that exclude each other) are
         `bad_gold`; more than 200,000 characters follow nothing. Instructions on the language need the package
         `langdetect`.
+
+    Raises:
+        MissingPackageError: If a language is asked for and the package `langdetect` is not installed.
     """
     check_words(pays=(pays, Pays))
     try:

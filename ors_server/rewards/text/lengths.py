@@ -36,6 +36,10 @@ def soft_overlong_reward(length: int, max_completion_len: int, soft_punish_cache
     Source: soft overlong punishment, equation 13 of DAPO (Yu et al. 2025, arXiv 2503.14476).
 
     `max_completion_len` is the greatest length, at least 1, and `soft_punish_cache` the last stretch.
+
+    Raises:
+        RewardFieldError: If the length is no count.
+        RewardDefinitionError: If the greatest length or the stretch is illegal.
     """
     count = _count(length, "length")
     if not (_is_count(max_completion_len) and _is_count(soft_punish_cache)) or not (
@@ -74,6 +78,10 @@ def cosine_length_reward(
         **rest: Of which are read: `completion` and `solution`, other names of the response and the answer;
             the bounds, in [-1, 1]: `max_value_correct` (1.0) at length 0 and `min_value_correct` (0.5) at the
             greatest length; for wrong answers `min_value_wrong` (-1.0) and `max_value_wrong` (-0.5).
+
+    Raises:
+        RewardFieldError: If the length is no count, or nothing tells whether the answer is right.
+        RewardDefinitionError: If the greatest length or a bound is illegal.
     """
     if not _is_count(max_len) or max_len < 1:
         raise RewardDefinitionError(f"a greatest length is at least 1, not {max_len!r}")
@@ -114,6 +122,10 @@ def repetition_penalty_reward(
     Reads: the raw response, reasoning included; without `ids`, the tokens are its words in lower case.
 
     Source: the repetition penalty of Yeo et al. 2025 (arXiv 2502.03373), as TRL computes it.
+
+    Raises:
+        RewardFieldError: If there is neither `ids` nor `final_response`.
+        RewardDefinitionError: If the size or the penalty is illegal.
     """
     if not _is_count(ngram_size) or not 1 <= ngram_size <= MAX_NGRAM or not -1.0 <= max_penalty <= 0.0:
         raise RewardDefinitionError(
@@ -138,6 +150,10 @@ def token_cost_reward(length: int, cost_per_token: float = 0.0001, most: float =
     Hazards: silence is cheapest; weigh it far below a reward for being right.
 
     Source: this library.
+
+    Raises:
+        RewardFieldError: If the length is no count.
+        RewardDefinitionError: If a cost is illegal.
     """
     return -min(_cost(most, 1.0), _count(length, "length") * _cost(cost_per_token))
 
@@ -150,6 +166,10 @@ def latency_cost_reward(trajectory: Trajectory, cost_per_second: float = 0.01, m
     giving up is cheapest.
 
     Source: this library; ARISE's `latency_ms`.
+
+    Raises:
+        RewardFieldError: If a latency is negative or not finite.
+        RewardDefinitionError: If a cost is illegal.
     """
     seconds = math.fsum(step.latency_ms for step in trajectory.steps) / 1000
     if not math.isfinite(seconds) or any(step.latency_ms < 0 for step in trajectory.steps):
@@ -169,6 +189,9 @@ def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = Non
     `metadata["length"]` of a rollout counts its tokens; where no rollout has one, the words of the final
     responses are counted. `metadata["is_correct"]` is whether it is right; without it, a mathematical
     `answer` is compared.
+
+    Raises:
+        RewardFieldError: If some rollouts have a length and some have not, or nothing tells what is right.
     """
     verdicts = [_verdict(one, answer) for one in rollouts]
     values = length_group_rewards(_lengths(rollouts), [verdict.reward == 1.0 for verdict in verdicts])

@@ -218,6 +218,10 @@ def regex_match_reward(
     patterns that do not backtrack. Needs the extra `text`.
 
     Source: inspect_ai's `pattern`; the `regex` package, which bounds the time of a search.
+
+    Raises:
+        RewardDefinitionError: If the mode is another one, or the time limit is not above 0.
+        MissingPackageError: If the package `regex` is not installed.
     """
     if mode not in {"search", "fullmatch"} or not time_limit > 0:
         raise RewardDefinitionError(
@@ -239,6 +243,9 @@ def strict_answer_match_reward(final_response: str, answer: str, match: Match = 
     `numeric_match_reward`.
 
     Source: ARISE's reward page, for what it is a strict sibling of.
+
+    Raises:
+        RewardDefinitionError: If the match is another one.
     """
     rewards = {"exact": exact_match_reward, "word": word_match_reward, "numeric": numeric_match_reward}
     if match not in rewards:

@@ -51,6 +51,9 @@ def multiple_choice_reward(
         choices: 2 to 26 texts in order, labelled A, B, C and so on, or label to text.
         mode: Where to look: `boxed` (the last box), `answer` ("Answer: B"), `fullmatch` (the whole response
             is the choice), or `any` of these and the others above.
+
+    Raises:
+        RewardDefinitionError: If the mode is another one.
     """
     if mode not in _MODES:
         raise RewardDefinitionError(f"a mode is one of {', '.join(sorted(_MODES))}, not {mode!r}")

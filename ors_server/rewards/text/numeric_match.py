@@ -112,6 +112,9 @@ def numeric_match_reward(
     Source: this library; tolerances as those of Python's `math.isclose`, but on exact numbers.
 
     `unit` is a unit, or spellings of it, which may be at the number of either side.
+
+    Raises:
+        RewardDefinitionError: If a tolerance is negative or not finite, or `where` is something else.
     """
     tolerances = (_tolerance(abs_tol), _tolerance(rel_tol))
     units = [unit] if isinstance(unit, str) else list(unit)
@@ -138,6 +141,9 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     `compute_score` with its method "strict": digits, points and commas behind "#### " in the last 300
     characters, compared as text. `flexible` reads the last number exactly, so that "72." is 72, which verl's
     own "flexible" takes for another text.
+
+    Raises:
+        RewardDefinitionError: If the mode is another one.
     """
     if mode not in {"strict", "flexible"}:
         raise RewardDefinitionError(f"a mode is strict or flexible, not {mode!r}")

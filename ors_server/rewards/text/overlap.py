@@ -73,6 +73,10 @@ def edit_similarity_reward(
     Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz, whose
     values these are: every character counts, unless `casefold` or `normalise` (white space, quotes and
     compatible characters) is set.
+
+    Raises:
+        RewardDefinitionError: If the method is another one.
+        MissingPackageError: If the package `rapidfuzz` is not installed.
     """
     if method not in {"levenshtein", "token_sort"}:
         raise RewardDefinitionError(f"a method is levenshtein or token_sort, not {method!r}")
@@ -103,6 +107,9 @@ def rouge_n_reward(
 
     Source: Lin 2004, as the package rouge-score 0.1.2 tokenises and counts. `stem` drops English endings by
     Porter's stemmer as NLTK has it.
+
+    Raises:
+        RewardDefinitionError: If an option is illegal.
     """
     if not 1 <= n <= MAX_ORDER:
         raise RewardDefinitionError(f"an n-gram has 1 to {MAX_ORDER} words, not {n!r}")
@@ -124,6 +131,10 @@ def rouge_l_reward(
     Hazards: those of `rouge_n_reward`, but that the order of words counts. Needs the extra `text`.
 
     Source: Lin 2004, as the package rouge-score 0.1.2 computes `rougeL`; the subsequence by rapidfuzz.
+
+    Raises:
+        RewardDefinitionError: If the tokenizer is another one.
+        MissingPackageError: If a package is not installed.
     """
     similar = load_package("rapidfuzz.distance").LCSseq.similarity
 
@@ -152,6 +163,10 @@ def bleu_reward(
 
     Source: Papineni et al. 2002, by the package sacrebleu (Post 2018); exponential smoothing of Chen and
     Cherry 2014. Report the `signature` beside it.
+
+    Raises:
+        RewardDefinitionError: If the tokenizer or the smoothing is another one.
+        MissingPackageError: If the package `sacrebleu` is not installed.
     """
     if tokenizer not in _BLEU_TOKENIZERS or smoothing not in _SMOOTHINGS:
         raise RewardDefinitionError(
@@ -179,6 +194,10 @@ def chrf_reward(
     Hazards: unlike texts of one language earn 0.1 to 0.2. More than 100,000 characters earn 0.
 
     Source: Popović 2015 and 2017, by the package sacrebleu; `word_order` is 0 for chrF, 2 for chrF++.
+
+    Raises:
+        RewardDefinitionError: If the order is not 0, 1 or 2.
+        MissingPackageError: If the package `sacrebleu` is not installed.
     """
     if word_order not in {0, 1, 2}:
         raise RewardDefinitionError(f"a word order is 0, 1 or 2, not {word_order!r}")

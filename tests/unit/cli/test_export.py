@@ -184,7 +184,7 @@ def test_a_record_in_memory_cannot_be_read(run, monkeypatch):
     monkeypatch.setenv("ORS_STORE", "memory")
     ran = run("export", "plain")
     assert ran.status == 2
-    assert "name another with --store" in ran.err
+    assert "give --store" in ran.err
 
 
 def test_a_record_that_is_not_there_is_not_made(run, tmp_path):

@@ -109,7 +109,7 @@ def test_modes_matter_where_they_were_asked_for(lay):
 def test_a_link_is_wanted_with_its_text(lay):
     desk = lay(exercise(after={**BEFORE, "new": Link("in.txt")}, whole=()))
     desk.bash("ln -s ./in.txt new")
-    assert desk.faults() == ["new: not the wanted link"]
+    assert desk.faults() == ["new: not the required link"]
     desk.bash("ln -sf in.txt new")
     assert desk.faults() == []
 
@@ -238,7 +238,7 @@ def test_json_and_archives_are_judged_where_they_stand(lay):
     desk.bash("echo '[1]' > x.json; tar -cf x.tar in.txt")
     assert desk.faults() == []
     desk.bash("echo '[2]' > x.json; tar -cf x.tar old")
-    assert desk.faults() == ["x.json: not the wanted JSON", "x.tar: not the wanted archive"]
+    assert desk.faults() == ["x.json: not the required JSON", "x.tar: not the required archive"]
     desk.bash("truncate -s 2M x.json; truncate -s 5M x.tar")
     assert desk.faults() == ["x.json: too long", "x.tar: too long"]
 
@@ -281,7 +281,7 @@ def test_json_of_many_values_holds_up_nobody(lay):
     desk = lay(exercise(after={**BEFORE, "x.json": Json([1])}, whole=()))
     (desk.work / "x.json").write_bytes(b"[" + b"[]," * 340_000 + b"1]")
     with measured_slices() as slices:
-        assert desk.faults() == ["x.json: not the wanted JSON"]
+        assert desk.faults() == ["x.json: not the required JSON"]
     assert slices.worst < yardstick(), slices.where
 
 

@@ -67,7 +67,7 @@ def test_git_finds_a_made_repository_sound_and_clean(lay):
             "echo x > z; git commit -qa --amend --no-edit",
             f"{MAIN}: the files of a commit are not what was asked for",
         ),
-        ("git commit -q --allow-empty -m 'Change a'", f"{MAIN}: below it, not the wanted commit"),
+        ("git commit -q --allow-empty -m 'Change a'", f"{MAIN}: below it, not the required commit"),
         (
             "git commit -q --amend --no-edit; git reset -q --soft HEAD~",
             f"{MAIN}: the files of a commit are not what",
@@ -79,7 +79,7 @@ def test_git_finds_a_made_repository_sound_and_clean(lay):
         ("git branch more", "refs/heads/more: should not be there"),
         ("git tag more", "refs/tags/more: should not be there"),
         ("git tag -d v1 >/dev/null", "refs/tags/v1: missing"),
-        ("git branch -qf other main", "refs/heads/other: not the wanted commit"),
+        ("git branch -qf other main", "refs/heads/other: not the required commit"),
         ("git checkout -q other", "the wrong branch is checked out"),
         ("git checkout -q --detach", "the wrong branch is checked out"),
         ("git rm -q --cached z", "what is staged is not what was asked for"),
