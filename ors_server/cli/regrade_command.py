@@ -10,6 +10,7 @@ import typer
 from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.judging_options import JudgingOptions
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.cli.terminal import clean_line, make_console
@@ -19,24 +20,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegradeOptions(RecordedOptions):
+class RegradeOptions(JudgingOptions, RecordedOptions):
     """Options of `regrade`."""
 
-    reward: Annotated[
-        str,
-        typer.Option(
-            "--reward",
-            metavar="NAME",
-            help="The reward: a name that `ors-server rewards` lists, module:name, or file.py:name.",
-        ),
-    ]
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="A field for every episode, which wins over its own; the value is JSON; repeatable.",
-        ),
-    ] = None
     final_response_from: Annotated[
         str | None,
         typer.Option(
@@ -50,13 +36,6 @@ class RegradeOptions(RecordedOptions):
         bool,
         typer.Option("--by-task", help="For a reward of groups: the episodes of one task are a group."),
     ] = False
-    jobs: Annotated[
-        int | None, typer.Option(help="Worker processes; as many as there are cores by default.", min=1)
-    ] = None
-    time_limit: Annotated[float, typer.Option(help="Seconds that one episode may take.")] = 30.0
-    concurrency: Annotated[
-        int, typer.Option(help="Episodes that a worker judges at once, if the reward is async.", min=1)
-    ] = 16
     json: Annotated[
         bool, typer.Option("--json", help="Print one object per episode, as soon as it is judged.")
     ] = False

@@ -14,6 +14,7 @@ import typer
 from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.judging_options import JudgingOptions
 from ors_server.cli.score_summary import ScoreSummary
 from ors_server.cli.terminal import make_console, progress_bar
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from ors_server.rewards.result import RewardResult
 
 
-@dataclass(frozen=True)
-class ScoreOptions:
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(JudgingOptions):
     """Options of `score`."""
 
     file: Annotated[
@@ -32,21 +33,6 @@ class ScoreOptions:
             help="JSON lines; each is an object with the fields of one judgement. - is standard input.",
         ),
     ]
-    reward: Annotated[
-        str,
-        typer.Option(
-            "--reward",
-            metavar="NAME",
-            help="The reward: a name that `ors-server rewards` lists, module:name, or file.py:name.",
-        ),
-    ]
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="A field for every row, which wins over the row's own; the value is JSON; repeatable.",
-        ),
-    ] = None
     group_by: Annotated[
         str | None,
         typer.Option(
@@ -55,13 +41,6 @@ class ScoreOptions:
             "another.",
         ),
     ] = None
-    jobs: Annotated[
-        int | None, typer.Option(help="Worker processes; as many as there are cores by default.", min=1)
-    ] = None
-    time_limit: Annotated[float, typer.Option(help="Seconds that one row may take.")] = 30.0
-    concurrency: Annotated[
-        int, typer.Option(help="Rows that a worker judges at once, if the reward is async.", min=1)
-    ] = 16
     json: Annotated[
         bool, typer.Option("--json", help="Print one object per row, in order, as soon as it is judged.")
     ] = False

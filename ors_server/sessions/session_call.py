@@ -200,9 +200,6 @@ class Call:
         return self.result
 
     async def _read(self, seconds: float | None) -> None:
-        await asyncio.sleep(0)  # noqa: TID251  (anyio's costs five times as much)
-        if self.result is not None:  # the call had nothing to wait for
-            return
         loop = asyncio.get_running_loop()
         reader = loop.create_future()
         readers = self._readers

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from ors_server.authoring.toolsets.file_access import (
     too_much,
     with_either_name,
 )
-from ors_server.authoring.toolsets.file_edits import insert_lines, replace_text, show_file
+from ors_server.authoring.toolsets.file_edits import Edited, insert_lines, replace_text, show_file
 from ors_server.authoring.toolsets.file_names import read_name, show_name
 from ors_server.authoring.toolsets.file_views import count_lines, show_entries, show_matches
 from ors_server.authoring.toolsets.milestones import pay_progress
@@ -116,15 +117,7 @@ class FileTools(SandboxToolset):
         """
         if not old_str:
             raise ToolError("old_str is empty; give the text to be replaced, or use insert")
-        with refusals():
-            place, before = await read_meant(self.sandbox, path)
-        name, size = show_name(place), len(before) + len(new_str)
-        with too_much(place):
-            edited = await offload.run_sized(
-                size, replace_text, name, before, old_str, new_str, limits=_EDIT_LIMITS
-            )
-        await self._store(place, edited.content, before)
-        return await self._done(edited.shown)
+        return await self._edit(path, replace_text, old_str, new_str)
 
     @tool
     @only_these_arguments(
@@ -143,15 +136,7 @@ class FileTools(SandboxToolset):
             insert_line: The line after which the text goes, counted from 1; 0 puts it before the first line.
             text: The lines to insert.
         """
-        with refusals():
-            place, before = await read_meant(self.sandbox, path)
-        name, size = show_name(place), len(before) + len(text)
-        with too_much(place):
-            edited = await offload.run_sized(
-                size, insert_lines, name, before, insert_line, text, limits=_EDIT_LIMITS
-            )
-        await self._store(place, edited.content, before)
-        return await self._done(edited.shown)
+        return await self._edit(path, insert_lines, insert_line, text)
 
     @tool
     @only_these_arguments(file_path="path", filename="path")
@@ -205,6 +190,18 @@ class FileTools(SandboxToolset):
                 f"{path!r} is outside the work dir; use a path relative to {self.sandbox.work_dir}"
             )
         return await self._done(await self._search(pattern, inside or ".", glob or ""))
+
+    async def _edit(self, path: str, edit: Callable[..., Edited], target: str | int, text: str) -> ToolOutput:
+        """Change a file with an edit, a function of the file's name, its content, where to edit, and a text."""
+        with refusals():
+            place, before = await read_meant(self.sandbox, path)
+        size = len(before) + len(text)
+        with too_much(place):
+            edited = await offload.run_sized(
+                size, edit, show_name(place), before, target, text, limits=_EDIT_LIMITS
+            )
+        await self._store(place, edited.content, before)
+        return await self._done(edited.shown)
 
     async def _done(self, *content: str | ImageBlock) -> ToolOutput:
         return await pay_progress(self.environment, ToolOutput.ongoing(*content))

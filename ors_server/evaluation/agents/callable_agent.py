@@ -71,7 +71,7 @@ def find_callable(place: str) -> Callable[..., Any]:
         raise AgentSettingsError(f"no agent is at {place!r}: {error}") from error
     if not callable(found):
         raise AgentSettingsError(f"{place!r} is a {type(found).__name__}; an agent is a callable")
-    return found  # type: ignore[no-any-return]  # anybody's
+    return found  # type: ignore[no-any-return]  # its signature is checked when it is called
 
 
 def _file(path: Path) -> ModuleType:
