@@ -192,7 +192,7 @@ class FileTools(SandboxToolset):
         return await self._done(await self._search(pattern, inside or ".", glob or ""))
 
     async def _edit(self, path: str, edit: Callable[..., Edited], target: str | int, text: str) -> ToolOutput:
-        """Change a file with an edit, a function of the file's name, its content, where to edit, and a text."""
+        """Change a file with an edit: a function of its name, its content, where to edit, and a text."""
         with refusals():
             place, before = await read_meant(self.sandbox, path)
         size = len(before) + len(text)
