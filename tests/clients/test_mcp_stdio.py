@@ -12,8 +12,6 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import ClientExtension, advertise
 
-pytestmark = pytest.mark.anyio
-
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "mcp_fixture.py"
 PROGRAM = "from ors_server.cli.main import main; main()"
 LIST = types.Request[types.RequestParams, str](

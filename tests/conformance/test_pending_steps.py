@@ -18,8 +18,6 @@ from ors_server.testing.fake_clock import FakeClock
 from ors_server.transports import ors_calls
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
-
 ORIGIN = "http://localhost:8080"
 TASK: Any = {"split": "train", "index": 0}
 LIMIT = 20.0

@@ -10,7 +10,6 @@ from tests.fixtures.record_outages import SESSIONS, WARM, Outages
 from tests.fixtures.recording_server import RecordingServer
 from tests.postgres import PostgresServer, running_postgres
 
-pytestmark = pytest.mark.anyio
 KILLS = 2
 SEED = 3
 

@@ -13,7 +13,6 @@ from typing_extensions import override
 from ors_server import Environment, EpisodePolicy, ToolOutput, graded_output, math_equal_reward, reward, tool
 from ors_server.testing.local_client import LocalSession, open_environment
 
-pytestmark = pytest.mark.anyio
 LIMIT = 20.0
 """Seconds within which anything in these tests happens."""
 RESULT_KEY = "org.openrewardstandard/result"

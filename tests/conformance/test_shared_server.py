@@ -24,7 +24,6 @@ from ors_server.client.mcp_connection import connect
 from ors_server.sessions.session_call import MAX_READERS
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
 LIMIT = 30.0
 """Seconds within which anything in these tests happens."""
 RESULT_KEY = "org.openrewardstandard/result"

@@ -23,7 +23,6 @@ from ors_server.settings import Settings
 from tests.fixtures.loopback import listening
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
 LIMIT = 20.0
 """Seconds within which anything in these tests happens."""
 

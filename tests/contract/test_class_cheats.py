@@ -20,7 +20,7 @@ STRESS_LIMIT = 7200.0
 ALWAYS = "itself, alike"
 """The cheat that an ordinary run plays on every task, beside a drawn one; a stress run plays all."""
 
-pytestmark = [pytest.mark.timeout(LIMIT + 30), pytest.mark.anyio]
+pytestmark = pytest.mark.timeout(LIMIT + 30)
 
 PROBLEMS = [
     problem

@@ -25,7 +25,7 @@ from tests.fixtures.evaluation_plays import make_run, play_run
 LIMIT = 100
 """Seconds that one test may wait for anything, most of it for sandboxes."""
 TASKS = 3
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(LIMIT + 20)]
+pytestmark = pytest.mark.timeout(LIMIT + 20)
 
 
 def reward_range(name):

@@ -13,8 +13,6 @@ import pytest
 
 from ors_server import event_loops
 
-pytestmark = pytest.mark.anyio
-
 USED = {
     "anyio.current_effective_deadline": anyio.current_effective_deadline,
     "anyio.lowlevel.cancel_shielded_checkpoint": anyio.lowlevel.cancel_shielded_checkpoint,

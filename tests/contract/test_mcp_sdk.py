@@ -154,7 +154,6 @@ def test_a_server_made_here_has_one_middleware():
     assert _make(_pass_on).middleware == [_pass_on]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("era", ["legacy", MODERN_PROTOCOL_VERSIONS[-1]])
 async def test_the_middleware_sees_every_request_and_answers_in_its_own_words(era):
     seen: list[str] = []
@@ -179,7 +178,6 @@ async def test_the_middleware_sees_every_request_and_answers_in_its_own_words(er
     assert ("initialize" in seen) == (era == "legacy")
 
 
-@pytest.mark.anyio
 async def test_an_initialize_result_is_a_dictionary_that_a_middleware_may_extend():
     async def extend(context: sdk.Context, call_next: sdk.CallNext) -> sdk.HandlerResult:
         result = await call_next(context)
@@ -192,7 +190,6 @@ async def test_an_initialize_result_is_a_dictionary_that_a_middleware_may_extend
         assert client.instructions == "Read this."
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("era", ["legacy", MODERN_PROTOCOL_VERSIONS[-1]])
 async def test_an_announced_extension_is_a_capability_and_its_methods_answer(era):
     class Greeter(sdk.Extension):
@@ -221,7 +218,6 @@ async def test_an_announced_extension_is_a_capability_and_its_methods_answer(era
         assert (await client.session.send_request(request, Said)).text == "hello"
 
 
-@pytest.mark.anyio
 async def test_the_identity_is_what_the_sdk_writes_into_the_results_of_the_later_era():
     server = _make(_pass_on)
     async with Client(server, mode=MODERN_PROTOCOL_VERSIONS[-1]) as client:
@@ -257,7 +253,6 @@ def test_a_call_before_the_handshake_is_not_plain():
     assert sdk.is_plain_call(context_of("2025-11-25", {"name": "echo"}, client_params=object()))
 
 
-@pytest.mark.anyio
 async def test_a_request_before_the_handshake_has_no_client_parameters_and_is_refused():
     seen: list[Any] = []
 

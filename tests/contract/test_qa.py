@@ -240,7 +240,6 @@ def server(serve_live) -> str:
     return serve_live("qa").url
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("index", range(len(FAMILIES)))
 async def test_an_episode_is_played_through_the_standard_and_through_mcp_alike(server, index):
     task = QuestionAnswering.get_task("test", index)

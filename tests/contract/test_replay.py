@@ -22,7 +22,7 @@ LIMIT = 240.0
 TASKS = {"math_word_problems": 3, "qa": 3}
 """Tasks of each split that are played; one where every episode starts a sandbox."""
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(LIMIT + 30)]
+pytestmark = pytest.mark.timeout(LIMIT + 30)
 
 WORK = {
     "code": [

@@ -23,8 +23,6 @@ from ors_server.testing.store_suite import check_store
 from ors_server.trajectory import Transition
 from ors_server.wire import ImageBlock, TextBlock
 
-pytestmark = pytest.mark.anyio
-
 BACKENDS = ("memory", "sqlite", "postgres")
 
 

@@ -28,7 +28,7 @@ QUICK_IN_THE_WORK_DIR = (
 )
 QUICK_IN_THE_FILE = ("its group killed", "status 127", "bubblewrap's own words")
 
-pytestmark = [pytest.mark.timeout(LIMIT + 30), pytest.mark.anyio]
+pytestmark = pytest.mark.timeout(LIMIT + 30)
 Plays = dict[str, tuple[str, int, Actions]]
 
 

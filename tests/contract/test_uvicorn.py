@@ -22,8 +22,6 @@ from ors_server.http_server.uvicorn_base import (
     ServerState,
 )
 
-pytestmark = pytest.mark.anyio
-
 PROTOCOL = {
     "client",
     "cycle",

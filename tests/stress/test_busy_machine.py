@@ -14,7 +14,7 @@ from ors_server.grading.stdio_cases import PythonProgram, grade_stdio
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.server_state import ServerState
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress]
+pytestmark = pytest.mark.stress
 BURN = """
 import time
 

@@ -13,7 +13,7 @@ from ors_server.authoring.call_context import CallContext
 from ors_server.client import AsyncClient, ClientOptions, Patience
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(600)]
 EPISODES = 300
 STEPS = 8
 

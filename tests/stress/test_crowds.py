@@ -17,7 +17,7 @@ from ors_server.sessions.session_call import Completed, Failure, Refusal
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.session_services import SessionOptions
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(600)]
 SESSIONS = 2_000
 LIMIT = 300.0
 """Seconds that a whole crowd may take."""

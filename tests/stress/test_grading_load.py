@@ -4,7 +4,7 @@ import pytest
 
 from tests.stress.grading_load import gold_plays, load, slow_plays
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(3600)]
 
 
 @pytest.mark.parametrize("count", [1, 12, 64, 200, 330, 500])

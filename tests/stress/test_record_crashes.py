@@ -11,7 +11,7 @@ from tests.fixtures.record_crashes import Killer
 from tests.fixtures.recording_server import ROOT
 from tests.postgres import PostgresServer, running_postgres
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
 KILLS = 100
 KILLS_AT_THE_EDGES = 25
 SEED = 20261121

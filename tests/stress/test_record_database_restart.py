@@ -11,7 +11,7 @@ from tests.fixtures.record_outages import SESSIONS, Outages
 from tests.fixtures.recording_server import RecordingServer
 from tests.postgres import PostgresServer, running_postgres
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(1200)]
 SEED = 5
 ENDS: dict[str, Callable[[PostgresServer], None]] = {
     "fast": lambda database: database.stop("fast"),

@@ -13,7 +13,7 @@ from tests.fixtures.record_load import Load
 from tests.fixtures.record_outages import SESSIONS, Outages
 from tests.fixtures.recording_server import RecordingServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(1200)]
 SEED = 9
 DISK = 96 * 1024 * 1024
 """Bytes of the disk."""

@@ -30,7 +30,7 @@ MOST_GROWTH = 4 * 1024 * 1024
 """Bytes between the mean of the first third and that of the last."""
 SIDE_BY_SIDE = 32
 
-pytestmark = [pytest.mark.anyio, pytest.mark.stress, pytest.mark.timeout(int(MINUTES * 60) + 900)]
+pytestmark = [pytest.mark.stress, pytest.mark.timeout(int(MINUTES * 60) + 900)]
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ from ors_server.admission import Admission, Permit
 from ors_server.call_clock import call_clock
 from ors_server.testing import FakeClock
 
-pytestmark = pytest.mark.anyio
-
 ROUNDS = 10
 
 

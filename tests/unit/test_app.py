@@ -16,8 +16,6 @@ from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.settings import Settings, load_settings, names_of
 
-pytestmark = pytest.mark.anyio
-
 
 class Tiny(Environment):
     """Does one thing."""

@@ -9,7 +9,6 @@ import pytest
 from ors_server.call_clock import CallClock, call_clock, counting, paused_call_clock, start_clock
 from ors_server.loop_watch import BEAT, LoopWatch
 
-pytestmark = pytest.mark.anyio
 LIMIT = 10.0
 
 

@@ -3,12 +3,10 @@
 from datetime import UTC
 
 import anyio
-import pytest
 
 from ors_server.clock import SystemClock
 
 
-@pytest.mark.anyio
 async def test_time_never_runs_backwards_and_sleeping_ends():
     clock = SystemClock()
     before = clock.monotonic()

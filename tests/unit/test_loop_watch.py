@@ -10,7 +10,6 @@ import pytest
 from ors_server import loop_watch
 from ors_server.loop_watch import BEAT, NAMES_KEPT, OTHERS, UNNAMED, LoopWatch, running_code
 
-pytestmark = pytest.mark.anyio
 LIMIT = 10.0
 
 

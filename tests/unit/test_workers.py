@@ -10,7 +10,6 @@ from ors_server.errors import CapacityError
 from ors_server.loop_watch import running_code
 from ors_server.workers import LingeringThread, Workers, current_workers, set_workers
 
-pytestmark = pytest.mark.anyio
 LIMIT = 10.0
 
 

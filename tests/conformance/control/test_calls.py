@@ -6,8 +6,6 @@ import pytest
 from ors_server import GroupCandidate, Message, TextBlock
 from ors_server.errors import CallIdReusedError
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_call_waits_for_its_output(control):
     session_id = await control.create()

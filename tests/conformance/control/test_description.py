@@ -9,8 +9,6 @@ import pytest
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.transports.control_models import SessionView
 
-pytestmark = pytest.mark.anyio
-
 
 def references(value):
     if isinstance(value, dict):

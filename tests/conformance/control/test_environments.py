@@ -6,8 +6,6 @@ import pytest
 
 from ors_server import Environment, Split, tool
 
-pytestmark = pytest.mark.anyio
-
 TASKS = "/environments/gate/splits/train/tasks"
 
 

@@ -8,8 +8,6 @@ import pytest
 from ors_server.recording import STEP
 from ors_server.trajectory import EpisodeOrigin
 
-pytestmark = pytest.mark.anyio
-
 
 async def played(control, *rewards, delete=True, **order):
     """Plays an episode and gives its record's id."""

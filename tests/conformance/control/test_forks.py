@@ -5,8 +5,6 @@ import pytest
 from ors_server import Environment, ToolOutput, tool
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
-
 
 class Adder(SingleTask):
     """Adds up."""

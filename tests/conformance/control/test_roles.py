@@ -8,8 +8,6 @@ import pytest
 from ors_server.transports.control import ControlApp
 from ors_server.transports.control_models import CallBody, ForkBody, SessionOrderBody
 
-pytestmark = pytest.mark.anyio
-
 OPEN = ["get_health", "get_readiness", "get_version", "get_description"]
 PLAY = ["get_prompt", "get_messages", "get_tools", "call_tool", "cancel_call"]
 TRAIN = [

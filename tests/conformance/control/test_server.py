@@ -4,8 +4,6 @@ import pytest
 
 from ors_server import __version__
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_running_server_is_healthy_ready_and_says_its_version(control):
     health = (await control.get("/health")).json()

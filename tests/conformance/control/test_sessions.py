@@ -3,8 +3,6 @@
 import anyio
 import pytest
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_session_is_made_from_a_place_and_says_how_to_reach_it(control):
     answer = await control.post("/sessions", {"split": "train", "index": 3, "environment": "Gate"})

@@ -5,8 +5,6 @@ import pytest
 
 from ors_server.transports.mcp.mcp_results import SESSION_KEY
 
-pytestmark = pytest.mark.anyio
-
 TRAINER_KEY = "trainer-key-0123456789"
 AGENT_KEY = "agent-key-0123456789"
 OTHER_KEY = "other-key-0123456789"

@@ -29,8 +29,6 @@ from ors_server.transports.mcp.input_requests import InputRequests, RequestKey
 from ors_server.transports.mcp.log_levels import LogLevels
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION
 
-pytestmark = pytest.mark.anyio
-
 LIMIT = 20.0
 
 

@@ -9,8 +9,6 @@ from mcp import MCPError
 
 from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY, SESSION_KEY
 
-pytestmark = pytest.mark.anyio
-
 
 def text_of(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))

@@ -16,8 +16,6 @@ from mcp.client.extension import advertise
 from ors_server import Environment, EpisodePolicy, ImageBlock, TextBlock, ToolOutput, tool
 from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY
 
-pytestmark = pytest.mark.anyio
-
 GOLD = "forty-two"
 PRICE = 77.125
 TRAINER_KEY = "trainer-key-0123456789"

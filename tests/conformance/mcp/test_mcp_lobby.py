@@ -14,8 +14,6 @@ from ors_server.authoring.loading import define
 from ors_server.transports.mcp.lobby_tools import LobbyTools
 from ors_server.transports.mcp.mcp_results import RESULT_KEY, SESSION_KEY
 
-pytestmark = pytest.mark.anyio
-
 
 def text_of(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))

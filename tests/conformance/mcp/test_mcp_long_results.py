@@ -10,7 +10,6 @@ from ors_server.transports.json_parts import LONG
 from ors_server.transports.mcp.mcp_results import EXTENSION, RESULT_KEY
 from tests.conformance.mcp.conftest import HANDSHAKE, MODERN, Site
 
-pytestmark = pytest.mark.anyio
 STAND_IN = f'"long-value-{"0" * 32}"'
 """What a stand-in looks like, in a text of an author's."""
 OUTPUTS = {

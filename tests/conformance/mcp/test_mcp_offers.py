@@ -26,8 +26,6 @@ from ors_server import (
     tool,
 )
 
-pytestmark = pytest.mark.anyio
-
 FIXTURE = str(Path(__file__).parents[2] / "fixtures" / "mcp_fixture.py") + ":McpFixture"
 
 

@@ -8,8 +8,6 @@ import pytest
 from ors_server.transports.mcp import input_requests as input_requests_module
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY
 
-pytestmark = pytest.mark.anyio
-
 LIMIT = 20.0
 
 

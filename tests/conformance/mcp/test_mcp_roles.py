@@ -11,8 +11,6 @@ from mcp import MCPError
 from ors_server.transports.mcp.extension import EnvironmentsExtension
 from ors_server.transports.mcp.mcp_results import EXTENSION, SESSION_KEY
 
-pytestmark = pytest.mark.anyio
-
 TRAINER_KEY = "trainer-key-0123456789"
 AGENT_KEY = "agent-key-0123456789"
 OTHER_KEY = "other-key-0123456789"

@@ -4,13 +4,10 @@ import json
 from typing import Any
 
 import httpx2
-import pytest
 
 from ors_server.client.server import SessionPlace
 from ors_server.testing.local_client import LocalSession
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION, RESULT_KEY
-
-pytestmark = pytest.mark.anyio
 
 
 async def ors_call(site, session_id: str, tool: str, arguments: dict[str, Any], call_id: str | None = None):

@@ -13,8 +13,6 @@ from ors_server.app import create_app
 from ors_server.settings import Settings
 from tests.conformance.ors.conftest import ENVIRONMENTS
 
-pytestmark = pytest.mark.anyio
-
 
 class Passing(BaseHTTPMiddleware):
     """Passes requests on, as tracing and authentication do."""

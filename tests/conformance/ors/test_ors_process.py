@@ -23,8 +23,6 @@ from ors_server.testing.ors_subject import OrsSubject, find
 from ors_server.testing.ors_wire import get, post
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
-
 REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"
 IDLE_LIMIT = 900.0
 ANSWERED = {200}

@@ -4,13 +4,9 @@ import json
 import socket
 from typing import Any
 
-import pytest
-
 from ors_server import Environment, ToolOutput, tool
 from ors_server.testing.ors_manifest import BY_ID, REQUIREMENTS, Level
 from ors_server.testing.ors_suite import RISKY, SLOW, Choice, check_server
-
-pytestmark = pytest.mark.anyio
 
 
 class PlainEnv(Environment):

@@ -10,8 +10,6 @@ from anyio.streams.stapled import MultiListener
 
 from ors_server.testing.ors_wire import BrokenWireError, OrsWire, WireRequest, get, post
 
-pytestmark = pytest.mark.anyio
-
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

@@ -11,8 +11,6 @@ from ors_server.rewards import evaluate
 from ors_server.sessions.session_services import SessionOptions
 from ors_server.testing import open_environment
 
-pytestmark = pytest.mark.anyio
-
 LIMIT = 30.0
 CROWD = 45
 """More than the threads that anyio gives to everybody together."""

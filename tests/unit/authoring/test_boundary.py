@@ -21,8 +21,6 @@ from ors_server.authoring.boundary import (
 from ors_server.errors import CapacityError, EnvironmentFailedError
 from ors_server.workers import LingeringThread, Workers, set_workers
 
-pytestmark = pytest.mark.anyio
-
 
 async def give(value):
     return value

@@ -1,10 +1,6 @@
 """What a running tool says to whoever listens."""
 
-import pytest
-
 from ors_server import CallContext
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_progress_reaches_every_listener():

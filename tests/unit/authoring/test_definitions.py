@@ -22,8 +22,6 @@ from ors_server.authoring.loading import (
 )
 from ors_server.errors import EnvironmentDefinitionError
 
-pytestmark = pytest.mark.anyio
-
 
 class Base(Environment):
     """Describes itself."""

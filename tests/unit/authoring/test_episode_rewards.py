@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import anyio
-import pytest
 from typing_extensions import override
 
 from ors_server import (
@@ -20,8 +19,6 @@ from ors_server import (
 )
 from ors_server.testing import open_environment, play
 from tests.fixtures.judged_environment import TASK, Sums, asking, ending
-
-pytestmark = pytest.mark.anyio
 
 
 def test_a_tool_asks_a_reward_about_the_answer_and_the_task():

@@ -23,8 +23,6 @@ from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.testing import open_environment, play
 from tests.fixtures.judged_environment import TASK, Sums, asking, ending
 
-pytestmark = pytest.mark.anyio
-
 
 class Hostile(Exception):  # noqa: N818  (any name may be raised)
     """An error that cannot be told."""

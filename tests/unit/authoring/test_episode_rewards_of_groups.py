@@ -20,8 +20,6 @@ from ors_server.errors import EnvironmentFailedError
 from ors_server.testing import open_environment
 from tests.fixtures.judged_environment import TASK, Sums, ending
 
-pytestmark = pytest.mark.anyio
-
 
 def candidates(*texts: str) -> list[GroupCandidate]:
     return [

@@ -16,8 +16,6 @@ from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.wire import GroupCandidate
 from ors_server.workers import LingeringThread
 
-pytestmark = pytest.mark.anyio
-
 SOURCE = """
 from typing import Any
 from pydantic import BaseModel

@@ -8,8 +8,6 @@ from ors_server.errors import EnvironmentFailedError
 from ors_server.wire import GroupCandidate
 from ors_server.workers import LingeringThread
 
-pytestmark = pytest.mark.anyio
-
 
 class Good(Environment):
     """Describes itself."""

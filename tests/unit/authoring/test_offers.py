@@ -12,8 +12,6 @@ from ors_server.authoring.offers import read_offers
 from ors_server.authoring.rich_blocks import RICH_KEY
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 
-pytestmark = pytest.mark.anyio
-
 
 class Item(BaseModel):
     """A model, which no prompt takes."""

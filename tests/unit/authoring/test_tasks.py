@@ -12,8 +12,6 @@ from ors_server.errors import (
     UnknownTaskError,
 )
 
-pytestmark = pytest.mark.anyio
-
 
 class Listed(Environment):
     reads = 0

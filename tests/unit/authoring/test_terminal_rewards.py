@@ -23,8 +23,6 @@ from ors_server.policy import RewardRangeError
 from ors_server.testing import open_environment, play
 from tests.fixtures.judged_environment import TASK, Sums, ending
 
-pytestmark = pytest.mark.anyio
-
 
 class Counting(BaseReward):
     """Counts how often it was asked, over all sessions."""

@@ -265,7 +265,6 @@ def test_a_new_environment_needs_a_usable_name(run, name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.anyio
 async def test_only_urls_are_called_over_the_wire():
     with pytest.raises(ClientError, match="expected a URL"):
         async with open_server("ftp://127.0.0.1"):

@@ -88,7 +88,6 @@ def test_extras_and_programs_that_are_missing_come_with_their_command(monkeypatc
     assert "package manager" in install_command("x")
 
 
-@pytest.mark.anyio
 async def test_a_weaker_sandbox_says_what_would_raise_it(monkeypatch):
     async def refuse(backend):
         raise SandboxUnavailableError("not installed: bwrap")

@@ -39,7 +39,6 @@ async def start(send: Any, status: int = 200) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [(b"x-a", b"b")]})
 
 
-@pytest.mark.anyio
 async def test_an_episode_is_played_and_its_sum_is_the_servers(slope):
     app = create_app([slope], Settings())
     async with app.running(), app.client() as client:
@@ -51,7 +50,6 @@ async def test_an_episode_is_played_and_its_sum_is_the_servers(slope):
         assert (await client.summary(episode.session_id)).phase == "deleted"
 
 
-@pytest.mark.anyio
 async def test_an_episode_is_played_over_mcp(slope):
     app = create_app([slope], Settings())
     async with app.running(), app.client() as client, client.mcp_episode(split="train", index=0) as episode:
@@ -59,7 +57,6 @@ async def test_an_episode_is_played_over_mcp(slope):
         assert (await episode.check()).episode_return == 0.25
 
 
-@pytest.mark.anyio
 async def test_whoever_runs_an_application_needs_none_of_its_keys(slope):
     app = create_app([slope], Settings(api_keys=SecretStr("trainer:me:0123456789abcdef0123456789abcdef")))
     async with app.running(), app.client() as client, client_of(app) as stranger:
@@ -69,7 +66,6 @@ async def test_whoever_runs_an_application_needs_none_of_its_keys(slope):
                 await AsyncClient("http://localhost", key, options=stranger.options).num_tasks("train")
 
 
-@pytest.mark.anyio
 async def test_a_request_has_the_path_query_headers_and_body_that_were_given():
     seen: list[Any] = []
 
@@ -86,7 +82,6 @@ async def test_a_request_has_the_path_query_headers_and_body_that_were_given():
     assert body == {"type": "http.request", "body": b"body", "more_body": False}
 
 
-@pytest.mark.anyio
 async def test_a_stream_is_read_while_it_is_written_and_leaving_it_is_noticed():
     went_on, noticed = anyio.Event(), anyio.Event()
 
@@ -110,7 +105,6 @@ async def test_a_stream_is_read_while_it_is_written_and_leaving_it_is_noticed():
             await noticed.wait()
 
 
-@pytest.mark.anyio
 async def test_a_writer_waits_for_a_reader_that_is_slow():
     written: list[int] = []
     most = app_transport.MAX_WAITING
@@ -128,7 +122,6 @@ async def test_a_writer_waits_for_a_reader_that_is_slow():
         assert len(await answer.aread()) == 3 * most
 
 
-@pytest.mark.anyio
 async def test_an_application_that_fails_is_an_error_that_says_so():
     async def raises(*_: Any) -> None:
         raise ValueError("kaboom")
@@ -153,7 +146,6 @@ async def test_an_application_that_fails_is_an_error_that_says_so():
             await http.get("/")
 
 
-@pytest.mark.anyio
 async def test_closing_ends_requests_that_would_go_on(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(app_transport, "CLOSING_SECONDS", 0.05)
     ended = anyio.Event()
@@ -171,7 +163,6 @@ async def test_closing_ends_requests_that_would_go_on(monkeypatch: pytest.Monkey
             assert ended.is_set()
 
 
-@pytest.mark.anyio
 async def test_a_call_goes_on_when_its_caller_is_cancelled(slope, monkeypatch: pytest.MonkeyPatch):
     gate = anyio.Event()
     monkeypatch.setattr(slope, "gate", gate)
@@ -189,7 +180,6 @@ async def test_a_call_goes_on_when_its_caller_is_cancelled(slope, monkeypatch: p
         assert (await episode.check()).steps == 1
 
 
-@pytest.mark.anyio
 async def test_a_lifespan_is_run_around_the_requests_of_an_application(slope):
     app = create_app([slope], Settings())
     async with AppTransport.running(app) as transport:
@@ -199,7 +189,6 @@ async def test_a_lifespan_is_run_around_the_requests_of_an_application(slope):
         _ = app.manager
 
 
-@pytest.mark.anyio
 async def test_a_lifespan_that_fails_says_why_and_one_that_is_missing_is_none():
     async def fails(_scope: Any, receive: Any, send: Any) -> None:
         await receive()

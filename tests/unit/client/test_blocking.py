@@ -87,7 +87,6 @@ def test_threads_share_a_client_and_episodes_end_in_any_order(live):
         assert (paid, one.check().episode_return, two.check().episode_return) == ([0.5] * 4, 2.0, 0.1)
 
 
-@pytest.mark.anyio
 async def test_a_notebook_whose_own_loop_runs_is_no_obstacle(live):
     with Client(live) as client, client.episode(split="train", index=0) as episode:
         await anyio.lowlevel.checkpoint()

@@ -6,8 +6,6 @@ import pytest
 from ors_server import errors
 from ors_server.client import CallTimeoutError, Patience, UnreachableError
 
-pytestmark = pytest.mark.anyio
-
 ACCIDENTS = {
     "refused": ["refuse"],
     "lost": ["lose"],

@@ -8,8 +8,6 @@ from ors_server.client import AsyncClient, ClientOptions, Patience, SumMismatchE
 from ors_server.client.connection import Connection
 from ors_server.sessions.session_request import SessionRequest
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_it_asks_what_is_served(place):
     client = place.client

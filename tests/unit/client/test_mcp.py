@@ -15,7 +15,6 @@ from ors_server.client import (
     UnreachableError,
 )
 
-pytestmark = pytest.mark.anyio
 ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 
 

@@ -66,7 +66,6 @@ def test_what_broke_below_the_protocol_is_told_as_it_was():
     assert error_of(types.INTERNAL_ERROR, None, last) is last
 
 
-@pytest.mark.anyio
 async def test_a_transport_of_ones_own_is_closed_with_its_connection():
     carrier = PatientTransport(None, Patience(), SystemClock())
     await carrier.aclose()

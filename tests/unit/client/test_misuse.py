@@ -33,7 +33,6 @@ WRONG_ARGUMENTS = [
 
 @pytest.mark.parametrize("by_mcp", [False, True])
 @pytest.mark.parametrize(("arguments", "words"), WRONG_ARGUMENTS, ids=lambda value: str(value)[:20])
-@pytest.mark.anyio
 async def test_arguments_that_are_none_are_refused_before_they_are_sent(place, by_mcp, arguments, words):
     make = place.client.mcp_episode if by_mcp else place.client.episode
     async with make(split="train", index=0) as episode:
@@ -43,7 +42,6 @@ async def test_arguments_that_are_none_are_refused_before_they_are_sent(place, b
         assert (await episode.check()).steps == 0
 
 
-@pytest.mark.anyio
 async def test_names_and_ids_are_strings(place):
     async with place.client.episode(split="train", index=0) as episode:
         with pytest.raises(InvalidRequestError, match="expected the name of a tool as a string, got int 5"):
@@ -73,7 +71,6 @@ async def test_names_and_ids_are_strings(place):
         (lambda turn: Move("climb", [1]), "expected the arguments of 'climb' as a mapping"),
     ],
 )
-@pytest.mark.anyio
 async def test_an_agent_is_a_function_that_returns_moves(place, agent, words):
     from ors_server.client import play  # noqa: PLC0415  (its name is a method's too)
 
@@ -116,7 +113,6 @@ def test_options_are_the_clients_own(client):
         client(URL, options={"patience": 1})
 
 
-@pytest.mark.anyio
 async def test_an_era_that_does_not_exist_is_refused(place):
     client = AsyncMcpClient(URL, era="bogus", options=place.options)
     with pytest.raises(InvalidRequestError, match="expected an era of auto, legacy, 2026-07-28, got 'bogus'"):
@@ -124,7 +120,6 @@ async def test_an_era_that_does_not_exist_is_refused(place):
             pass
 
 
-@pytest.mark.anyio
 async def test_a_closed_client_says_so(place):
     client = AsyncClient("http://localhost:8080", options=place.options)
     async with client.episode(split="train", index=0) as episode:

@@ -24,8 +24,6 @@ from ors_server.client import (
 )
 from tests.fixtures.hurried_clock import HurriedClock
 
-pytestmark = pytest.mark.anyio
-
 OUTPUT = {
     "ok": True,
     "output": {

@@ -4,8 +4,6 @@ import pytest
 
 from ors_server.client import Move, SumMismatchError, play
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_an_agent_sees_the_task_the_tools_and_what_its_moves_came_to(place):
     seen = []

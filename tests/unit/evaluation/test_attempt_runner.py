@@ -17,7 +17,6 @@ from ors_server.testing import FakeClock
 from tests.fixtures.evaluated_environments import Broken, Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, attempt_with, rules_of
 
-pytestmark = pytest.mark.anyio
 LIMIT = 20.0
 
 

@@ -11,7 +11,7 @@ from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_agents import guess, player
 from tests.fixtures.evaluation_plays import ScriptedAgent
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from ors_server.wire import Split
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import BEGUN, make_run
 
-pytestmark = pytest.mark.anyio
 AGENT = {"kind": "oracle", "name": "oracle"}
 
 

@@ -22,7 +22,7 @@ from tests.conftest import LiveServer
 from tests.fixtures.evaluated_environments import Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, WatchedFolder, make_run, play_run, rules_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 TALK = AttemptPlace("test", 0, 1)
 
 

@@ -18,7 +18,7 @@ from ors_server.evaluation.seeds import seed_of
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import ScriptedAgent, WatchedFolder, make_run, play_run
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 EVERY_PLACE = [AttemptPlace("test", index, number) for index in (0, 1, 2) for number in (1, 2)]
 
 

@@ -90,7 +90,6 @@ async def table_of(name):
     return pyarrow.parquet.ParquetFile(sink)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("name", "count"), [("verl", 7), ("episodes", 11), ("steps", 16)])
 async def test_every_column_and_every_row_is_in_the_table(name, count):
     table = (await table_of(name)).read()
@@ -98,7 +97,6 @@ async def test_every_column_and_every_row_is_in_the_table(name, count):
     assert table.num_rows == count
 
 
-@pytest.mark.anyio
 async def test_every_value_of_a_row_has_its_column():
     store = MemoryStore()
     await write(store, of_every_kind())
@@ -107,7 +105,6 @@ async def test_every_value_of_a_row_has_its_column():
             assert set(row) == set(columns)
 
 
-@pytest.mark.anyio
 async def test_null_stays_null_in_a_table():
     rows = (await table_of("verl")).read(["extra_info", "reward", "rewards", "reward_model"]).to_pylist()
     (unjudged,) = [row for row in rows if row["extra_info"]["episode_id"].endswith("unjudged")]
@@ -158,7 +155,6 @@ def test_a_row_weighs_what_its_texts_do():
     assert weigh({"a": "four", "b": ["xx", {"c": "y"}], "d": None}) == 4 + 2 + 1 + 8
 
 
-@pytest.mark.anyio
 async def test_lines_are_written_as_they_come():
     store = MemoryStore()
     await write(store, of_every_kind())

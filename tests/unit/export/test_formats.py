@@ -20,7 +20,6 @@ from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import StepStatus
 from tests.fixtures.recorded_episodes import Played, of_every_kind, step_of, write
 
-pytestmark = pytest.mark.anyio
 TRAINING = ("openai", "sharegpt", "trl", "verl")
 
 

@@ -10,8 +10,6 @@ from ors_server.store.memory import MemoryStore
 from ors_server.testing import open_environment
 from ors_server.testing.local_client import CallRefusedError
 
-pytestmark = pytest.mark.anyio
-
 
 async def rows_of(store, name):
     return [row async for row in export_rows(store.stream(), make_format(name), ExportCounts())]

@@ -3,16 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import UNFINISHED, ExportCounts
 from ors_server.export.preferences import PAGE, TIED, UNJUDGED, Pairing, export_preferences
 from ors_server.store.base import ALL, EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.recorded_episodes import BEGINNING, Played, of_every_kind, step_of, write
-
-pytestmark = pytest.mark.anyio
 
 
 def play(name, reward, minute=0, **more):

@@ -12,8 +12,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxFrozenError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.server_state import ServerState
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def scripted() -> Any:

@@ -12,8 +12,6 @@ from ors_server.sandboxes.fresh import FreshProcess
 from ors_server.sandboxes.scripted import ScriptedBackend
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-pytestmark = pytest.mark.anyio
-
 SOLUTION = """
 import collections, helper, os, sys, time
 calls = []

@@ -11,8 +11,6 @@ from ors_server.grading.grading_errors import GraderFailedError, GradingError
 from ors_server.grading.pytest_cases import grade_pytest
 from ors_server.sandboxes.scripted import ScriptedBackend
 
-pytestmark = pytest.mark.anyio
-
 SOLUTION = """
 import os, pkg.deep, time
 def add(a, b): return a + b

@@ -12,8 +12,6 @@ from ors_server.sandboxes.fresh import FreshRun
 from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.sandboxes.scripted import ScriptedBackend
 
-pytestmark = pytest.mark.anyio
-
 PROGRAM = """
 import random, sys, helper
 assert random.choice.__module__ == "random", "a file of the work dir stands in for the standard library"

@@ -11,7 +11,6 @@ from ors_server.sandboxes.program_clock import BACKSTOP_LEAST
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxStarvedError
 from ors_server.testing import FakeClock
 
-pytestmark = pytest.mark.anyio
 PROGRAM = (2, 30)
 
 

@@ -17,7 +17,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import FreshCall, ScriptedProcess, prints
 
-pytestmark = pytest.mark.anyio
 ROUNDS = 20
 
 

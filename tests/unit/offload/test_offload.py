@@ -142,7 +142,6 @@ def test_many_threads_share_the_workers(pool):
     assert len(pool._idle) <= 2
 
 
-@pytest.mark.anyio
 async def test_the_event_loop_goes_on_while_a_worker_works(pool, tmp_path):
     started = tmp_path / "pid"
     with anyio.fail_after(60):
@@ -154,7 +153,6 @@ async def test_the_event_loop_goes_on_while_a_worker_works(pool, tmp_path):
             tasks.cancel_scope.cancel()
 
 
-@pytest.mark.anyio
 async def test_a_call_that_is_cancelled_ends_its_worker(pool, tmp_path):
     started = tmp_path / "pid"
     with anyio.fail_after(60):
@@ -168,7 +166,6 @@ async def test_a_call_that_is_cancelled_ends_its_worker(pool, tmp_path):
     assert not is_running(int(started.read_text()))
 
 
-@pytest.mark.anyio
 async def test_a_call_that_waits_for_a_worker_is_cancelled_without_one(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(HERE))
     alone = WorkerPool(1)
@@ -185,7 +182,6 @@ async def test_a_call_that_waits_for_a_worker_is_cancelled_without_one(tmp_path,
     alone._close_all()
 
 
-@pytest.mark.anyio
 async def test_closing_ends_idle_workers_and_a_later_call_starts_one(pool):
     first = await pool.run(place("pid"))
     await pool.aclose()

@@ -67,7 +67,6 @@ def test_a_module_that_cannot_be_imported_fails_every_call_that_waits():
     broken._close_all()
 
 
-@pytest.mark.anyio
 async def test_closing_ends_a_worker_that_is_starting(monkeypatch):
     monkeypatch.syspath_prepend(str(HERE))
     pool = PreparedPool("slow_to_import", 1)
@@ -79,7 +78,6 @@ async def test_closing_ends_a_worker_that_is_starting(monkeypatch):
     assert worker._child.wait(30) == -signal.SIGKILL
 
 
-@pytest.mark.anyio
 async def test_the_workers_of_a_module_are_the_same_for_all_and_end_with_the_others(monkeypatch):
     monkeypatch.syspath_prepend(str(HERE))
     pool = offload.prepared("slow_to_import")

@@ -12,8 +12,6 @@ from ors_server.replaying.choosing import FiledEpisodes, StoredEpisodes, Streame
 from ors_server.store.base import ALL, EpisodeFilter
 from ors_server.store.memory import MemoryStore
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def places(tmp_path, episodes):

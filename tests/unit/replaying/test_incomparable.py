@@ -17,8 +17,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.trajectory import Step, StepStatus
 from tests.unit.replaying.conftest import Casino
 
-pytestmark = pytest.mark.anyio
-
 
 async def ask(session, path: str):
     """Post a request about the session to the control API."""

@@ -33,7 +33,7 @@ def place(rollouts, id):
     return [{"reward": float(place), "of": len(rollouts), "task": id} for place, _ in enumerate(rollouts)]
 '''
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(LIMIT + 10)]
+pytestmark = pytest.mark.timeout(LIMIT + 10)
 
 
 @dataclass

@@ -16,8 +16,6 @@ from tests.unit.replaying.conftest import Casino
 LIMIT = 30.0
 """Seconds that one replay may take."""
 
-pytestmark = pytest.mark.anyio
-
 
 class Tavern(Casino):
     """Declares what is volatile, and has other rules and tasks."""

@@ -10,8 +10,6 @@ from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.wire import ImageBlock, TextBlock
 from tests.unit.replaying.conftest import Casino
 
-pytestmark = pytest.mark.anyio
-
 
 def fields(replay) -> dict[int, list[str]]:
     """Which fields of which steps differ."""

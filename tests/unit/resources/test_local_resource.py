@@ -20,7 +20,6 @@ from ors_server.resources import (
     ResourceUseError,
 )
 
-pytestmark = pytest.mark.anyio
 SOON = 0.2
 PATIENCE = 10.0
 """Seconds that a thread of a test waits at most."""

@@ -9,7 +9,6 @@ import pytest
 from ors_server.resources import ResourceClosedError, ResourceError, ResourcePool
 from tests.fixtures.scripted_resources import FakeBackend, FakeSpec
 
-pytestmark = pytest.mark.anyio
 TASKS = 300
 CAP = 5
 

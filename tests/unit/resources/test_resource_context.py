@@ -17,7 +17,6 @@ from ors_server.resources import (
 )
 from tests.fixtures.scripted_resources import FakeBackend, FakeSpec
 
-pytestmark = pytest.mark.anyio
 SPEC = FakeSpec(max_global_num=4)
 SCOPES = ("rollout", "group", "global")
 

@@ -11,7 +11,6 @@ from ors_server.resources import (
 )
 from tests.fixtures.scripted_resources import FakeSpec, Holders
 
-pytestmark = pytest.mark.anyio
 SOON = 0.02
 """Seconds after which a test's own deadline strikes."""
 

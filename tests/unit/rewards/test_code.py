@@ -12,8 +12,6 @@ from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.server_state import ServerState
 
-pytestmark = pytest.mark.anyio
-
 RIGHT = "def double(x):\n    return x * 2\n"
 CASES = [{"arguments": [n], "expected": 2 * n} for n in (3, 0, -4)]
 STDIO = [{"stdin": f"{n}\n", "stdout": f"{2 * n}\n"} for n in (21, 4)]

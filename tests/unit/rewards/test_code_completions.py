@@ -9,8 +9,6 @@ from ors_server.rewards.scoring import evaluate
 from ors_server.sandboxes.choose import choose
 from ors_server.sandboxes.scripted import ScriptedBackend
 
-pytestmark = pytest.mark.anyio
-
 DOUBLING = "n = int(input())\nprint(n * 2)\n"
 FUNCTION = "def double(x):\n    return x * 2\n"
 RUNS = [{"stdin": "2\n", "stdout": "4\n"}, {"stdin": "-3\n", "stdout": "-6\n"}]

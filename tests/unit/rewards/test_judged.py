@@ -35,7 +35,6 @@ def test_arises_own_example_works_as_it_is_written():
     assert score(CompositeReward([(judged, 1.0), (judged, 3.0)]), Trajectory("t", [], "done")).reward == 0.8
 
 
-@pytest.mark.anyio
 async def test_called_by_hand_it_gives_a_number_and_raises():
     done = Trajectory("t", [], "done")
     assert await llm_judge_reward(done, model=ScriptedJudge(reply(0.8))) == 0.8
@@ -99,7 +98,6 @@ def test_agentflys_judge_takes_the_answer_by_every_name(fields):
     assert model.asked[0][1]["content"].count("Paris") == 2
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("fields", [{"prediction": "p"}, {"golden_answer": "g"}])
 async def test_agentflys_judge_names_what_is_missing(fields):
     with pytest.raises(RewardFieldError, match="golden_answer"):

@@ -190,7 +190,6 @@ def test_the_model_sees_the_last_ten_ratings_before_the_data():
     assert "z" * 196 not in user
 
 
-@pytest.mark.anyio
 async def test_it_is_asked_within_an_event_loop():
     learned = LearnedReward(min_examples=0, model=ScriptedJudge("0.4"))
     with anyio.fail_after(20):

@@ -8,7 +8,7 @@ import pytest
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.scoring import evaluate
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.anyio]
+pytestmark = pytest.mark.timeout(240)
 WORDS = "no word of it is right " * 6_000
 GROWING = (
     "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT group_concat(x) FROM n, n AS m"

@@ -12,8 +12,6 @@ from ors_server.sandboxes.command_pipes import BackgroundOutput, CommandStreams
 from ors_server.sandboxes.control_file import ControlFile
 from ors_server.sandboxes.poller import Poller
 
-pytestmark = pytest.mark.anyio
-
 LIMITS = Limits()
 
 

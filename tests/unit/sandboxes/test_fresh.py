@@ -10,8 +10,6 @@ from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxClosedEr
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import READ, Remark, prints
 
-pytestmark = pytest.mark.anyio
-
 
 def echo(call):
     while line := (yield READ):

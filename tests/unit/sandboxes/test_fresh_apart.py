@@ -9,7 +9,6 @@ from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.server_state import ServerState
 
-pytestmark = pytest.mark.anyio
 LIMITS = Limits(pids=24, memory_bytes=96 * MIB)
 FORKS = """
 import os, time

@@ -21,8 +21,6 @@ from ors_server.sandboxes.sandbox_errors import (
     SandboxStartError,
 )
 
-pytestmark = pytest.mark.anyio
-
 WORKS = 'echo "{\\"exit-code\\": $?}" >&$STATUS'
 
 

@@ -16,7 +16,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.server_state import ServerState
 from ors_server.testing.local_client import open_environment
 
-pytestmark = pytest.mark.anyio
 SYSTEM = Path("/usr/local/share")
 
 

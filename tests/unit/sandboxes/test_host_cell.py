@@ -24,8 +24,6 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 from ors_server.sandboxes.server_state import ServerState
 
-pytestmark = pytest.mark.anyio
-
 LIMITS = Limits()
 
 

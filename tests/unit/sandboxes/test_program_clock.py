@@ -10,8 +10,6 @@ from ors_server.sandboxes.program_clock import BACKSTOP_LEAST, OutOfTimeError, P
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.testing import FakeClock
 
-pytestmark = pytest.mark.anyio
-
 GUARDIAN, PROGRAM = (0, 10), (2, 30)
 
 

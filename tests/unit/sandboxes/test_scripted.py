@@ -6,8 +6,6 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError, SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot, answers, result
 
-pytestmark = pytest.mark.anyio
-
 
 @asynccontextmanager
 async def opened(script):

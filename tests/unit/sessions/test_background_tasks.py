@@ -3,11 +3,8 @@
 import asyncio
 
 import anyio
-import pytest
 
 from ors_server.sessions.background_tasks import BackgroundTasks
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_task_that_fails_or_cancels_itself_ends_alone():

@@ -21,8 +21,6 @@ from ors_server.errors import (
 from ors_server.sessions.session_call import Completed, Failure, RefusalReason
 from ors_server.trajectory import StepStatus
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_reward_out_of_range_is_the_authors_fault_and_pays_nothing(open_player):
     async with open_player(policy=EpisodePolicy(reward_range=(0.0, 1.0))) as player:

@@ -20,8 +20,6 @@ from ors_server.errors import (
 from ors_server.sessions.session_call import Completed, Refusal, RefusalReason
 from ors_server.trajectory import StepStatus
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_the_return_is_the_float_sum_of_the_rewards_in_step_order(player):
     session = await player.create()

@@ -20,8 +20,6 @@ from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.session_call import Completed, Failure
 from ors_server.sessions.session_request import SessionRequest
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_deleting_stops_running_and_waiting_calls_before_teardown(player, stage):
     async def hang(env, context):

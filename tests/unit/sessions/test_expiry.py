@@ -5,8 +5,6 @@ import pytest
 from ors_server.errors import SessionExpiredError, SessionNotFoundError
 from ors_server.sessions.quotas import IDS_KEPT, RecentIds
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_what_expired_is_told_apart_from_what_never_was(player, clock):
     session = await player.create()

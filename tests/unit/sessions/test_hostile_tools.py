@@ -14,8 +14,6 @@ from ors_server.errors import ToolFailedError, ToolOutputError
 from ors_server.sessions.session_call import Completed, Failure
 from ors_server.trajectory import StepStatus
 
-pytestmark = pytest.mark.anyio
-
 EVERYTHING = [
     RuntimeError("kaboom"),
     RuntimeError(),

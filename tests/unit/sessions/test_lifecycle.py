@@ -22,8 +22,6 @@ from ors_server.sessions.manager import hash_task
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.session_call import Completed
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_session_is_made_set_up_played_and_torn_down_in_this_order(player, stage):
     session = await player.create()

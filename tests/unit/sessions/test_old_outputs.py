@@ -16,8 +16,6 @@ from ors_server.sessions.session_services import SessionOptions
 from ors_server.store.open import open_store
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
-
 MEGABYTE = 1024 * 1024
 
 

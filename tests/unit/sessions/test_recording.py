@@ -9,8 +9,6 @@ from ors_server.authoring.loading import define
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 
-pytestmark = pytest.mark.anyio
-
 
 class Dice(Environment):
     """Throws a die that can be thrown again."""

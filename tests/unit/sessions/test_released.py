@@ -15,8 +15,6 @@ from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.testing import FakeClock
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
-
 
 class Remembered(SingleTask):
     """Is noted in a list when it is made."""

@@ -1,13 +1,11 @@
 """Writing a call's result: no wish to stop interrupts it, and what is kept of a call is small."""
 
 import anyio
-import pytest
 from anyio.lowlevel import checkpoint
 
 from ors_server.errors import CallCancelledError
 from ors_server.sessions.session_call import Call, Failure
 
-pytestmark = pytest.mark.anyio
 RESULT = Failure(CallCancelledError("withdrawn"))
 
 

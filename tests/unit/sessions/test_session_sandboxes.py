@@ -26,8 +26,6 @@ from ors_server.sessions.session_call import Completed
 from ors_server.sessions.session_request import SessionRequest
 from tests.fixtures.single_task import SingleTask
 
-pytestmark = pytest.mark.anyio
-
 
 class Notes(Toolset):
     """Keeps a note in the sandbox."""

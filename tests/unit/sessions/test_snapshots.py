@@ -26,8 +26,6 @@ from ors_server.sessions.snapshots import MAX_SNAPSHOTS
 from ors_server.testing import FakeClock
 from ors_server.trajectory import Fork
 
-pytestmark = pytest.mark.anyio
-
 
 class Counter(Environment):
     """Counts, and may forget."""

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from ors_server.sessions.turns import Concurrency, Turns
 
-pytestmark = pytest.mark.anyio
 SERIAL, CONCURRENT, EXCLUSIVE = Concurrency.SERIAL, Concurrency.CONCURRENT, Concurrency.EXCLUSIVE
 
 

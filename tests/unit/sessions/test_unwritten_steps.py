@@ -1,13 +1,10 @@
 """Calls whose step the store would not take: pending, counted, paid once, and run once."""
 
 import anyio
-import pytest
 
 from ors_server import ToolOutput
 from ors_server.errors import StoreError
 from ors_server.sessions.session_call import Completed, RefusalReason
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_step_that_cannot_be_stored_is_pending_and_the_summary_counts_it(player, store):

@@ -9,8 +9,6 @@ from ors_server.store.lookup import find_episode
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeOrigin
 
-pytestmark = pytest.mark.anyio
-
 IDS = ("abcdef" + "0" * 26, "abcdef" + "1" * 26, "abcdef" + "2" * 26, "fedcba" + "0" * 26)
 
 

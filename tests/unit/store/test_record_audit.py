@@ -14,7 +14,6 @@ from tests.fixtures.paying_environment import Free, Paying
 from tests.fixtures.record_audit import AuditError, audit, audit_whole
 from tests.fixtures.record_load import Load
 
-pytestmark = pytest.mark.anyio
 LIMIT = 60.0
 CALLS = 300
 """Enough for a call of every kind."""

@@ -20,7 +20,6 @@ def anyio_backend():
     return "asyncio"
 
 
-@pytest.mark.anyio
 async def test_a_session_is_played_and_summed():
     async with open_environment(f"{REFENV}:RefEnv") as client:
         session = await client.create(split="train", index=0)
@@ -36,7 +35,6 @@ async def test_a_session_is_played_and_summed():
         assert (summary.phase, summary.episode_return, summary.stop_reason) == ("deleted", 1.0, "completed")
 
 
-@pytest.mark.anyio
 async def test_a_call_that_is_not_run_says_why():
     async with open_environment(f"{REFENV}:RefEnv") as client:
         session = await client.create(split="train", index=0)
@@ -55,7 +53,6 @@ async def test_a_call_that_is_not_run_says_why():
         assert refused.value.reason is RefusalReason.EPISODE_FINISHED
 
 
-@pytest.mark.anyio
 async def test_the_same_call_id_never_runs_twice():
     async with open_environment(f"{REFENV}:RefEnv") as client:
         session = await client.create(split="train", index=0)
@@ -65,7 +62,6 @@ async def test_the_same_call_id_never_runs_twice():
         assert (await session.summary()).steps == 1
 
 
-@pytest.mark.anyio
 async def test_a_group_is_scored_and_its_id_is_not_free_for_a_tool_call():
     async with open_environment(f"{REFENV}:TermEnv") as client:
         session = await client.create(split="train", index=0)
@@ -78,7 +74,6 @@ async def test_a_group_is_scored_and_its_id_is_not_free_for_a_tool_call():
             await session.submit("submit", {"answer": "4"}, call_id="g")
 
 
-@pytest.mark.anyio
 async def test_what_an_environment_cannot_do_is_raised():
     async with open_environment(f"{REFENV}:RefEnv", f"{REFENV}:TermEnv") as client:
         session = await client.create(split="train", index=0)
@@ -91,7 +86,6 @@ async def test_what_an_environment_cannot_do_is_raised():
             await group.score_group([])
 
 
-@pytest.mark.anyio
 async def test_sessions_expire_by_the_clock_of_the_test(good):
     clock = FakeClock()
     options = SessionOptions(limits=SessionLimits(idle_seconds=60.0, reap_seconds=5.0))

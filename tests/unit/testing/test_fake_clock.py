@@ -7,8 +7,6 @@ import pytest
 
 from ors_server.testing import FakeClock
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 def anyio_backend():

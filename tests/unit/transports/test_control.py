@@ -13,9 +13,6 @@ from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_operations import ControlRequest, Operation, ResponseModel
 
-pytestmark = pytest.mark.anyio
-
-
 NO_EPISODES = EpisodeHandlers(MemoryStore(), clock=SystemClock(), ping_seconds=10)
 
 

@@ -33,8 +33,6 @@ from ors_server.transports.control_episodes import EpisodeHandlers, EpisodeRecor
 from ors_server.transports.control_operations import encode
 from ors_server.wire import ImageBlock, TextBlock
 
-pytestmark = pytest.mark.anyio
-
 LIMIT = 10.0
 PING = 10.0
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

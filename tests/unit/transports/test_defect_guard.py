@@ -6,8 +6,6 @@ import pytest
 
 from ors_server.transports.http import DefectGuard
 
-pytestmark = pytest.mark.anyio
-
 SCOPE = {"type": "http", "path": "/somewhere", "headers": []}
 
 

@@ -16,8 +16,6 @@ from ors_server.transports.http import (
 )
 from ors_server.transports.origins import HostGuard
 
-pytestmark = pytest.mark.anyio
-
 
 def channel(*messages):
     """A channel that gives these messages and then waits for ever."""

@@ -9,8 +9,6 @@ from ors_server.errors import PayloadTooLargeError
 from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES, check_json
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-pytestmark = pytest.mark.anyio
-
 MIB = 1 << 20
 
 

@@ -11,8 +11,6 @@ from ors_server.transports.control_operations import encode
 from ors_server.wire import TextBlock
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-pytestmark = pytest.mark.anyio
-
 
 def page_of(count: int, text: str) -> EpisodeStepPage:
     steps = [

@@ -22,7 +22,6 @@ from ors_server.visibility import Visibility
 from ors_server.wire import GroupScore, TextBlock
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-pytestmark = pytest.mark.anyio
 KEY = "trainer-key-0123456789"
 
 

@@ -15,8 +15,6 @@ from ors_server.sandboxes.base import Killed, Limits
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from ors_server.sandboxes.scripted import answers, result
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_silent_command_says_so_and_sends_no_empty_text(call, scripted):
     bash = BashTools(await scripted(answers({"true": b""})))

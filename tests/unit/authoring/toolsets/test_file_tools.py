@@ -17,8 +17,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxFileE
 from ors_server.sandboxes.scripted import ScriptedSandbox
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def files(scripted):

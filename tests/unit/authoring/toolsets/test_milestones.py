@@ -29,8 +29,6 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-pytestmark = pytest.mark.anyio
-
 FIRST = Milestone("first", 0.25, FileExists("a"))
 SECOND = Milestone("second", 0.5, FileMatches("b", content="done\n"))
 

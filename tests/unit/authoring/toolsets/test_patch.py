@@ -14,8 +14,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxFileError
 from ors_server.sandboxes.scripted import ScriptedSandbox
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def patches(scripted):

@@ -12,8 +12,6 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from ors_server.sandboxes.scripted import answers
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture
 async def place(real):

@@ -4,7 +4,6 @@ import contextlib
 import json
 
 import httpx2
-import pytest
 
 from ors_server import (
     CommandSucceeds,
@@ -17,8 +16,6 @@ from ors_server import (
 from ors_server.policy import PenaltyCause
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.single_task import SingleTask
-
-pytestmark = pytest.mark.anyio
 
 
 class Workshop(SingleTask):

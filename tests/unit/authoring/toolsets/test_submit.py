@@ -9,8 +9,6 @@ from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.policy import EpisodePolicy
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 
-pytestmark = pytest.mark.anyio
-
 
 class Judge(Environment):
     """Judges as a test says."""

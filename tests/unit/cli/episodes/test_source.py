@@ -14,8 +14,6 @@ from ors_server.store.base import ALL
 from ors_server.store.lookup import find_episode
 from ors_server.trajectory import EpisodeOrigin, first_summary
 
-pytestmark = pytest.mark.anyio
-
 EVENTS = "text/event-stream"
 FIGURES = json.dumps(
     first_summary(EpisodeOrigin("s", "game", "1", "1", {}, "0", None, None, datetime.now(UTC), {})).as_json()

@@ -161,7 +161,6 @@ class Record:
         return found
 
 
-@pytest.mark.anyio
 async def test_what_was_there_before_is_not_told():
     record = Record()
     await record.open("a")
@@ -177,7 +176,6 @@ async def test_what_was_there_before_is_not_told():
     assert await record.told() == []
 
 
-@pytest.mark.anyio
 async def test_all_that_happens_is_told_once_and_in_order():
     record = Record()
     await record.watch.begin()
@@ -191,7 +189,6 @@ async def test_all_that_happens_is_told_once_and_in_order():
     assert await record.told() == []
 
 
-@pytest.mark.anyio
 async def test_an_episode_that_came_and_went_between_two_looks_is_told_whole():
     record = Record()
     await record.open("a", at=1)
@@ -205,7 +202,6 @@ async def test_an_episode_that_came_and_went_between_two_looks_is_told_whole():
     assert await record.told() == []
 
 
-@pytest.mark.anyio
 async def test_an_episode_whose_record_is_late_is_told_while_it_lives():
     record = Record()
     await record.open("a", at=5)
@@ -214,7 +210,6 @@ async def test_an_episode_whose_record_is_late_is_told_while_it_lives():
     assert await record.told() == ["b opened"]
 
 
-@pytest.mark.anyio
 async def test_an_episode_that_is_forgotten_is_told_no_more():
     record = Record()
     await record.open("a")
@@ -224,7 +219,6 @@ async def test_an_episode_that_is_forgotten_is_told_no_more():
     assert record.watch._seen == {}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("split", ["train", None])
 async def test_each_happening_is_one_line_that_no_terminal_obeys(split):
     record = Record()

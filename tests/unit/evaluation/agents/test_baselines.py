@@ -19,7 +19,6 @@ from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Counting, Guessing, Talking
 from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with, rules_of
 
-pytestmark = pytest.mark.anyio
 TALK = AttemptPlace("test", 0, 1)
 
 

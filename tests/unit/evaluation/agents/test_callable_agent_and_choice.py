@@ -18,7 +18,6 @@ from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import attempt_with
 
-pytestmark = pytest.mark.anyio
 FILE = str(Path(__file__).parents[3] / "fixtures" / "evaluation_agents.py")
 
 

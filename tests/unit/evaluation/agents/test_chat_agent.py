@@ -13,7 +13,7 @@ from tests.fixtures.evaluated_environments import PIXEL, Guessing, Talking
 from tests.fixtures.evaluation_plays import PLACE, attempt_with
 from tests.fixtures.hurried_clock import HurriedClock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 RIGHT = ("guess", {"number": 2})
 TALK = AttemptPlace("test", 0, 1)
 

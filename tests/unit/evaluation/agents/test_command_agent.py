@@ -18,7 +18,7 @@ from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import PLACE, ScriptedAgent, rules_of
 from tests.fixtures.hurried_clock import HurriedClock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 
 async def played(agent, clock=None, **changes):

@@ -25,8 +25,6 @@ from ors_server.rewards.judges import (
 from ors_server.rewards.judges.judge_model import key_of
 from ors_server.rewards.judges.replies import SCORE_SCHEMA, read_score
 
-pytestmark = pytest.mark.anyio
-
 ASKED = [{"role": "user", "content": "How good is it?"}]
 COUNTED = Completion("0.5", prompt_tokens=1000, completion_tokens=100, latency=2.0, retries=1)
 PRICES = {"scripted": Price(prompt=2.0, completion=10.0)}

@@ -22,8 +22,6 @@ from ors_server.rewards.judges import (
 from ors_server.rewards.judges.replies import SCORE_SCHEMA, read_score
 from tests.fixtures.hurried_clock import HurriedClock
 
-pytestmark = pytest.mark.anyio
-
 ASKED = [{"role": "user", "content": "How good is it?"}]
 OPENAI = ("API_KEY", "BASE_URL", "ORG_ID", "PROJECT_ID", "ADMIN_KEY")
 

@@ -25,8 +25,6 @@ from ors_server.rewards.judges import (
 from ors_server.rewards.judges.hardening import is_degenerate
 from ors_server.rewards.scoring import evaluate, score
 
-pytestmark = pytest.mark.anyio
-
 CORRECT = Rubric((Criterion("correct", "Does it agree with the reference?"),))
 GRADED = Rubric((Criterion("correct", "?", choices=("bad", "fair", "good")),))
 

@@ -10,8 +10,6 @@ from ors_server.store.sql.blobs import extract_long_texts, is_long, restore_long
 from ors_server.testing.store_promises import after, make_step
 from ors_server.wire import ImageBlock, TextBlock
 
-pytestmark = pytest.mark.anyio
-
 TEXT = TextBlock(text="\N{EURO SIGN}" * 1000, detail={"kind": "long"})
 IMAGE = ImageBlock(data="aGVsbG8" * 1000, mimeType="image/png")
 

@@ -15,7 +15,6 @@ from ors_server.testing.store_promises import MORNING, after, make_origin, make_
 from ors_server.trajectory import Transition
 from ors_server.wire import TextBlock
 
-pytestmark = pytest.mark.anyio
 LIMIT = 20.0
 MOVE = Transition("event", "ready", None, MORNING)
 

@@ -28,8 +28,6 @@ from ors_server.store.sql.verification import verify
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.store_promises import after, make_origin, make_step
 
-pytestmark = pytest.mark.anyio
-
 
 def differences(where: str) -> list:
     prepared = prepare(parse_location(where))

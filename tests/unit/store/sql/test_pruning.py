@@ -16,7 +16,6 @@ from ors_server.testing.store_promises import after, make_origin, make_step
 from ors_server.testing.store_promises import play as play_whole
 from ors_server.wire import TextBlock
 
-pytestmark = pytest.mark.anyio
 LIMIT = 20.0
 NOW = datetime.now(UTC)
 

@@ -20,7 +20,6 @@ from ors_server.testing.store_promises import MORNING, after, make_origin, make_
 from ors_server.testing.store_promises import play as play_whole
 from ors_server.trajectory import Transition
 
-pytestmark = pytest.mark.anyio
 LIMIT = 30.0
 
 

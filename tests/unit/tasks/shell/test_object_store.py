@@ -16,7 +16,6 @@ from ors_server_tasks.shell.grading import find_faults
 from ors_server_tasks.shell.object_store import ObjectStore
 from ors_server_tasks.shell.repository import oid_of
 
-pytestmark = pytest.mark.anyio
 SHORT = 0.2
 """Seconds: less than what the git of these tests takes."""
 

@@ -220,7 +220,6 @@ class Place:
         )
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("answers", [(), (b"what?\n",), (f"{oid_of('tree', b'')} blob 1\nx\n".encode(),)])
 @pytest.mark.parametrize(("alone", "error"), [(b"tree\n", StoreError), (b"", UnjudgedError)])
 async def test_a_git_that_does_not_answer_is_the_agents_fault_if_it_works_without_its_objects(
@@ -231,7 +230,6 @@ async def test_a_git_that_does_not_answer_is_the_agents_fault_if_it_works_withou
             pass
 
 
-@pytest.mark.anyio
 async def test_a_name_that_is_none_is_not_asked_for():
     with pytest.raises(StoreError, match="a name that is none"):
         await ObjectStore(Silent()).read("HEAD\n")
