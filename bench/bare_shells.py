@@ -19,11 +19,7 @@ def run_true() -> float:
 
 
 def echoes_per_second(count: int) -> float:
-    """Run `bash -c 'echo hi'` again and again and return how many there were per second.
-
-    Args:
-        count: How many to run, one after another.
-    """
+    """Run `bash -c 'echo hi'` again and again and return how many there were per second."""
     began = time.perf_counter()
     for _ in range(count):
         subprocess.run(["bash", "-c", "echo hi"], check=True, capture_output=True)  # noqa: S607 # the user's own
@@ -31,23 +27,14 @@ def echoes_per_second(count: int) -> float:
 
 
 def echo_cpu(count: int) -> float:
-    """Run `bash -c 'echo hi'` again and again and return the CPU seconds of each, ours and its own.
-
-    Args:
-        count: How many to run, one after another.
-    """
+    """Run `bash -c 'echo hi'` again and again and return the CPU seconds of each, ours and its own."""
     before = os.times()
     echoes_per_second(count)
     return (sum(os.times()[:4]) - sum(before[:4])) / count
 
 
 async def crowd_of_echoes(at_once: int, each: int) -> list[float]:
-    """Run `bash -c 'echo hi'` many at a time and return the milliseconds that each took.
-
-    Args:
-        at_once: How many run side by side.
-        each: How many follow one another in each place.
-    """
+    """Run `bash -c 'echo hi'` many at a time and return the milliseconds that each took."""
     took: list[float] = []
 
     async def one_after_another() -> None:
@@ -104,11 +91,7 @@ class BareShell:
 
 
 def proportional_kib(pid: int) -> float:
-    """Return the proportional memory of a process, KiB; 0 when it is gone.
-
-    Args:
-        pid: The process.
-    """
+    """Return the proportional memory of a process, KiB; 0 when it is gone."""
     try:
         rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -11,24 +11,13 @@ class Connection:
     """One persistent HTTP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-        """Keep the two ends.
-
-        Args:
-            reader: Where answers come from.
-            writer: Where requests go.
-            port: The server's port.
-        """
+        """Keep the two ends."""
         self._reader = reader
         self._writer = writer
         self._port = port
 
     async def post(self, path: str, headers: Mapping[str, str], body: Any) -> tuple[dict[str, str], bytes]:
         """Post JSON.
-
-        Args:
-            path: Where to.
-            headers: Headers beside the usual ones.
-            body: A JSON value.
 
         Returns:
             The answer's headers by lower-case name, and its body.
@@ -66,11 +55,7 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def connected(port: int) -> AsyncIterator[Connection]:
-    """Hold a connection for the length of a with statement.
-
-    Args:
-        port: The server's port on loopback.
-    """
+    """Hold a connection for the length of a with statement."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         yield Connection(reader, writer, port)
@@ -79,23 +64,13 @@ async def connected(port: int) -> AsyncIterator[Connection]:
 
 
 async def create_sessions(port: int, session_ids: list[str]) -> None:
-    """Create sessions of the echo environment, one after another.
-
-    Args:
-        port: The server's port.
-        session_ids: Their ids.
-    """
+    """Create sessions of the echo environment, one after another."""
     async with connected(port) as connection:
         for session_id in session_ids:
             await create_session(connection, session_id)
 
 
 async def create_session(connection: Connection, session_id: str) -> None:
-    """Create one session of the echo environment.
-
-    Args:
-        connection: To the server.
-        session_id: Its id.
-    """
+    """Create one session of the echo environment."""
     order = {"env_name": "echo", "split": "test", "index": 0}
     await connection.post("/create", {"X-Session-ID": session_id}, order)

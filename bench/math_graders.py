@@ -26,15 +26,13 @@ VECTORS = servers.ROOT / "tests" / "data" / "math_equiv.json"
 PROGRAM = servers.PROGRAMS / "math_grader.py"
 PEERS = {"math-verify": "math_verify", "inspect-ai": "inspect_math", "mathruler": "mathruler"}
 """Environment of each peer below the folder of the clients' environments."""
-NAMES = {
-    "math-verify": "math-verify 0.9.0",
-    "inspect-ai": "inspect-ai math()",
-    "mathruler": "mathruler 0.1.0",
-}
+NAMES = {"math-verify": "math-verify 0.9.0", "inspect-ai": "inspect-ai math()"}
+NAMES |= {"mathruler": "mathruler 0.1.0"}
 HANG = 20.0
 """Seconds after which a grader counts as hung."""
 MEMORY = 6 << 30
 """Bytes of address space that a grader may have."""
+WORST = Goal("ours", most=250)
 START_LIMIT = 120.0
 """Seconds that a grader may take to load and to judge its first pair."""
 
@@ -58,11 +56,7 @@ class Tally:
         return 100 * self.right / max(len(self.spent), 1)
 
     def percentile(self, share: float) -> float:
-        """Give the time that a share of the pairs stayed below, in milliseconds.
-
-        Args:
-            share: The share, in [0, 1].
-        """
+        """Give the time that a share of the pairs stayed below, in milliseconds."""
         ordered = sorted(self.spent)
         return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
@@ -90,12 +84,7 @@ class Grader:
         return process
 
     def judge(self, item: dict[str, Any], limit: float) -> dict[str, Any] | None:
-        """Judge one pair; nothing comes back if the grader hung or died.
-
-        Args:
-            item: The pair.
-            limit: Seconds that it may take.
-        """
+        """Judge one pair; nothing comes back if the grader hung or died."""
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -132,12 +121,7 @@ def _python(name: str) -> Path:
 
 
 def run(name: str, items: Iterable[dict[str, Any]]) -> Tally:
-    """Let one grader judge pairs.
-
-    Args:
-        name: The grader.
-        items: The pairs, with their labels.
-    """
+    """Let one grader judge pairs."""
     tally = Tally()
     with tempfile.TemporaryDirectory() as place:
         grader = Grader(name, Path(place))
@@ -185,35 +169,15 @@ def measure() -> list[Row]:
 def _rows(ours: tuple[Tally, Tally], theirs: tuple[Tally, Tally], peer: str) -> list[Row]:
     (plain, hostile), (other, other_hostile) = ours, theirs
     name = NAMES[peer]
-    per_1500 = 3 * len(plain.spent) / 1500
+    of, few = f"of {len(plain.spent)}", Goal("ours", most=3 * len(plain.spent) / 1500)
+    median, peer_median = statistics.median(plain.spent), statistics.median(other.spent)
     return [
         Row("math answers", "% right", plain.accuracy, other.accuracy, name, Goal("ours", least=98.0)),
-        Row(
-            "math, paid though wrong",
-            f"of {len(plain.spent)}",
-            plain.false_positives,
-            other.false_positives,
-            name,
-            Goal("ours", most=per_1500),
-        ),
+        Row("math, paid though wrong", of, plain.false_positives, other.false_positives, name, few),
         Row("math, right and unpaid", "pairs", plain.false_negatives, other.false_negatives, name),
-        Row(
-            "math, one answer",
-            "CPU ms, median",
-            statistics.median(plain.spent),
-            statistics.median(other.spent),
-            name,
-            Goal("ours", most=0.3),
-        ),
+        Row("math, one answer", "CPU ms, median", median, peer_median, name, Goal("ours", most=0.3)),
         Row("math, one answer", "CPU ms at p99", plain.percentile(0.99), other.percentile(0.99), name),
-        Row(
-            "math, one answer",
-            "CPU ms, worst",
-            max(plain.spent),
-            max(other.spent),
-            name,
-            Goal("ours", most=250),
-        ),
+        Row("math, one answer", "CPU ms, worst", max(plain.spent), max(other.spent), name, WORST),
         Row("math, peak memory", "MiB", max(plain.mib, hostile.mib), max(other.mib, other_hostile.mib), name),
         *_hostile_rows(hostile, other_hostile, name),
     ]
@@ -222,14 +186,7 @@ def _rows(ours: tuple[Tally, Tally], theirs: tuple[Tally, Tally], peer: str) -> 
 def _hostile_rows(ours: Tally, theirs: Tally, name: str) -> Sequence[Row]:
     never = Goal("ours", most=0)
     return [
-        Row(
-            "hostile answers",
-            "CPU ms, worst",
-            max(ours.spent),
-            max(theirs.spent),
-            name,
-            Goal("ours", most=250),
-        ),
+        Row("hostile answers", "CPU ms, worst", max(ours.spent), max(theirs.spent), name, WORST),
         Row("hostile answers", "hangs", ours.hangs, theirs.hangs, name, never),
         Row("hostile answers", "files made", ours.files, theirs.files, name, never),
         Row("hostile answers", "paid", ours.false_positives, theirs.false_positives, name),

@@ -56,12 +56,7 @@ class Samples:
 
 
 def measure(seconds: int = 2, rounds: int = 5) -> list[Row]:
-    """Load the three servers in turns.
-
-    Args:
-        seconds: How long each turn takes.
-        rounds: Turns of each server.
-    """
+    """Load the three servers in turns."""
     names = [f"bench-{uuid4().hex}" for _ in range(SESSIONS)]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -117,11 +112,6 @@ def _sample(server: servers.Server, sessions: Path, seconds: int, samples: Sampl
 
 def load(server: servers.Server, sessions: Path, seconds: int) -> dict[str, float]:
     """Load a server from another core with as many connections as there are sessions.
-
-    Args:
-        server: The server; its sessions are there.
-        sessions: File of their ids, one per line.
-        seconds: How long.
 
     Returns:
         `requests`, `seconds`, `p50_ms` and `p99_ms`.

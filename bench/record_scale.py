@@ -48,11 +48,7 @@ class Took:
 
 
 def run(*words: str) -> Took:
-    """Run the program in a process of its own.
-
-    Args:
-        *words: Its command line.
-    """
+    """Run the program in a process of its own."""
     ran = subprocess.run(
         [sys.executable, str(PROGRAM), *words],
         env={**os.environ, "PYTHONPATH": str(servers.ROOT)},
@@ -65,22 +61,12 @@ def run(*words: str) -> Took:
 
 
 def write(where: str, episodes: int) -> Took:
-    """Write a record.
-
-    Args:
-        where: The store.
-        episodes: How many, of `STEPS` steps each.
-    """
+    """Write a record."""
     return run("write", where, str(episodes), str(STEPS))
 
 
 def read_both(few: str, many: str, folder: Path) -> Mapping[str, tuple[Took, Took]]:
     """Read a small and a large record in every way.
-
-    Args:
-        few: The small one.
-        many: The large one.
-        folder: Where exports are written and removed.
 
     Returns:
         What each way took on either.

@@ -55,10 +55,6 @@ class Candidate:
 def measure(seconds: int = 2, rounds: int = 7) -> list[Row]:
     """Load the servers in turns.
 
-    Args:
-        seconds: How long each turn takes.
-        rounds: Turns of each server.
-
     Raises:
         RuntimeError: If the project stands on a file system that is kept in memory.
     """
@@ -85,11 +81,7 @@ def measure(seconds: int = 2, rounds: int = 7) -> list[Row]:
 
 
 def file_system_of(folder: Path) -> str:
-    """Return the type of the file system on which a folder is, as the kernel calls it.
-
-    Args:
-        folder: The folder.
-    """
+    """Return the type of the file system on which a folder is, as the kernel calls it."""
     device = folder.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in Path("/proc/self/mountinfo").read_text().splitlines():

@@ -16,11 +16,7 @@ class Goal:
     most: float | None = None
 
     def is_met(self, value: float) -> bool:
-        """Say whether a value is good enough.
-
-        Args:
-            value: The figure.
-        """
+        """Say whether a value is good enough."""
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def __str__(self) -> str:
@@ -66,11 +62,7 @@ class Row:
 
 
 def as_table(rows: list[Row]) -> Table:
-    """Lay rows out for a terminal.
-
-    Args:
-        rows: The rows, in order.
-    """
+    """Lay rows out for a terminal."""
     table = Table(title="Speed and memory; each row was measured side by side, so its ratio is what counts")
     for heading in ("measured", "unit"):
         table.add_column(heading, no_wrap=True)

@@ -52,12 +52,7 @@ _numbers = count()
 
 
 def measure(rounds: int = 60, seconds: float = 2.5) -> list[Row]:
-    """Measure the strongest isolation that this machine has.
-
-    Args:
-        rounds: Starts that are measured, and hundreds of echoes.
-        seconds: How long each load takes.
-    """
+    """Measure the strongest isolation that this machine has."""
     return uvloop.run(_measure(rounds, seconds))
 
 

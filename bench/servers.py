@@ -48,11 +48,7 @@ def pin_load() -> None:
 
 
 def ours(port: int) -> list[str]:
-    """Return the command that serves the echo environment with this project's server.
-
-    Args:
-        port: Where it listens.
-    """
+    """Return the command that serves the echo environment with this project's server."""
     return [str(COMMAND), "serve", ENVIRONMENT, "--port", str(port)]
 
 
@@ -63,30 +59,17 @@ def openreward_python() -> Path:
 
 
 def openreward(port: int) -> list[str]:
-    """Return the command that serves the same environment with the `openreward` package.
-
-    Args:
-        port: Where it listens.
-    """
+    """Return the command that serves the same environment with the `openreward` package."""
     return [str(openreward_python()), str(PROGRAMS / "openreward_server.py"), str(port)]
 
 
 def bare(port: int, answer: Path) -> list[str]:
-    """Return the command that answers the same bytes to every request, with the same HTTP server as ours.
-
-    Args:
-        port: Where it listens.
-        answer: File of the bytes.
-    """
+    """Return the command that answers the same bytes to every request, with the same HTTP server as ours."""
     return [sys.executable, str(PROGRAMS / "bare_asgi.py"), str(port), str(answer)]
 
 
 def bare_mcp(port: int) -> list[str]:
-    """Return the command that serves the same tool over MCP alone.
-
-    Args:
-        port: Where it listens.
-    """
+    """Return the command that serves the same tool over MCP alone."""
     return [sys.executable, str(PROGRAMS / "bare_mcp.py"), str(port)]
 
 
@@ -101,10 +84,6 @@ def free_port() -> int:
 @contextlib.contextmanager
 def running(command: Sequence[str], port: int) -> Iterator[Server]:
     """Run a server on its core for the length of a with statement.
-
-    Args:
-        command: What starts it.
-        port: Where it listens.
 
     Raises:
         RuntimeError: If it ends or does not answer in time.

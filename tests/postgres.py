@@ -103,11 +103,7 @@ class PostgresServer:
         return self._process is not None and self._process.poll() is None
 
     def url_of(self, database: str) -> str:
-        """Return the URL of a database.
-
-        Args:
-            database: Its name.
-        """
+        """Return the URL of a database."""
         return f"postgresql://ors:{self._password}@127.0.0.1:{self.port}/{database}"
 
     def create_database(self) -> str:
@@ -118,11 +114,7 @@ class PostgresServer:
         return self.url_of(name)
 
     def execute(self, statement: str) -> None:
-        """Run one statement outside a transaction, as the cluster's owner.
-
-        Args:
-            statement: The SQL.
-        """
+        """Run one statement outside a transaction, as the cluster's owner."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement.encode())
 
@@ -164,11 +156,7 @@ class PostgresServer:
         self._process = None
 
     def restart(self, mode: str = "fast") -> None:
-        """Stop the server and start it again.
-
-        Args:
-            mode: As for `stop`.
-        """
+        """Stop the server and start it again."""
         self.stop(mode)
         self.start()
 
@@ -193,9 +181,6 @@ class PostgresServer:
 
     def kill_backend(self, application: str) -> int:
         """Send SIGKILL to a process that serves a connection; the server then breaks every connection.
-
-        Args:
-            application: Whose connection it is, as it calls itself.
 
         Returns:
             The pid.
@@ -295,12 +280,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def running_postgres(*, durable: bool = True, within: Path | None = None) -> Iterator[PostgresServer]:
-    """Run a cluster for the length of a with statement.
-
-    Args:
-        durable: Whether what was committed is on the disk.
-        within: Folder to make the cluster's in.
-    """
+    """Run a cluster for the length of a with statement."""
     server = PostgresServer(durable=durable, within=within)
     try:
         server.start()

@@ -80,23 +80,14 @@ def main() -> None:
 
 
 def judge(grade: Grader, pair: dict[str, str]) -> dict[str, object]:
-    """Judge one pair.
-
-    Args:
-        grade: The grader.
-        pair: Gold, answer and kind.
-    """
+    """Judge one pair."""
     start = time.process_time()
     try:
         is_equal = bool(grade(pair["answer"], pair["gold"], pair["kind"]))
     except Exception:  # noqa: BLE001  (a grader that raises pays nothing)
         is_equal = False
     spent = (time.process_time() - start) * 1000
-    return {
-        "equal": is_equal,
-        "ms": spent,
-        "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+    return {"equal": is_equal, "ms": spent, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 if __name__ == "__main__":

@@ -42,20 +42,12 @@ WRITERS = 64
 
 
 def text_of(*numbers: int) -> str:
-    """Make a text of 320 characters that no compression makes much smaller.
-
-    Args:
-        *numbers: What makes it another text.
-    """
+    """Make a text of 320 characters that no compression makes much smaller."""
     return "".join(sha256(repr((numbers, part)).encode()).hexdigest() for part in range(5))
 
 
 def origin_of(number: int) -> EpisodeOrigin:
-    """Make the origin of one episode.
-
-    Args:
-        number: Its number, from 0.
-    """
+    """Make the origin of one episode."""
     task = {"question": f"What is {number // ATTEMPTS} + 1?", "answer": number // ATTEMPTS + 1}
     return EpisodeOrigin(
         session_id=f"session-{number}",
@@ -75,13 +67,7 @@ def origin_of(number: int) -> EpisodeOrigin:
 
 
 def step_of(episode: int, number: int, steps: int) -> Step:
-    """Make one step, the last of which ends the episode.
-
-    Args:
-        episode: The episode's number.
-        number: The step's, from 1.
-        steps: Of the episode.
-    """
+    """Make one step, the last of which ends the episode."""
     is_last = number == steps
     reward = float((episode * 7 + episode // ATTEMPTS) % 5) / 4 if is_last else 0.0
     return Step(
@@ -105,12 +91,7 @@ def step_of(episode: int, number: int, steps: int) -> Step:
 
 
 def summary_of(origin: EpisodeOrigin, steps: list[Step]) -> EpisodeSummary:
-    """Sum up the steps so far.
-
-    Args:
-        origin: The episode's.
-        steps: The steps so far.
-    """
+    """Sum up the steps so far."""
     rewards = [step.reward or 0.0 for step in steps]
     is_over = bool(steps) and steps[-1].finished
     return replace(
@@ -127,13 +108,7 @@ def summary_of(origin: EpisodeOrigin, steps: list[Step]) -> EpisodeSummary:
 
 
 async def write(where: str, episodes: int, steps: int) -> dict[str, Any]:
-    """Write episodes as sessions do, many at once, each step before the next.
-
-    Args:
-        where: The store.
-        episodes: How many.
-        steps: Of each.
-    """
+    """Write episodes as sessions do, many at once, each step before the next."""
     store = await open_store(where, StoreOptions(durability=Durability.STEP))
 
     async def play(number: int) -> None:
@@ -162,11 +137,7 @@ async def write(where: str, episodes: int, steps: int) -> dict[str, Any]:
 
 
 async def list_all(reader: RecordReader) -> int:
-    """Go through every page of the list.
-
-    Args:
-        reader: The record.
-    """
+    """Go through every page of the list."""
     count, after = 0, None
     while page := await reader.page(ALL, after=after):
         count, after = count + len(page), page[-1].origin.episode_id
@@ -174,11 +145,7 @@ async def list_all(reader: RecordReader) -> int:
 
 
 async def filter_some(reader: RecordReader) -> int:
-    """Ask for one page of each of several filters.
-
-    Args:
-        reader: The record.
-    """
+    """Ask for one page of each of several filters."""
     some = [
         EpisodeFilter(environment="alpha", split="test"),
         EpisodeFilter(labels={"run": "r1"}),
@@ -190,11 +157,7 @@ async def filter_some(reader: RecordReader) -> int:
 
 
 async def total(reader: RecordReader) -> int:
-    """Sum up everything, and one environment.
-
-    Args:
-        reader: The record.
-    """
+    """Sum up everything, and one environment."""
     await reader.totals(EpisodeFilter(environment="beta", closed=True))
     return (await reader.totals()).episodes
 
@@ -206,13 +169,7 @@ WAYS = (*QUERIES, *FORMATS, "preferences")
 
 
 async def read(way: str, where: str, folder: Path) -> dict[str, Any]:
-    """Read the record in one way.
-
-    Args:
-        way: One of `WAYS`.
-        where: The store.
-        folder: Where an export is written.
-    """
+    """Read the record in one way."""
     reader = await open_reader(where)
     try:
         if way in QUERIES:
@@ -223,13 +180,7 @@ async def read(way: str, where: str, folder: Path) -> dict[str, Any]:
 
 
 async def export(way: str, reader: RecordReader, path: Path) -> dict[str, Any]:
-    """Write an export.
-
-    Args:
-        way: A format, or `preferences`.
-        reader: The record.
-        path: The file.
-    """
+    """Write an export."""
     counts = ExportCounts()
     with atomic_file(path) as sink:
         if way == "preferences":

@@ -28,11 +28,7 @@ class SmallDisk:
     """A file system that holds little, in memory."""
 
     def __init__(self, folder: Path) -> None:
-        """Mount it.
-
-        Args:
-            folder: Where to; made if it is not there.
-        """
+        """Mount it."""
         self.folder = folder
         self._ballast = folder / "ballast"
         folder.mkdir(parents=True, exist_ok=True)
