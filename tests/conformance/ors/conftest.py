@@ -78,12 +78,11 @@ def verdicts(request: pytest.FixtureRequest) -> dict[str, RequirementVerdict]:
 
 
 @pytest.fixture
-def demand(request: pytest.FixtureRequest, verdicts: dict[str, RequirementVerdict]) -> Callable[[], None]:
-    """Demands that our server meets the requirement that the test is marked with."""
+def demand(verdicts: dict[str, RequirementVerdict]) -> Callable[[str], None]:
+    """Demands that our server meets a requirement, with which the test is marked."""
 
-    def judge() -> None:
-        mark = request.node.get_closest_marker("requirement")
-        verdict = verdicts[mark.args[0]]
+    def judge(requirement: str) -> None:
+        verdict = verdicts[requirement]
         assert verdict.outcome == "pass", f"{verdict.outcome}: {verdict.reason}"
 
     return judge
