@@ -69,11 +69,7 @@ def free_port() -> int:
 
 
 def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Asks a server for its health until it answers.
-
-    Raises:
-        RuntimeError: if the process ends, or does not answer within `START_LIMIT` seconds.
-    """
+    """Asks a server for its health until it answers."""
     pause = threading.Event()
     for _ in range(int(START_LIMIT / 0.05)):
         if process.poll() is not None:
@@ -104,13 +100,7 @@ def running(command: list[str], url: str, **environment: str) -> Iterator[str]:
 
 
 def serve_command(environments: tuple[str, ...], port: int, packages: Path | None = None) -> list[str]:
-    """Spells the command that serves some environments on a port of loopback.
-
-    Args:
-        environments: what to serve.
-        port: where.
-        packages: a folder with packages that the environments import and the server does not have.
-    """
+    """Spells the command that serves environments, which may import what stands in the folder `packages`."""
     borrow = f"import sys; sys.path.append({str(packages)!r}); " if packages else ""
     program = f"{borrow}from ors_server.cli.main import main; main()"
     return [sys.executable, "-c", program, "serve", *environments, "--port", str(port)]

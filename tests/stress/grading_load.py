@@ -207,12 +207,7 @@ def below(root: int) -> tuple[int, int]:
     return found, pages * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-async def submit_all(
-    talk: Control,
-    environment: str,
-    plays: Sequence[Play],
-    pid: int,
-) -> Report:
+async def submit_all(talk: Control, environment: str, plays: Sequence[Play], pid: int) -> Report:
     """Play episodes up to their last call, then make all the last calls at once."""
     report = Report(len(plays))
     gate = asyncio.Semaphore(16)

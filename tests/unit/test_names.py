@@ -8,9 +8,7 @@ import ors_server
 
 PACKAGE = Path(ors_server.__file__).parent
 
-SHARED: dict[str, int] = {
-    "Step": 2,
-}
+SHARED: dict[str, int] = {"Step": 2}
 """Class names that still stand several times, and how often; this list only shrinks."""
 
 

@@ -16,11 +16,7 @@ ORIGIN = "http://localhost:8080"
 WAIT_LIMIT = 20.0
 """Seconds after which a test that waits has failed."""
 
-KEYS = {
-    "agent": "agent-key-0123456789",
-    "trainer": "trainer-key-0123456789",
-    "admin": "admin-key-0123456789",
-}
+KEYS = {"agent": "agent-key-0123456789", "trainer": "trainer-key-0123456789", "admin": "admin-key-0123456789"}
 """An API key of every role."""
 
 API_KEYS = ",".join(f"{role}:{role}-1:{key}" for role, key in KEYS.items())
