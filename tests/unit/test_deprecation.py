@@ -26,28 +26,22 @@ def module():
     return made
 
 
-def test_an_old_name_gives_the_new_value_and_warns_where_it_is_used(module):
+def test_an_old_name_gives_the_new_value_with_a_warning_and_another_name_is_no_attribute(module):
     message = r"shop\.Shelf is deprecated, use shop\.EpisodePolicy: version 99\.0 removes it"
     with pytest.warns(DeprecationWarning, match=message) as caught:
         assert module.Shelf is ors_server.EpisodePolicy
     assert caught[0].filename == __file__
-
-
-def test_another_name_is_no_attribute(module):
     with pytest.raises(AttributeError, match="module 'shop' has no attribute 'Chair'"):
         _ = module.Chair
 
 
-def test_a_deprecated_function_warns_and_works():
+def test_a_deprecated_function_warns_and_works_and_others_do_not_warn():
     @deprecated("use new(); version 99.0 removes old()")
     def old() -> int:
         return 1
 
     with pytest.warns(DeprecationWarning, match=r"use new\(\)"):
         assert old() == 1
-
-
-def test_what_is_not_deprecated_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert all(hasattr(ors_server, name) for name in ors_server.__all__)

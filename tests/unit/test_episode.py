@@ -46,27 +46,15 @@ def test_every_event_in_every_phase_moves_by_the_table_or_raises(phase, event):
             move(state, event, 1.0)
 
 
-def test_the_table_cannot_be_changed():
+def test_the_table_cannot_be_changed_reaches_every_phase_and_lets_every_live_session_end():
     with pytest.raises(TypeError):
         TRANSITIONS[Phase.DELETED, EpisodeEvent.STEP] = Phase.PLAYING
-
-
-def test_nothing_leaves_a_session_that_is_gone():
     assert not [pair for pair in TRANSITIONS if pair[0] in {Phase.DELETED, Phase.EXPIRED}]
-
-
-def test_no_phase_that_is_over_leads_back_to_play():
     assert not [pair for pair, target in TRANSITIONS.items() if pair[0] in ENDED and target in PLAYABLE]
-
-
-def test_every_live_session_can_be_deleted_and_expired():
+    assert {Phase.CREATED, *TRANSITIONS.values()} == set(Phase)
     live = frozenset(Phase) - {Phase.DELETED, Phase.EXPIRED}
     for event in (EpisodeEvent.DELETE, EpisodeEvent.EXPIRE):
         assert {phase for phase, moved in TRANSITIONS if moved is event} == live
-
-
-def test_every_phase_can_be_reached():
-    assert {Phase.CREATED, *TRANSITIONS.values()} == set(Phase)
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -80,12 +68,9 @@ def test_the_first_stop_reason_and_the_first_end_are_kept():
     assert (deleted.stop_reason, deleted.finished_at) == (StopReason.COMPLETED, 5.0)
 
 
-def test_a_failed_setup_ends_the_episode():
+def test_play_begins_when_setup_ends_and_a_failed_setup_ends_the_episode():
     failed = move(EpisodeState(created_at=0.0), EpisodeEvent.SETUP_FAILED, 3.0, StopReason.FAILED)
     assert (failed.phase, failed.finished_at, failed.started_at) == (Phase.FAILED, 3.0, None)
-
-
-def test_play_begins_when_setup_ends():
     assert move(EpisodeState(created_at=0.0), EpisodeEvent.SETUP_DONE, 3.0).started_at == 3.0
 
 
@@ -201,7 +186,7 @@ def test_what_ends_an_episode_has_an_order(policy, outcome, now, reason):
     assert state.stop_reason is reason
 
 
-def test_time_lapses_at_the_deadline_whenever_somebody_looks():
+def test_time_lapses_at_the_deadline_and_without_one_or_before_play_it_does_not_count():
     policy = EpisodePolicy(time_limit=10.0)
     state = playing()
     assert lapse(state, policy, 9.9) is state
@@ -209,9 +194,6 @@ def test_time_lapses_at_the_deadline_whenever_somebody_looks():
     assert lapse(state, policy, 99.0).finished_at == 10.0
     assert remaining_time(state, policy, 4.0) == 6.0
     assert remaining_time(state, policy, 99.0) == 0.0
-
-
-def test_without_a_limit_or_before_play_no_time_is_left_to_count():
     assert remaining_time(playing(), FREE, 99.0) is None
     assert remaining_time(EpisodeState(created_at=0.0), EpisodePolicy(time_limit=1.0), 99.0) is None
     created = EpisodeState(created_at=0.0)
@@ -253,7 +235,7 @@ def reporting(*reports):
     return describe_metrics(state.metrics)
 
 
-def test_metrics_are_summed_up_over_the_steps_that_reported_them():
+def test_metrics_are_summed_up_over_the_steps_that_reported_any_and_move_no_sum():
     assert reporting({"f1": 0.25, "em": 0.0}, {}, {"f1": 0.75}) == {
         "reward_extra/f1/mean": 0.5,
         "reward_extra/f1/max": 0.75,
@@ -262,13 +244,7 @@ def test_metrics_are_summed_up_over_the_steps_that_reported_them():
         "reward_extra/em/max": 0.0,
         "reward_extra/em/min": 0.0,
     }
-
-
-def test_an_episode_without_metrics_has_none():
     assert reporting({}, {}) == {}
-
-
-def test_a_metric_moves_no_sum():
     state, charge = apply_outcome(
         playing(), FREE, CallOutcome(OutcomeKind.COMPLETED, metrics={"f1": 0.9}), 1.0
     )

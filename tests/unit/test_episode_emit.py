@@ -30,13 +30,10 @@ def play(policy, outcomes):
     return state, charges
 
 
-def test_rewards_are_paid_with_their_steps_unless_the_policy_says_otherwise():
+def test_rewards_are_paid_with_their_steps_unless_the_policy_or_the_session_says_otherwise():
     assert EpisodePolicy().emit == "dense"
     state, charges = play(EpisodePolicy(), [gives(0.5), gives(0.25)])
     assert ([charge.reward for charge in charges], state.held) == ([0.5, 0.25], None)
-
-
-def test_a_session_may_choose_when_it_is_paid_unless_the_environment_forbids_it():
     assert EpisodePolicy().override({"emit": "final"}).emit == "final"
     assert FINAL.override({"emit": "dense"}).emit == "dense"
     with pytest.raises(InvalidRequestError, match="emit"):
@@ -53,26 +50,20 @@ def test_the_step_that_ends_the_episode_pays_for_all():
     assert charges[-1].components == {"tool": 0.25, WITHHELD: 0.5}
 
 
-def test_what_is_held_is_no_part_of_the_return_yet():
+def test_what_is_held_is_no_part_of_the_return_yet_and_its_step_not_ungraded():
     state, _ = play(FINAL, [gives(0.5), CallOutcome(OutcomeKind.INVALID_CALL)])
     assert (state.episode_return, state.last_reward) == (0.0, None)
     assert state.held == 0.4
     assert (state.reward_sum, state.penalty_sum, state.best_reward) == (0.5, -0.1, 0.5)
-
-
-def test_a_step_whose_number_is_held_is_not_ungraded():
     state, charges = play(FINAL, [gives(0.5), gives(None), gives(0.0)])
     assert state.ungraded_steps == 1
     assert [charge.components for charge in charges] == [{"tool": 0.5}, {}, {"tool": 0.0}]
 
 
-def test_an_episode_that_nobody_judged_ends_without_a_number():
+def test_an_end_without_a_judgement_pays_what_was_held_or_nothing():
     state, charges = play(FINAL, [gives(None), gives(None, finished=True)])
     assert [charge.reward for charge in charges] == [None, None]
     assert (state.held, state.last_reward, state.episode_return) == (None, None, 0.0)
-
-
-def test_a_last_step_without_a_judgement_pays_what_was_held():
     state, charges = play(FINAL, [gives(0.5), gives(None, finished=True)])
     assert (charges[-1].reward, charges[-1].components) == (0.5, {WITHHELD: 0.5})
     assert (state.ungraded_steps, state.episode_return) == (1, 0.5)

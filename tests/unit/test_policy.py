@@ -123,11 +123,8 @@ def test_an_override_of_the_wrong_kind_is_the_clients_mistake(value):
         EVERYTHING.override({"step_limit": value})
 
 
-def test_no_override_leaves_the_rules_as_they_are():
+def test_an_override_changes_nothing_else_and_no_override_nothing():
     policy = EpisodePolicy(step_limit=3)
     assert policy.override({}) is policy
-
-
-def test_an_override_leaves_everything_else_as_it_was():
     changed = EVERYTHING.override({"step_limit": 3})
     assert changed.model_dump(exclude={"step_limit"}) == EVERYTHING.model_dump(exclude={"step_limit"})

@@ -83,13 +83,10 @@ def test_no_reward_is_not_a_number(reward):
             make(reward=reward)
 
 
-def test_the_step_that_ends_an_episode_must_say_its_reward():
+def test_constructors_take_text_and_blocks_in_order_and_an_end_must_say_its_reward():
     with pytest.raises(TypeError):
         ToolOutput.final("over")  # type: ignore[call-arg]  # the mistake is tested
     assert ToolOutput.final("over", reward=None).finished
-
-
-def test_constructors_take_text_and_blocks_in_order():
     image = BLOCKS["image"]
     output = ToolOutput.ongoing("one", image, TextBlock(text="two"), reward=0.5, metadata={"k": 1})
     assert output.blocks == [TextBlock(text="one"), image, TextBlock(text="two")]
