@@ -12,43 +12,14 @@ from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.matches import exact_match_reward, word_match_reward
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("answer_shapes")
 
 THOUGHT = "Maybe {right}? Or {wrong}? <answer>{wrong}</answer> Answer: {wrong}, \\boxed{{{wrong}}}\n#### 71\n"
-TAGGED = {
-    "an answer element": "<answer>{said}</answer>",
-    "thought, then an answer element": "<think>{thought}</think>\n<answer>\n{said}\n</answer>",
-    "reasoning, then an answer element": "<reasoning>\n{thought}</reasoning>\n<answer>\n{said}\n</answer>\n",
-    "a sampler that stops at the closing tag": "<think>{thought}</think>\n<answer>{said}",
-    "tags in capitals": "<THINK>{thought}</THINK>\n<Answer>{said}</Answer>",
-    "the last of two answer elements": "<answer>{wrong}</answer>\n<answer>{said}</answer>",
-    "a solution element": "<think>{thought}</think>\n<solution>{said}</solution>",
-}
-PLAIN = {
-    "nothing else": "{said}",
-    "white space around it": "\n  {said} \n\n",
-    "thought": "<think>\n{thought}</think>\n\n{said}",
-    "empty thought": "<think>\n\n</think>\n\n{said}",
-    "thought that the prompt opened": "{thought}</think>\n\n{said}",
-    "thinking": "<thinking>{thought}</thinking>{said}",
-    "Mistral's brackets": "[THINK]{thought}[/THINK]{said}",
-    "Kimi's": "◁think▷{thought}◁/think▷{said}",
-    "OpenThoughts'": "<|begin_of_thought|>\n{thought}<|end_of_thought|>\n\n{said}",
-    "harmony's channels": "<|channel|>analysis<|message|>{thought}<|end|><|start|>assistant"
-    "<|channel|>final<|message|>{said}<|return|>",
-    "the end of the turn": "{said}<|im_end|>\n",
-    "a turn of a transcript": "<|im_start|>assistant\n<think>{thought}</think>\n{said}<|im_end|>\n"
-    "<|im_start|>user\nAnd {wrong}?<|im_end|>",
-    "thoughts in between": "<think>{thought}</think>{wrong}\n<think>{thought}</think>\n{said}",
-    "thought in thought": "<think>{thought}<think>{thought}</think>{thought}</think>{said}",
-    "thought that is cut off behind it": "<think>{thought}</think>{said}\n<think>{thought}",
-}
-UNANSWERED = {
-    "thought that is cut off": "<think>{said}",
-    "thought that is cut off after lines": "<think>\nHm.\n\n{said}",
-    "another thought that is cut off": "<think>So</think>\n<think>{said}",
-    "an analysis that is cut off": "<|channel|>analysis<|message|>{said}",
-    "bracketed thought that is cut off": "[THINK]{said}\n",
-}
+TAGGED = TABLES["tagged"]
+PLAIN = TABLES["plain"]
+UNANSWERED = TABLES["unanswered"]
 
 PARIS = {"right": "Paris", "wrong": "Rome"}
 CITIES = ["London", "Paris", "Rome"]

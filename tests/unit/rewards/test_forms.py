@@ -36,6 +36,9 @@ from ors_server.rewards.text.response_format import (
     tag_count_reward,
     think_format_reward,
 )
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("forms")
 
 FORMATS = (think_format_reward, answer_format_reward, tag_count_reward, reasoning_steps_reward)
 OVERLAPS = (edit_similarity_reward, rouge_n_reward, rouge_l_reward, bleu_reward, chrf_reward)
@@ -48,28 +51,7 @@ def paid(reward, **fields):
     return result.reward
 
 
-@pytest.mark.parametrize(
-    ("response", "wanted"),
-    [
-        (WHOLE, 1),
-        ("<think>a</think><answer>b</answer>", 1),
-        ("  <think>a</think> \n <answer>b</answer>\n", 1),
-        ("<think></think><answer>b</answer>", 1),
-        ("<think>a</think><answer> </answer>", 0),
-        ("<think>a</think><answer></answer>", 0),
-        ("<think>a</think>so<answer>b</answer>", 0),
-        ("so<think>a</think><answer>b</answer>", 0),
-        ("<think>a</think><answer>b</answer>so", 0),
-        ("<answer>b</answer><think>a</think>", 0),
-        ("<think>a<answer>b</answer></think>", 0),
-        ("<think>a</think><answer>b</answer><answer>c</answer>", 0),
-        ("<think>a<think>b</think><answer>b</answer>", 0),
-        ("</think><think><answer>b</answer>", 0),
-        ("<think>a</think></answer>b<answer>", 0),
-        ("<think>a</think>", 0),
-        ("", 0),
-    ],
-)
+@pytest.mark.parametrize(("response", "wanted"), TABLES["answer_format"])
 def test_thinking_and_answering_are_whole_and_once(response, wanted):
     assert paid(answer_format_reward, final_response=response) == wanted
 

@@ -9,6 +9,9 @@ from ors_server.rewards.scoring import score
 from ors_server.rewards.text.ifeval import INSTRUCTION_IDS
 from ors_server.rewards.text.instructions import instruction_reward
 from ors_server.rewards.text.sentences import count_sentences, split_words
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("ifeval")
 
 DATA = Path(__file__).parents[2] / "data" / "rewards"
 CASES = json.loads((DATA / "ifeval.json").read_text())["cases"]
@@ -52,31 +55,7 @@ def test_reasoning_is_no_part_of_what_is_checked():
     assert judged(thought, "change_case:english_lowercase", {}).reward == 1.0
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("punctuation:no_commas", {}),
-        (["punctuation:no_comma"], {}),
-        ("punctuation:no_comma", {"frequency": 1}),
-        ("punctuation:no_comma", "none"),
-        ("length_constraints:number_words", {"num_words": 5}),
-        ("length_constraints:number_words", {"num_words": 0, "relation": "at least"}),
-        ("length_constraints:number_words", {"num_words": 5, "relation": "at most"}),
-        ("length_constraints:number_words", {"num_words": "5", "relation": "at least"}),
-        ("length_constraints:number_words", {"num_words": -5, "relation": "at least"}),
-        (
-            "length_constraints:nth_paragraph_first_word",
-            {"num_paragraphs": 1, "nth_paragraph": 2, "first_word": "a"},
-        ),
-        ("keywords:existence", {"keywords": []}),
-        ("keywords:existence", {"keywords": "cat"}),
-        ("keywords:existence", {"keywords": ["(a+)+b"]}),
-        ("keywords:existence", {"keywords": ["?a"]}),
-        ("keywords:letter_frequency", {"letter": "!", "let_frequency": 1, "let_relation": "at least"}),
-        ("startend:end_checker", {"end_phrase": " "}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("name", "arguments"), TABLES["unchecked"], ids=str)
 def test_data_that_cannot_be_checked_is_a_bad_gold(name, arguments):
     result = judged("some text", name, arguments)
     assert (result.reward, result.status) == (None, "bad_gold")
@@ -97,29 +76,7 @@ def test_sentences_and_words_are_parted_nearly_as_nltk_parts_them():
         assert sum(word.isupper() for word in split_words(text)) == large, text
 
 
-HOSTILE = (
-    "[",
-    "\n",
-    " \n",
-    "<<",
-    "*",
-    "**a",
-    "***",
-    "-",
-    ". ",
-    "! ",
-    "a.",
-    "!",
-    '."',
-    "...",
-    "1. ",
-    "Section ",
-    "\t",
-    "'",
-    "``",
-    "P.",
-    "x" * 99 + " ",
-)
+HOSTILE = TABLES["hostile_pieces"]
 
 
 @pytest.mark.parametrize("piece", HOSTILE, ids=ascii)

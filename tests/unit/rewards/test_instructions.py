@@ -4,38 +4,16 @@ import pytest
 
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.instructions import instruction_reward
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("instructions")
 
 
 def followed(text, *instructions, **options):
     return score(instruction_reward, final_response=text, instructions=list(instructions), **options)
 
 
-@pytest.mark.parametrize(
-    ("kind", "bounds", "yes", "no"),
-    [
-        ("words", {"at_least": 3}, "one two, three", "one two"),
-        ("words", {"at_most": 2}, "one two", "one two three"),
-        ("words", {"at_least": 2, "at_most": 2}, "one-two", "one"),
-        ("sentences", {"at_least": 2, "at_most": 2}, "It is 3.5. Is it?!", "It is 3.5."),
-        ("sentences", {"at_most": 1}, "no end", "One. Two"),
-        ("paragraphs", {"at_least": 2, "at_most": 2}, "a\nb\n\n \nc\n", "a\nb"),
-        ("bullets", {"at_least": 2, "at_most": 2}, "So:\n- a\n  * b\n", "- a\n-b\n--- c"),
-        ("highlights", {"at_least": 2}, "*a b* and **c**", "* a\n* b\n*c"),
-        ("placeholders", {"at_least": 1}, "Dear [name]", "Dear []"),
-        ("include", {"words": ["AI", "two words"]}, "Ai, Two Words!", "said two words"),
-        ("include", {"words": ["a"], "at_least": 2}, "a b a", "a b ab"),
-        ("forbid", {"words": ["bad"]}, "badly", "so BAD."),
-        ("starts_with", {"text": "Dear"}, "\nDear you", "My dear"),
-        ("ends_with", {"text": "Bye."}, "So. Bye.\n", "Bye. So."),
-        ("letter", {"letter": "E", "at_least": 2}, "Eve", "eat"),
-        ("lower", {}, "all small, 1", "Not all"),
-        ("upper", {}, "ALL LARGE, 1", "123"),
-        ("json", {}, '{"a": 1}', '{"a": NaN}'),
-        ("no_comma", {}, "a; b", "a, b"),
-        ("quoted", {}, ' "a" ', '"'),
-        ("title", {}, "<<A day>>\nIt was", "<A day>"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "bounds", "yes", "no"), TABLES["followed"])
 def test_an_instruction_is_followed_or_not(kind, bounds, yes, no):
     instruction = {"kind": kind, **bounds}
     assert followed(yes, instruction).reward == 1.0
@@ -57,30 +35,7 @@ def test_loosely_the_first_and_last_lines_and_asterisks_do_not_count():
     assert followed(text, {"kind": "json"}, loose=True).reward == 1.0
 
 
-@pytest.mark.parametrize(
-    "instruction",
-    [
-        "lower",
-        {},
-        {"kind": "polite"},
-        {"kind": ["lower"]},
-        {"kind": "lower", "at_least": 1},
-        {"kind": "words"},
-        {"kind": "words", "at_least": 0},
-        {"kind": "words", "at_least": 3, "at_most": 2},
-        {"kind": "words", "at_least": "3"},
-        {"kind": "words", "at_most": True},
-        {"kind": "words", "at_most": -1},
-        {"kind": "include", "words": []},
-        {"kind": "include", "words": "word"},
-        {"kind": "include", "words": [""]},
-        {"kind": "forbid", "words": [1]},
-        {"kind": "ends_with", "text": " "},
-        {"kind": "letter", "letter": "ab", "at_least": 1},
-        {"kind": "letter", "at_least": 1},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("instruction", TABLES["unchecked"], ids=str)
 def test_what_cannot_be_checked_is_a_bad_gold(instruction):
     for text in ("a", ""):
         assert (result := followed(text, instruction)).status == "bad_gold"

@@ -12,36 +12,14 @@ from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.multiple_choice import multiple_choice_reward
 from ors_server.rewards.text.numeric_match import gsm8k_reward, last_number, numeric_match_reward, read_number
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("numerals")
 
 MILLION = 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("5", 5),
-        ("-5", -5),
-        ("+5", 5),
-        ("\u22125", -5),
-        ("5.", 5),
-        (" 5 ", 5),
-        ("05", 5),
-        ("3.50", "7/2"),
-        (".5", "1/2"),
-        ("1,234,567.5", "2469135/2"),
-        ("3/4", "3/4"),
-        ("-3 / 4", "-3/4"),
-        ("3 1/2", "7/2"),
-        ("-3 1/2", "-7/2"),
-        ("\u00bd", "1/2"),
-        ("3\u00bd", "7/2"),
-        ("1e3", 1000),
-        ("1E-3", "1/1000"),
-        ("\uff15", 5),
-        ("0.1", "1/10"),
-        ("100000000000000000001", 10**20 + 1),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), TABLES["read"])
 def test_a_number_is_read_exactly(text, value):
     found = read_number(text)
     assert found is not None
@@ -91,42 +69,11 @@ def test_different_integers_never_match(left, right):
     assert result.reward == float(left == right)
 
 
-@pytest.mark.parametrize(
-    ("response", "gold", "options", "wanted"),
-    [
-        ("5", 5, {}, 1),
-        ("0.3", 0.3, {}, 1),
-        ("5", [4, "5"], {}, 1),
-        ("-5", "5", {}, 0),
-        ("35", "3.5", {}, 0),
-        ("12345678901234567891", "12345678901234567890", {}, 0),
-        ("10.4", "10", {"abs_tol": 0.5}, 0),
-        ("10.4", "10.0", {"abs_tol": 0.5}, 1),
-        ("10.6", "10.0", {"abs_tol": 0.5}, 0),
-        ("0.7", "0.0", {"abs_tol": 0.7}, 1),
-        ("101", "100.0", {"rel_tol": 0.01}, 1),
-        ("102", "100.0", {"rel_tol": 0.01}, 0),
-        ("0.33", "1/3", {"abs_tol": 0.1}, 0),
-        ("5 cm", "5", {"unit": "cm"}, 1),
-        ("5cm", "5 cm", {"unit": "cm"}, 1),
-        ("5", "5 cm", {"unit": "cm"}, 1),
-        ("5 centimetres", "5", {"unit": ["cm", "centimetres"]}, 1),
-        ("-$5", "-5", {"unit": "$"}, 1),
-        ("$5", "5", {"unit": "$"}, 1),
-        ("25%", "25", {"unit": "%"}, 1),
-        ("it is 5, not 4", "4", {"where": "last"}, 1),
-        ("2 + 2 = 4.", "4", {"where": "last"}, 1),
-        ("minus -$4", "4", {"where": "last"}, 0),
-        ("x4", "4", {"where": "last", "unit": "x"}, None),
-        ("5 m", "5", {"unit": "cm"}, None),
-        ("about 5", "5", {}, None),
-        ("no number", "5", {"where": "last"}, None),
-    ],
-)
+@pytest.mark.parametrize(("response", "gold", "options", "wanted"), TABLES["matched"])
 def test_numbers_match_exactly_or_within_a_decimal_s_tolerance(response, gold, options, wanted):
     result = score(numeric_match_reward, final_response=response, answer=gold, **options)
-    assert result.reward == (wanted or 0)
-    assert result.status == ("unparsed_answer" if wanted is None else "graded")
+    unread = (0.0, "unparsed_answer")
+    assert (result.reward, result.status) == (unread if wanted == "unread" else (wanted, "graded"))
 
 
 @pytest.mark.parametrize(
@@ -175,40 +122,12 @@ def test_the_last_number_is_read_as_it_is_written(text, last):
 SOLUTION = "48/2 = <<48/2=24>>24 clips in May.\n48+24 = 72 altogether.\n#### 72"
 
 
-@pytest.mark.parametrize(
-    ("response", "mode", "wanted"),
-    [
-        ("So it is 72.\n#### 72", "strict", 1),
-        ("#### 72%", "strict", 1),
-        ("#### 72 dollars", "strict", 1),
-        ("#### 72<|im_end|>", "strict", 1),
-        ("#### 72\n\nIt is so.", "strict", 1),
-        ("#### 71\n#### 72", "strict", 1),
-        ("<think>#### 71</think>#### 72", "strict", 1),
-        ("<think>#### 72</think>#### 71", "strict", 0),
-        ("#### 72" + " so" * 90, "strict", 1),
-        ("#### 72" + " so" * 100, "strict", None),
-        ("#### $72", "strict", None),
-        ("####72", "strict", None),
-        ("#### 72.0", "strict", 0),
-        ("#### 72.", "strict", 0),
-        ("#### 72\n#### 71", "strict", 0),
-        ("#### 7", "strict", 0),
-        ("#### -72", "strict", 0),
-        ("#### 72, 71, 70", "strict", 1),
-        ("72", "strict", None),
-        ("####", "strict", None),
-        ("It is 72.", "flexible", 1),
-        ("72 clips in 2 months", "flexible", 0),
-        ("72,000", "flexible", 0),
-        ("none", "flexible", None),
-    ],
-)
+@pytest.mark.parametrize(("response", "mode", "wanted"), TABLES["gsm8k"])
 def test_gsm8k_reads_the_number_behind_the_marks_or_the_last_one(response, mode, wanted):
     for gold in ("72", SOLUTION, 72):
         result = score(gsm8k_reward, final_response=response, answer=gold, mode=mode)
-        assert result.reward == (wanted or 0)
-        assert result.status == ("unparsed_answer" if wanted is None else "graded")
+        unread = (0.0, "unparsed_answer")
+        assert (result.reward, result.status) == (unread if wanted == "unread" else (wanted, "graded"))
 
 
 def verl_strict(response, gold):
@@ -217,24 +136,7 @@ def verl_strict(response, gold):
     return 0.0 if not found else float(found[-1].replace(",", "").replace("$", "") == gold)
 
 
-PIECES = (
-    "#### ",
-    "####",
-    "72",
-    "7",
-    "2",
-    "-",
-    ",",
-    ".",
-    "$",
-    " ",
-    "\n",
-    "so",
-    "<|im_end|>",
-    "1,072",
-    "72.0",
-    "x" * 290,
-)
+PIECES = TABLES["pieces"]
 
 
 def test_the_strict_mode_of_gsm8k_is_verl_s():
@@ -270,39 +172,7 @@ def test_a_million_characters_are_graded(filler):
 CHOICES = ["Paris", "London", "Rome", "A dog"]
 
 
-@pytest.mark.parametrize(
-    ("response", "label"),
-    [
-        ("B", "B"),
-        ("b", "B"),
-        ("(B)", "B"),
-        ("B.", "B"),
-        ("B)", "B"),
-        ("**B**", "B"),
-        ("_B_", "B"),
-        ("(b) London", "B"),
-        ("London", "B"),
-        ("LONDON.", "B"),
-        ("B. London", "B"),
-        ("B) London", "B"),
-        (r"so \boxed{B}", "B"),
-        (r"\boxed{\text{(B)}}", "B"),
-        (r"\boxed{\textbf{B}. London}", "B"),
-        (r"\boxed{London}", "B"),
-        (r"\boxed{A}, no, \boxed{B}", "B"),
-        ("Answer: B", "B"),
-        ("thinking of A\n**Answer:** B", "B"),
-        ("**Answer: B**", "B"),
-        ("The answer is (B).", "B"),
-        ("The answer is: B", "B"),
-        ("Answer: B, because it rains", "B"),
-        ("Answer: A\nAnswer: B", "B"),
-        ("A", "A"),
-        ("A dog", "D"),
-        ("D. A dog", "D"),
-        ("A - Paris", "A"),
-    ],
-)
+@pytest.mark.parametrize(("response", "label"), TABLES["choice_picked"])
 def test_a_choice_is_picked_by_letter_or_text(response, label):
     result = score(multiple_choice_reward, final_response=response, answer=label, choices=CHOICES)
     assert (result.reward, result.status) == (1.0, "graded")
@@ -311,35 +181,7 @@ def test_a_choice_is_picked_by_letter_or_text(response, label):
     assert (result.reward, result.status) == (0.0, "graded")
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        *("", " ", "E", "AB", "ABCD", "A B C D", "A, B", "A and B", "A or B", "A/B", "A. Paris B. London"),
-        *("Paris, London, Rome, A dog", "Answer: A, B", "Answer: A and B", "Answer: A. London", "Answer: E"),
-        *("A: Paris, London, Rome", "Answer: (A) (B)", "Answer: A dog house", "The answer is A great city"),
-        *(
-            "I think A",
-            "A nice day",
-            "Answer:",
-            r"\boxed{A, B, C, D}",
-            r"\boxed{}",
-            r"\boxed{A",
-            "answer: not A",
-        ),
-        *(
-            r"\boxed{A}\boxed{B and C}",
-            "nan",
-            "None",
-            "0",
-            "1",
-            "-1",
-            "True",
-            "B_",
-            "A: yes B: no",
-            "a. m. or so",
-        ),
-    ],
-)
+@pytest.mark.parametrize("response", TABLES["no_choice_picked"])
 def test_a_list_a_sentence_and_the_article_pick_nothing(response):
     for gold in "ABCD":
         result = score(multiple_choice_reward, final_response=response, answer=gold, choices=CHOICES)

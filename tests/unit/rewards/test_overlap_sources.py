@@ -11,6 +11,9 @@ from rapidfuzz.distance import Levenshtein
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.overlap import edit_similarity_reward, rouge_l_reward, rouge_n_reward
 from ors_server.rewards.text.porter import MAX_WORD, stem
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("overlap_sources")
 
 DATA = Path(__file__).parents[2] / "data" / "rewards"
 STEMS = json.loads((DATA / "porter_nltk.json").read_text())["cases"]
@@ -39,26 +42,7 @@ def test_rouge_with_stemming_is_what_rouge_score_gave():
         assert found == pytest.approx(case["output"], abs=1e-9), case
 
 
-PIECES = (
-    "def f(x):",
-    "\n    ",
-    "\n",
-    "  ",
-    " ",
-    "return",
-    "x",
-    "“",
-    '"',
-    "ﬁ",
-    "fi",
-    "É",
-    "e\u0301",
-    "\t",
-    "A",
-    "a",
-    "-",
-    "−",  # noqa: RUF001  (a minus is meant)
-)
+PIECES = TABLES["pieces"]
 
 
 @pytest.mark.parametrize("method", ["levenshtein", "token_sort"])

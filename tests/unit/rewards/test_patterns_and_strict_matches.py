@@ -19,6 +19,9 @@ from ors_server.rewards.text.texts import (
     normalise_golds,
     read_golds,
 )
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("patterns_and_strict_matches")
 
 
 def paid(reward, response, gold, **options):
@@ -67,20 +70,7 @@ def test_illegal_options_of_a_search_are_said(options):
         regex_match_reward(final_response="", pattern="a", **options)
 
 
-@pytest.mark.parametrize(
-    ("match", "response", "gold", "wanted"),
-    [
-        ("exact", "4", "4", 1),
-        ("exact", "14", "4", 0),
-        ("exact", "paris", "Paris", 0),
-        ("word", "It is 4", "4", 1),
-        ("word", "14", "4", 0),
-        ("word", "know", "no", 0),
-        ("numeric", "4.0", "4", 1),
-        ("numeric", "14", "4", 0),
-        ("numeric", "-4", "4", 0),
-    ],
-)
+@pytest.mark.parametrize(("match", "response", "gold", "wanted"), TABLES["strict"])
 def test_the_strict_sibling_of_arise_has_not_its_hazards(match, response, gold, wanted):
     assert paid(strict_answer_match_reward, response, gold, match=match) == wanted
 
@@ -95,21 +85,7 @@ def test_the_strict_sibling_pays_nothing_for_a_list_or_for_no_gold():
         strict_answer_match_reward(final_response="a", answer="a", match="substring")
 
 
-@pytest.mark.parametrize(
-    ("match", "expected", "outcome", "wanted"),
-    [
-        ("word", "4", "It is 4.", 1),
-        ("word", "4", "4,000", 0),
-        ("word", "C", "C++", 0),
-        ("word", "Paris", "not Paris", 0),
-        ("word", "no", "know", 0),
-        ("exact", "4", "14", 0),
-        ("exact", 0, "0", 1),
-        ("numeric", 4, "4.0", 1),
-        ("numeric", "12345678901234567890", "12345678901234567891", 0),
-        ("numeric", "nan", "nan", 0),
-    ],
-)
+@pytest.mark.parametrize(("match", "expected", "outcome", "wanted"), TABLES["arise"])
 def test_arise_s_own_rewards_have_the_same_strict_matches(match, expected, outcome, wanted):
     for name in ("expected", "expected_output"):
         trajectory = Trajectory(outcome=outcome, metadata={name: expected})

@@ -11,27 +11,11 @@ from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, normalise_answer, score_answer
 from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.rewards.scoring import score
+from tests.fixtures.case_tables import tables
 
-WORDS = (
-    "a",
-    "an",
-    "the",
-    "A",
-    "The",
-    "cat",
-    "Cat.",
-    "dog",
-    "3.5",
-    "-5",
-    "a–b",  # noqa: RUF001  (a dash is meant)
-    "the_",
-    "an'",
-    "…",
-    ",",
-    "é",
-    "no",
-    "x" * 40,
-)
+TABLES = tables("qa")
+
+WORDS = TABLES["words"]
 GAPS = (" ", "  ", "\n", "\t", " ", "–", "'")  # noqa: RUF001  (a dash is meant)
 
 

@@ -11,6 +11,9 @@ from ors_server.rewards.sql import engine as sql_engine
 from ors_server.rewards.sql.engine import QueryError, QueryLimitError, open_copy, run_query
 from ors_server.rewards.sql.query_text import is_ordered, unfolding
 from ors_server.rewards.sql.reward import sql_match_reward
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("sql")
 
 DUMP = """
 CREATE TABLE city (name TEXT, country TEXT, people INTEGER, area REAL);
@@ -31,55 +34,7 @@ def asked(query, gold, **fields):
     return score(sql_match_reward, final_response=query, answer=gold, options=options, **fields)
 
 
-@pytest.mark.parametrize(
-    ("gold", "query", "options", "reward"),
-    [
-        (NAMES, NAMES, {}, 1.0),
-        (NAMES, "select name from city order by people;", {}, 1.0),
-        (NAMES, "```sql\nSELECT name FROM city\n```", {}, 1.0),
-        (NAMES, "<think>SELECT 1;</think>\n" + NAMES, {}, 1.0),
-        (NAMES, "-- remark\nSELECT name FROM city -- end", {}, 1.0),
-        (NAMES, "SELECT DISTINCT name FROM city", {}, 0.0),
-        (NAMES, "SELECT * FROM city", {}, 0.0),
-        (NAMES, "SELECT name, country FROM city", {}, 0.0),
-        (NAMES, "SELECT upper(name) FROM city", {}, 0.0),
-        (NAMES, NAMES + " LIMIT 4", {}, 0.0),
-        (NAMES, NAMES + " UNION ALL SELECT 'Oslo'", {}, 0.0),
-        (NAMES + " ORDER BY people, name", NAMES, {}, 0.0),
-        (NAMES + " ORDER BY people, name", NAMES + " ORDER BY people, name", {}, 1.0),
-        (NAMES + " ORDER BY people, name", NAMES, {"order": "never"}, 1.0),
-        (NAMES, NAMES + " ORDER BY name", {"order": "always"}, 0.0),
-        ("SELECT name FROM (SELECT * FROM city ORDER BY area)", NAMES, {}, 1.0),
-        ("SELECT country, name FROM city", "SELECT name, country FROM city", {}, 0.0),
-        ("SELECT country, name FROM city", "SELECT name, country FROM city", {"any_column_order": True}, 1.0),
-        ("SELECT country, name FROM city", "SELECT name, name FROM city", {"any_column_order": True}, 0.0),
-        ("SELECT 1", "SELECT 1.0", {}, 1.0),
-        ("SELECT 1", "SELECT '1'", {}, 0.0),
-        ("SELECT NULL", "SELECT NULL", {}, 1.0),
-        ("SELECT NULL", "SELECT 0", {}, 0.0),
-        ("SELECT NULL", "SELECT ''", {}, 0.0),
-        ("SELECT x'61'", "SELECT 'a'", {}, 0.0),
-        ("SELECT avg(area) FROM city", "SELECT sum(area) / count(area) FROM city", {}, 1.0),
-        ("SELECT 0.5", "SELECT 0.5000001", {}, 1.0),
-        ("SELECT 0.5", "SELECT 0.5000001", {"tolerance": 0}, 0.0),
-        ("SELECT 5e-9", "SELECT 6e-9", {}, 0.0),
-        ("SELECT 1000000", "SELECT 1000001", {"tolerance": 0.1}, 0.0),
-        ("SELECT 9e999", "SELECT 8e999", {}, 1.0),
-        ("SELECT 9e999", "SELECT 1.5", {}, 0.0),
-        ("SELECT name, area / 3 FROM city", "SELECT name, area * (1.0 / 3) FROM city", {}, 1.0),
-        ("SELECT trim('xaxx', 'x'), ltrim('xax','x'), rtrim(1.0, '0')", "SELECT 'a', 'ax', '1.'", {}, 1.0),
-        (
-            "SELECT trim(NULL, 'x'), trim(' a '), trim(12, 1), trim(x'61', 'b')",
-            "SELECT NULL,'a','2','a'",
-            {},
-            1.0,
-        ),
-        ("SELECT name FROM big", "SELECT name FROM city WHERE people > 500", {}, 1.0),
-        ("VALUES (1), (2)", "SELECT 2 UNION SELECT 1", {}, 1.0),
-        ("VALUES (1), (1), (2)", "VALUES (1), (2), (2)", {}, 0.0),
-        ("VALUES (1), (1), (2)", "VALUES (1), (2), (1)", {}, 1.0),
-    ],
-)
+@pytest.mark.parametrize(("gold", "query", "options", "reward"), TABLES["compared"])
 def test_results_are_compared_and_not_queries(gold, query, options, reward):
     result = asked(query, gold, options=options)
     assert (result.status, result.reward) == ("graded", reward), result
@@ -265,21 +220,7 @@ def test_a_verdict_is_the_same_in_any_thread():
     assert found == [1.0]
 
 
-@pytest.mark.parametrize(
-    ("query", "ordered"),
-    [
-        ("SELECT 1 ORDER BY 1", True),
-        ("select 1 Order\n/* x */ By 1 desc limit 3", True),
-        ("SELECT 1", False),
-        ("SELECT 'a ORDER BY b'", False),
-        ("SELECT 1 -- ORDER BY 1", False),
-        ('SELECT "order by" FROM t', False),
-        ("SELECT rank() OVER (ORDER BY x) FROM t", False),
-        ("SELECT * FROM (SELECT 1 ORDER BY 1)", False),
-        ("(SELECT 1) ORDER BY 1", True),
-        ("SELECT 'it''s (' ORDER BY 1", True),
-    ],
-)
+@pytest.mark.parametrize(("query", "ordered"), TABLES["ordered"])
 def test_an_order_is_one_outside_of_parentheses(query, ordered):
     assert is_ordered(query) is ordered
 

@@ -19,6 +19,9 @@ from ors_server.rewards.scoring import score
 from ors_server.rewards.structures import json_schema
 from ors_server.rewards.structures.json_match import compare_values
 from ors_server.rewards.structures.structured import json_match_reward, json_schema_reward, json_valid_reward
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("structured")
 
 VALID = [
     "{}",
@@ -71,19 +74,7 @@ def test_what_is_not_strict_json_is_read_by_nobody(text):
     assert INVALID[text] in str(result.reason)
 
 
-@pytest.mark.parametrize(
-    ("response", "count"),
-    [
-        ("Here:\n```json\n[1]\n```\nDone.", 1),
-        ("```\n[1]\n```", 1),
-        ("<think>```json\n[2]\n```</think>\n```json\n[1]\n```", 1),
-        ("```json\n[1]\n```\n```json\n[2]\n```", 2),
-        ("```json\n[1]", 0),
-        ("```python\n[1]\n```", 0),
-        ("[1]", 0),
-        ("```json\n" * 10_001, 0),
-    ],
-)
+@pytest.mark.parametrize(("response", "count"), TABLES["fenced"])
 def test_a_fenced_answer_is_the_only_block(response, count):
     result = score(json_match_reward, final_response=response, answer=[1], extract="fenced")
     assert result.reward == float(count == 1)
@@ -234,44 +225,7 @@ def test_an_empty_array_of_the_gold_asks_for_no_element_where_order_does_not_cou
 GOLD = {"a": 1, "b": [1, {"c": None}], "d": {"e": "x", "f": []}}
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "fraction", "fields"),
-    [
-        ('{"a":1.0,"b":[1,{"c":null}],"d":{"f":[],"e":"x"}}', {}, 1.0, {}),
-        ('{"a":"1","b":[1,{"c":null}],"d":{"e":"x","f":[]}}', {}, 4 / 5, {"/a": "different"}),
-        ('{"a":true,"b":[1,{"c":null}],"d":{"e":"x","f":[]}}', {}, 4 / 5, {"/a": "different"}),
-        ('{"a":1,"b":[1],"d":{"e":"x","f":[]}}', {}, 4 / 5, {"/b/1/c": "missing"}),
-        (
-            '{"a":1,"b":[{"c":null},1],"d":{"e":"x","f":[]}}',
-            {},
-            3 / 5,
-            {"/b/0": "different", "/b/1/c": "different"},
-        ),
-        ('{"a":1,"b":[{"c":null},1],"d":{"e":"x","f":[]}}', {"ordered": False}, 1.0, {}),
-        (
-            '{"a":1,"b":[1,{"c":null},1],"d":{"e":"x","f":[]}}',
-            {"ordered": False},
-            5 / 6,
-            {"/b/extra 1": "extra"},
-        ),
-        (
-            '{"a":1,"b":[1,1],"d":{"e":"x","f":[]}}',
-            {"ordered": False, "mode": "subset"},
-            4 / 5,
-            {"/b/1": "missing"},
-        ),
-        (
-            '{"a":1,"b":[1,{"c":null,"z":1},3],"d":{"e":"x","f":[]}}',
-            {"mode": "subset"},
-            5 / 6,
-            {"/b/2": "extra"},
-        ),
-        ('{"a":1,"b":[1,{"c":null,"z":1}],"d":{"e":"x","f":[]},"y":[]}', {"mode": "subset"}, 1.0, {}),
-        ('{"a":1,"b":[1,{"c":null}],"d":{"e":"x","f":[]},"a/~":0}', {}, 5 / 6, {"/a~1~0": "extra"}),
-        ('{"a":1,"b":[1,{"c":null}],"d":"x"}', {}, 3 / 5, {"/d/e": "different", "/d/f": "different"}),
-        ("[]", {}, 0.0, dict.fromkeys(("/a", "/b/0", "/b/1/c", "/d/e", "/d/f"), "different")),
-    ],
-)
+@pytest.mark.parametrize(("text", "options", "fraction", "fields"), TABLES["compared"])
 def test_values_are_compared_field_by_field(text, options, fraction, fields):
     result = score(json_match_reward, final_response=text, answer=GOLD, **options)
     assert result.reward == float(fraction == 1.0)

@@ -12,6 +12,9 @@ import pytest
 from ors_server.rewards.catalogue import find_reward, list_rewards
 from ors_server.rewards.scoring import score
 from ors_server.rewards.text.matches import exact_match_reward, word_match_reward
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("text_hacks")
 
 CITIES = ["Paris", "London", "Rome", "Oslo"]
 TASKS = {
@@ -32,37 +35,8 @@ NUMBERS = {
     "strict_answer_match_reward": {"answer": "42", "match": "numeric"},
     "regex_match_reward": {"pattern": r"42", "mode": "fullmatch"},
 }
-CONSTANTS = [
-    *("", " ", "0", "1", "-1", "B", "C", "D", "yes", "no", "True", "None", "{}", "[]", "nan", "inf", "1e999"),
-    *(
-        "I don't know",
-        "null",
-        "Infinity",
-        ".",
-        ":",
-        "Thought process:",
-        "GRADE: C",
-        "Score: 1.0",
-        "\x00",
-        "\u200b",
-    ),
-]
-DISGUISED = [
-    "1{}",
-    "{}1",
-    "-{}",
-    "not {}",
-    "x{}",
-    "{}x",
-    "{}.5",
-    ".{}",
-    "{},000",
-    "{}%",
-    "{}/7",
-    "7/{}",
-    "{}e3",
-    "{}_",
-]
+CONSTANTS = TABLES["constants"]
+DISGUISED = TABLES["disguises"]
 TEXT_DISGUISES = [one for one in DISGUISED if one not in {"{}/7", "7/{}"}]
 
 

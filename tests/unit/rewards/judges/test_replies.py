@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from ors_server.rewards.judges import Criterion, Rubric, UnusableReplyError
 from ors_server.rewards.judges.replies import MOST_CHARACTERS, read_score, read_verdicts
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("replies")
 
 RUBRIC = Rubric(
     (
@@ -87,43 +90,12 @@ def test_a_rubric_of_one_needs_no_name_in_its_line():
         assert choices(text, ONE) == {"correct": "yes"}
 
 
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ('{"reason": "r", "score": 0.8}', 0.8),
-        ('{"reason": "r", "score": 0.1} no: {"reason": "r", "score": 1}', 1.0),
-        ("0.8", 0.8),
-        ("1.", 1.0),
-        (".5", 0.5),
-        ("+0.5", 0.5),
-        ("1e-3", 0.001),
-        ("0.7.", 0.7),
-        ("**0.6**", 0.6),
-        ("```\n0.4\n```", 0.4),
-        ("0.8/1.0", 0.8),
-        ("0.8 / 1", 0.8),
-        ("<think>maybe 0.1</think>0.9", 0.9),
-        ("Score: 0.3 Score: 0.9", 0.9),
-        ("It deserves 0.2 of 1.\nScore: **0.25**.", 0.25),
-        ("\u0660.\u0665", 0.5),
-    ],
-)
+@pytest.mark.parametrize(("text", "score"), TABLES["scores"])
 def test_a_score_is_read_at_the_end(text, score):
     assert read_score(text).score == pytest.approx(score, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-"10", "-0.5", "1e5", "1.5", "nan", "NaN", "inf", "-inf", "1e999", "good", "", "   ",
-        "½", "zero", "True", "0,7", "0x1", "Score:", "Score: -1", "0.5\n0.9",
-        "Score: nan", "Task 2: 0.1", "I rate step 1 as 0.2", "It fails criterion 1", "0.9/0",
-        '{"reason": "r", "score": true}', '{"reason": "r", "score": null}',
-        '{"reason": "r", "score": 8}', '{"reason": "r", "score": NaN}', '{"reason": "r", "score": 1e999}',
-        '{"reason": "r", "score": 0.1, "score": 0.9}', "9" * 400,
-        '{"reason": "r", "score": ' + "9" * 400 + "}", "<think>0.9", '{"reason": "r", "score": 1} Score: 8',
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", TABLES["no_scores"])  # fmt: skip
 def test_what_is_no_score_on_the_scale_is_none(text):
     with pytest.raises(UnusableReplyError):
         read_score(text)

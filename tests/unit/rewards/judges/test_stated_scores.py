@@ -10,6 +10,9 @@ from ors_server.rewards.judged import llm_as_judge_reward
 from ors_server.rewards.judges import Criterion, Rubric, ScriptedJudge, UnusableReplyError
 from ors_server.rewards.judges.replies import MOST_READ, read_score, read_verdicts
 from ors_server.rewards.scoring import score
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("stated_scores")
 
 SPELLINGS = {
     0.8: ["0.8", ".8", "0.80", "8/10", "8 / 10", "4/5", "80%", "80 %", "80 percent", "0.8/1", "0.8 out of 1"],
@@ -17,62 +20,9 @@ SPELLINGS = {
     0.0: ["0.0", "0%", "0/10"],
     0.35: ["0.35", "35%", "7/20", "3.5/10"],
 }
-FORMS = [
-    "{}",
-    "**{}**",
-    "`{}`",
-    "[[{}]]",
-    "\\boxed{{{}}}",
-    "<score>{}</score>",
-    "```\n{}\n```",
-    "Score: {}",
-    "score = {}",
-    "**Score:** {}",
-    "Score (from 0 to 1): {}",
-    "Rating: [[{}]]",
-    "The score is {}",
-    "The final score is {}.",
-    "My rating is {} because the answer is short.",
-    "Overall: {}",
-    "Reasoning: two facts are missing.\nScore: {}",
-    "I would give this a {}.",
-    "I'd rate it {}.",
-    "It deserves {} in my view.",
-    "{} - the agent did well.",
-    "{} — the agent did well.",
-    "{}, since the agent did well.",
-    "{}\nThe agent did well in 3 of 7 steps.",
-    "The agent did well in step 2, and made 4 errors.\n{}",
-    "Score: {}\n\nThe agent took 3 steps, and failed at step 2.",
-    '{{"score": "{}"}}',
-    '{{"Rating": "{}"}}',
-    '{{"reason": "it is fine", "score": "{}", "confidence": "high"}}',
-    '```json\n{{"score": "{}"}}\n```\nThat is all.',
-    "<think>perhaps 0.1, perhaps 0.2</think>\nScore: {}",
-]
-AMBIGUOUS = [
-    "{} or {}",
-    "between {} and {}",
-    "{}-{}",
-    "{}\n{}",
-    "Score: {} or {}",
-    "Score: {}. With sources it would be {}.",
-    "Clarity score: {}\nAccuracy score: {}",
-    "I'd give it {}, or perhaps {}.",
-    '{{"score": {}, "rating": {}}}',
-    '{{"overall_score": {}, "grade": {}}}',
-    '{{"score": {}}}\nScore: {}',
-    "{} for style. {} for content.",
-]
-TAKEN_BACK = [
-    "I would not give this a {}.",
-    "The score is not {}.",
-    "If it had sources, the score would be {}.",
-    "Score: {} would be too generous.",
-    "It deserves less than {}.",
-    "The agent claims a score of {}.",
-    "The score can't be {}.",
-]
+FORMS = TABLES["forms"]
+AMBIGUOUS = TABLES["ambiguous"]
+TAKEN_BACK = TABLES["taken_back"]
 UNPLACED = ["1.5", "-0.5", "-1", "8", "80", "11/10", "120%", "-5%", "1e5", "0.9/0"]
 
 
@@ -104,21 +54,7 @@ def test_a_score_outside_the_scale_is_refused_in_every_form(form):
             read_score(form.format(value))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "It made 1 error.",
-        "Score: 1 error was found.",
-        "1. The agent did well.",
-        "It ran for 0.5 seconds.",
-        "1 of 2 tests passed.",
-        "Step 1 failed.",
-        "Task 2: 0.1",
-        "0.8 seconds passed.",
-        '{"score": [0.8]}',
-        '{"confidence": 0.8}',
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["counts_and_measures"])
 def test_a_number_that_counts_or_measures_is_no_score(text):
     with pytest.raises(UnusableReplyError):
         read_score(text)

@@ -9,65 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ors_server.rewards.math import grade_math
+from tests.fixtures.case_tables import tables
 
-GOLDS = [
-    r"\frac{3}{7}",
-    r"-\frac{11}{4}",
-    "42",
-    "-17",
-    "3.75",
-    "12500",
-    r"3\sqrt{13}",
-    r"\frac{1+\sqrt{5}}{2}",
-    r"\frac{5\pi}{6}",
-    "x^2+3x-10",
-    "(x-2)(x+5)",
-    r"\frac{2x+1}{x-3}",
-    "y=2x+5",
-    "x=4",
-    "3x+4y-5=0",
-    r"(3,\frac{\pi}{2})",
-    "(1,-2,5)",
-    "[2,7)",
-    r"(-\infty,3]",
-    r"(-\infty,-2)\cup(3,\infty)",
-    r"-2\le x\le 7",
-    "x>5",
-    r"\{1,3,8\}",
-    "2,-6,9",
-    r"4\pm\sqrt{19}",
-    r"\begin{pmatrix}1&2\\-3&4\end{pmatrix}",
-    r"90^\circ",
-    r"25\%",
-    r"15\text{ cm}^2",
-    r"\$18.90",
-    "7:32",
-    "204_5",
-    r"5\frac{2}{3}",
-    "6-5i",
-    "e^{2x}",
-    r"\log_2 7",
-    r"2\sin 3x",
-    "2^{n+1}",
-    r"\binom{9}{4}",
-    "10!",
-    "a=1, b=2",
-    r"x\equiv 3 \pmod{7}",
-]
-
-WRAPPERS = [
-    "{}",
-    "${}$",
-    r"\({}\)",
-    "$${}$$",
-    r"\[{}\]",
-    r"\boxed{{{}}}",
-    r"First 3 and 4 give $x=7$; then the answer is $\boxed{{{}}}$.",
-    r"Adding 2 and 9, we see that the value is \({}\).",
-    "Some steps with 12 and 13.\n\n**Answer:** {}",
-    "Final Answer: The final answer is ${}$. I hope it is correct.",
-    "<think>1, 2, 3</think>\nThe answer is ${}$",
-]
+TABLES = tables("math_pairs")
 
 
 def spread(text):
@@ -92,8 +36,8 @@ REWRITES = [
     spread,
 ]
 
-golds = st.sampled_from(GOLDS)
-wrappers = st.sampled_from(WRAPPERS)
+golds = st.sampled_from(TABLES["golds"])
+wrappers = st.sampled_from(TABLES["wrappers"])
 rewrites = st.lists(st.sampled_from(REWRITES), max_size=4)
 
 NOTATION = r"""

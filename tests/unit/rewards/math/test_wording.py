@@ -4,41 +4,6 @@ import pytest
 
 from ors_server.rewards.math import MathOptions, grade_math
 
-SAME = [
-    ("center $(0,0)$, radius $\\frac{1}{2}$", "Center (0, 0), radius 0.5"),
-    ("12 ft by 9 ft", "$12$ feet by $9$ feet"),
-    ("March 15", r"\text{March 15}"),
-    (r"$2n$ if $n$ is odd", r"$n+n$ if $n$ is odd"),
-    (r"\text{Domain: } (-\infty,3]", r"domain: \((-\infty, 3]\)"),
-    ("All primes of the form $4k+1$", "all primes of the form 1+4k"),
-    (r"\text{three}", "3"),
-    ("10", "ten"),
-    ("slope = 2", "m = 2"),
-    (r"\text{Area} = 12", "A=12"),
-    ("No solution!", "no solution"),
-    (r"\textbf{(D) } 12", "D"),
-    (r"\textbf{(D) } 12", "(D) 12"),
-    (r"\textbf{(D) } \frac12", "the answer is D. 0.5"),
-]
-DIFFERENT = [
-    ("center $(0,0)$, radius $\\frac{1}{2}$", "center (0, 0), radius 0.6"),
-    ("center $(0,0)$, radius $3$", "focus $(0,0)$, radius $3$"),
-    ("12 ft by 9 ft", "9 ft by 12 ft"),
-    ("March 15", "May 15"),
-    ("March 15", "15"),
-    ("All primes of the form $4k+1$", "all primes"),
-    (r"\text{three}", "4"),
-    ("slope = 2", "slope = 3"),
-    ("x = 2", "y = 2"),
-    (r"\textbf{(D) } 12", "(D) 13"),
-    (r"\textbf{(D) } 12", "(C) 12"),
-    (r"\textbf{(D) } 12", "the answer is D. 13"),
-    (r"\textbf{(D) } 12", r"so the answer is \(\textbf{(D) } 52\) after all."),
-    ("n!", "n"),
-    ("10!", "10"),
-    ("f'", "f"),
-    (".35625", "35625"),
-]
 PLACES = [
     "{}",
     r"\boxed{{{}}}",
@@ -48,18 +13,6 @@ PLACES = [
     "3 + 4 = 7.\n\n**{}**",
     "<answer>{}</answer>",
 ]
-
-
-@pytest.mark.parametrize(("gold", "answer"), SAME)
-def test_the_same_in_other_words_is_equal(gold, answer):
-    verdict = grade_math(answer, gold)
-    assert verdict.is_equal, verdict
-
-
-@pytest.mark.parametrize(("gold", "answer"), DIFFERENT)
-def test_other_words_or_other_values_are_not(gold, answer):
-    verdict = grade_math(answer, gold)
-    assert not verdict.is_equal, verdict
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -25,7 +25,10 @@ from ors_server_tasks.shell.exercise import (
 from ors_server_tasks.shell.families import FAMILIES
 from ors_server_tasks.shell.generator import generate
 from ors_server_tasks.shell.observation import UnjudgedError, observe
+from tests.fixtures.case_tables import tables
 from tests.fixtures.loop_slices import measured_slices, yardstick
+
+TABLES = tables("shell_grading")
 
 BEFORE = {"in.txt": text_file("one\n"), "old/a.txt": text_file("a\n"), "box/b.txt": text_file("b\n")}
 
@@ -54,29 +57,7 @@ def test_the_given_state_is_told_apart(lay):
 
 @pytest.mark.parametrize(
     ("deed", "fault"),
-    [
-        ("echo more >> out.txt", "out.txt: wrong content"),
-        ("printf 'tow\\n' > out.txt", "out.txt: wrong content"),
-        ("rm out.txt; ln -s in.txt out.txt", "out.txt: not a plain file"),
-        ("rm out.txt; mkfifo out.txt", "out.txt: not a plain file"),
-        ("rm out.txt; mkdir out.txt", "out.txt: not a plain file"),
-        ("ln out.txt copy", "out.txt: has a second name (hard link)"),
-        ("chmod 000 out.txt", "out.txt: not readable for its owner"),
-        ("rm out.txt; truncate -s 10G out.txt", "out.txt: wrong content"),
-        ("mv out.txt out.txt~", "out.txt: missing"),
-        ("echo x > in.txt", "in.txt: wrong content"),
-        ("rm box/b.txt", "box/b.txt: missing"),
-        ("rm -r box", "box/b.txt: missing"),
-        ("mkdir .box; mv box/* .box; rmdir box; ln -s .box box", "box: not a folder that can be looked into"),
-        ("chmod 300 box", "box: not a folder that can be looked into"),
-        ("echo x > box/x.txt", "box/x.txt: not asked for"),
-        ("mkdir box/x", "box/x: not asked for"),
-        ("mkdir -p box/.git; echo x > box/.git/x", "box/.git: not asked for"),
-        ("mkdir old/new; ", "old/new: not asked for"),
-        ("echo a > old/a.txt", "old/a.txt: still there"),
-        ("rmdir old; ln -s box old", "old: not a folder that can be looked into"),
-        ("echo x > \"old/$(printf 'x\\377y')\"", "old/x\udcffy: not asked for"),
-    ],
+    [*TABLES["faults"], ("echo x > \"old/$(printf 'x\\377y')\"", "old/x\udcffy: not asked for")],
 )
 def test_a_fault_after_the_gold_state_is_named(lay, deed, fault):
     desk = lay(exercise())

@@ -13,6 +13,9 @@ from ors_server_tasks.shell.families.git_bench import MAIN, Bench, Given, Requir
 from ors_server_tasks.shell.object_store import ObjectStore, StoreError
 from ors_server_tasks.shell.observation import UnjudgedError
 from ors_server_tasks.shell.repository import CommitState, Repository, oid_of, write_tree
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("repositories")
 
 FILES = {"a.txt": b"a\n", "a-b/c.txt": b"c\n", "a/d/e.txt": b"e\n", "z": b""}
 CHANGED = {**FILES, "a.txt": b"changed\n"}
@@ -59,67 +62,14 @@ def test_git_finds_a_made_repository_sound_and_clean(lay):
     assert desk.faults() == []
 
 
-@pytest.mark.parametrize(
-    ("deed", "fault"),
-    [
-        ("git commit -q --amend -m other", f"{MAIN}: a commit's message is not what was asked for"),
-        (
-            "echo x > z; git commit -qa --amend --no-edit",
-            f"{MAIN}: the files of a commit are not what was asked for",
-        ),
-        ("git commit -q --allow-empty -m 'Change a'", f"{MAIN}: below it, not the required commit"),
-        (
-            "git commit -q --amend --no-edit; git reset -q --soft HEAD~",
-            f"{MAIN}: the files of a commit are not what",
-        ),
-        (
-            "git checkout -q --orphan new; git commit -qm 'Change a'; git branch -qM main",
-            f"{MAIN}: a commit has other",
-        ),
-        ("git branch more", "refs/heads/more: should not be there"),
-        ("git tag more", "refs/tags/more: should not be there"),
-        ("git tag -d v1 >/dev/null", "refs/tags/v1: missing"),
-        ("git branch -qf other main", "refs/heads/other: not the required commit"),
-        ("git checkout -q other", "the wrong branch is checked out"),
-        ("git checkout -q --detach", "the wrong branch is checked out"),
-        ("git rm -q --cached z", "what is staged is not what was asked for"),
-        ("chmod 755 z; git add z", "what is staged is not what was asked for"),
-        ("echo x > .git/index", "what is staged is not what was asked for"),
-        ("rm .git/index", ".git/index is missing or something else"),
-        ("rm .git/index; mkfifo .git/index", ".git/index is missing or something else"),
-        ("mv .git .git2; ln -s .git2 .git", ".git is missing or something else"),
-        ("mv .git/refs .git/refs2; ln -s refs2 .git/refs", ".git/refs is missing or something else"),
-        ("rm .git/refs/heads/main; ln -s other .git/refs/heads/main", "neither file nor folder"),
-        ("mkfifo .git/objects/info-fifo", "neither file nor folder"),
-        ("ln -s /dev/zero .git/packed-refs", "neither file nor folder"),
-        ("git rev-parse main > .git/MERGE_HEAD", "MERGE_HEAD: something is still going on"),
-        ("touch .git/index.lock", "index.lock: something is still going on"),
-        ("echo x > new.txt", "repo/new.txt: not asked for"),
-        ("mkdir -p sub/.git; echo x > sub/.git/x", "repo/sub/.git/x: not asked for"),
-        ("echo x > .git/refs/heads/main", "the objects cannot be read"),
-        ("head -c 300 /dev/zero > .git/refs/heads/main", "the objects cannot be read"),
-        ("rm -rf .git/objects/*", "the objects cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("deed", "fault"), TABLES["faults"])
 def test_a_fault_after_the_gold_state_is_named(solved, deed, fault):
     solved.bash(f"cd repo; {deed}")
     found = solved.faults()
     assert any(fault in one for one in found), found
 
 
-@pytest.mark.parametrize(
-    "deed",
-    [
-        "git gc -q --prune=now",
-        "git pack-refs --all",
-        "git tag -d v1 >/dev/null; git tag -a -m note v1 other",
-        "git config core.fsmonitor 'touch hacked'; git config alias.cat-file '!false'",
-        "printf '#!/bin/sh\\ntouch hacked\\n' > .git/hooks; ",
-        "git update-index --index-version 4",
-        "git stash list",
-        "git commit -q --amend --no-edit --reset-author",
-    ],
-)
+@pytest.mark.parametrize("deed", TABLES["no_faults"])
 def test_another_way_to_keep_the_same_is_no_fault(solved, deed):
     solved.bash(f"cd repo; {deed}")
     assert solved.faults() == []

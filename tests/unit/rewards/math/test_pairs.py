@@ -1,0 +1,88 @@
+"""Which answers mean the same as a gold: the pairs of `tests/data/cases/math_pairs.toml`, by topic."""
+
+import pytest
+
+from ors_server.rewards.math import MathOptions, grade_math
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("math_pairs")
+UNITS = "ghlmstJLNVW"
+"""Letters that are units too."""
+WORDS = ("at", "be", "in", "is", "it", "on", "or", "to", "as", "we", "no", "an", "by")
+"""Two letters that are a word too."""
+SPACED = [
+    *((f"7{letter}", f"7 {letter}") for letter in UNITS),
+    *((f"7 {letter}", f"7{letter}") for letter in UNITS),
+    *((f"e^{{2{letter}}}", f"e^{{2 {letter}}}") for letter in UNITS),
+    *((f"x^{{{a}{b}}}", f"x^{{{a} {b}}}") for a, b in (*WORDS, "pi", "go")),
+    *((f"{a}{b}+2", f"2+{a} {b}") for a, b in WORDS),
+]
+
+
+def pairs(verdict):
+    return pytest.mark.parametrize(
+        ("gold", "answer"),
+        [
+            pytest.param(*pair, id=f"{topic}-{'-'.join(pair)}")
+            for topic, rows in TABLES[verdict].items()
+            for pair in rows
+        ],
+    )
+
+
+def check(answer, gold, *, is_equal, **options):
+    verdict = grade_math(answer, gold, options=MathOptions(**options))
+    assert verdict.is_equal is is_equal, verdict
+
+
+@pairs("same")
+def test_what_means_the_same_is_paid(gold, answer):
+    check(answer, gold, is_equal=True)
+
+
+@pairs("same_either_way")
+def test_another_form_of_the_same_is_paid_from_either_side(gold, answer):
+    check(answer, gold, is_equal=True)
+    check(gold, answer, is_equal=True)
+
+
+@pairs("different")
+def test_what_means_something_else_is_not_paid(gold, answer):
+    check(answer, gold, is_equal=False)
+
+
+@pairs("different_either_way")
+def test_what_only_looks_alike_is_not_paid_from_either_side(gold, answer):
+    check(answer, gold, is_equal=False)
+    check(gold, answer, is_equal=False)
+
+
+@pytest.mark.parametrize(("gold", "answer"), [*SPACED, *TABLES["in_a_box_too"]])
+def test_the_same_in_everyday_spacing_is_paid_in_a_box_too(gold, answer):
+    check(answer, gold, is_equal=True)
+    check(rf"\boxed{{{answer}}}", gold, is_equal=True)
+
+
+@pytest.mark.parametrize(("gold", "answer"), TABLES["near_misses"])
+def test_a_near_miss_is_not_paid_from_either_side(gold, answer):
+    check(answer, gold, is_equal=False)
+    check(gold, answer, is_equal=False)
+    check(rf"\boxed{{{answer}}}", rf"${gold}$", is_equal=False)
+
+
+@pytest.mark.parametrize(("gold", "answer"), TABLES["whole_parameters"])
+def test_that_a_parameter_is_whole_goes_without_saying(gold, answer):
+    check(answer, gold, is_equal=True)
+    check(answer.replace("k", "2k", 1), gold, is_equal=False)
+
+
+@pytest.mark.parametrize(("gold", "answer"), TABLES["rows_and_quantifiers"])
+def test_rows_quantifiers_and_letters_are_read(gold, answer):
+    check(answer, gold, is_equal=True)
+    check(answer.replace("2", "3").replace("1", "4"), gold, is_equal=False)
+
+
+@pytest.mark.parametrize(("gold", "answer", "options", "is_equal"), TABLES["options"])
+def test_what_a_task_chooses_decides(gold, answer, options, is_equal):
+    choices = tuple(options.get("choices", ()))
+    check(answer, gold, is_equal=is_equal, **{**options, "choices": choices})
