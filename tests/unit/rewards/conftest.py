@@ -4,10 +4,8 @@ A module that plays recordings has `PLAYERS`: the name of each file to a functio
 this library's result, or raises. A test of it that takes `vectors` and `case` runs for each case.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,32 +13,18 @@ import pytest
 from ors_server.rewards.deviations import Deviation, deviations_of
 from ors_server.rewards.result import RewardResult
 from tests.fixtures.deviations import explains
+from tests.fixtures.recorded_rewards import all_cases
 
-DATA = Path(__file__).parents[2] / "data" / "rewards"
 FOR_PEOPLE = "output"
 """A text that some rewards write for people; it is no figure, and not compared."""
 
 Player = Callable[[Mapping[str, Any]], RewardResult]
 
 
-def read(vectors: str) -> list[dict[str, Any]]:
-    """The recorded cases of a file."""
-    found = json.loads((DATA / f"{vectors}.json").read_text())
-    assert found["n"] >= len(found["cases"]) > 0
-    return found["cases"]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Makes a test of every case."""
     if {"vectors", "case"} <= set(metafunc.fixturenames):
-        metafunc.parametrize(
-            ("vectors", "case"),
-            [
-                pytest.param(vectors, case, id=f"{vectors}-{number}")
-                for vectors in metafunc.module.PLAYERS
-                for number, case in enumerate(read(vectors))
-            ],
-        )
+        metafunc.parametrize(("vectors", "case"), all_cases(*metafunc.module.PLAYERS))
 
 
 def agrees(output: Mapping[str, Any], result: RewardResult | None, error: Exception | None) -> bool:
@@ -87,9 +71,3 @@ def explaining(vectors: str, case: Mapping[str, Any], result: RewardResult | Non
 def compare_fixture() -> Callable[..., tuple[Deviation, ...]]:
     """Compares a case with the recording, or with the table."""
     return compare
-
-
-@pytest.fixture
-def recorded() -> Callable[[str], list[dict[str, Any]]]:
-    """Reads the cases of a file."""
-    return read

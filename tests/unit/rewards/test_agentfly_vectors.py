@@ -10,6 +10,7 @@ from ors_server.rewards.agentfly import exact as agentfly_em
 from ors_server.rewards.agentfly import gui as agentfly_gui
 from ors_server.rewards.define import as_reward
 from ors_server.rewards.scoring import gather_fields
+from tests.fixtures.recorded_rewards import recorded_cases
 
 PICTURE = [{"type": "text", "text": "<think>t</think> done"}]
 
@@ -125,8 +126,8 @@ def test_a_recorded_case_comes_out_as_there_or_the_table_says_why_not(vectors, c
     ("name", "count"),
     [("agentfly_qa_f1_reward_tool", "n_tool_messages"), ("agentfly_math_equal_reward_tool", "n_tool")],
 )
-def test_the_documented_three_values_are_all_that_the_tool_rewards_pay(name, count, recorded):
-    for case in recorded(name):
+def test_the_documented_three_values_are_all_that_the_tool_rewards_pay(name, count):
+    for case in recorded_cases(name):
         if isinstance(case["input"], str):
             continue
         result = PLAYERS[name](case)

@@ -9,9 +9,9 @@ import pytest
 
 from ors_server.rewards.deviations import DEVIATIONS
 from tests.fixtures.deviations import covers, expected, explains
+from tests.fixtures.recorded_rewards import DATA, recorded_cases
 
 HERE = Path(__file__).parent
-DATA = Path(__file__).parents[2] / "data" / "rewards"
 MODULES = sorted(path for path in HERE.rglob("test_*.py") if path != Path(__file__))
 RECORDINGS = sorted(path.stem for path in DATA.glob("*.json"))
 
@@ -56,16 +56,16 @@ def test_every_row_is_about_a_recording_and_says_why():
 
 
 @pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: f"{row.files[0]}-{row.becomes}-{row.what[:30]}")
-def test_every_row_is_about_a_case_that_is_recorded(row, recorded):
-    assert any(covers(row, name, case) for name in row.files for case in recorded(name))
+def test_every_row_is_about_a_case_that_is_recorded(row):
+    assert any(covers(row, name, case) for name in row.files for case in recorded_cases(name))
 
 
-def test_every_row_is_needed_by_a_case(recorded, compare):
+def test_every_row_is_needed_by_a_case(compare):
     players = played()
     needed = {
         (row, name)
         for name, player in players.items()
-        for case in recorded(name)
+        for case in recorded_cases(name)
         for row in compare(name, case, player)
     }
     rows = [row for row in DEVIATIONS if set(row.files) <= set(players)]
@@ -73,14 +73,21 @@ def test_every_row_is_needed_by_a_case(recorded, compare):
     assert [row.what for row in rows if not any(row is one for one, _ in needed)] == []
 
 
-def results_of(recorded):
+def judged(player, case):
+    try:
+        return player(case)
+    except Exception:  # noqa: BLE001  (whatever a reward raises is no number)
+        return None
+
+
+@pytest.fixture(scope="module")
+def results():
     """Every recorded case that is played here, with this library's result; `None` where it raises."""
-    for name, player in played().items():
-        for case in recorded(name):
-            try:
-                yield name, case, player(case)
-            except Exception:  # noqa: BLE001  (whatever a reward raises is no number)
-                yield name, case, None
+    return [
+        (name, case, judged(player, case))
+        for name, player in played().items()
+        for case in recorded_cases(name)
+    ]
 
 
 def rows_for(name, case, reward, figures=None):
@@ -90,9 +97,9 @@ def rows_for(name, case, reward, figures=None):
 WRONG = (0.0, 0.05, 0.1, 0.25, 0.5, 2 / 3, 0.9, 1.0, -1.0, 10.0)
 
 
-def test_an_arbitrary_wrong_number_is_excused_nowhere(recorded):
+def test_an_arbitrary_wrong_number_is_excused_nowhere(results):
     excused = []
-    for name, case, result in results_of(recorded):
+    for name, case, result in results:
         right = None if result is None else result.reward
         wrong = [number for number in WRONG if right is None or abs(number - right) > 1e-9]
         wrong += [] if right is None else [right + 0.001, right - 0.5]
@@ -100,18 +107,18 @@ def test_an_arbitrary_wrong_number_is_excused_nowhere(recorded):
     assert excused == []
 
 
-def test_no_number_where_there_should_be_one_is_excused_nowhere(recorded):
+def test_no_number_where_there_should_be_one_is_excused_nowhere(results):
     excused = [
         (name, case["input"])
-        for name, case, result in results_of(recorded)
+        for name, case, result in results
         if result is not None and result.reward is not None and rows_for(name, case, None)
     ]
     assert excused == []
 
 
-def test_a_wrong_figure_beside_a_right_number_is_excused_nowhere(recorded):
+def test_a_wrong_figure_beside_a_right_number_is_excused_nowhere(results):
     excused, deviating = [], 0
-    for name, case, result in results_of(recorded):
+    for name, case, result in results:
         if result is None or not rows_for(name, case, result.reward, result.extras):
             continue
         deviating += 1

@@ -1,8 +1,5 @@
 """IFEval's instructions on its own data, against recordings of its reference, and what cannot be checked."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from ors_server.rewards.scoring import score
@@ -10,12 +7,12 @@ from ors_server.rewards.text.ifeval import INSTRUCTION_IDS
 from ors_server.rewards.text.instructions import instruction_reward
 from ors_server.rewards.text.sentences import count_sentences, split_words
 from tests.fixtures.case_tables import tables
+from tests.fixtures.recorded_rewards import recorded_cases
 
 TABLES = tables("ifeval")
 
-DATA = Path(__file__).parents[2] / "data" / "rewards"
-CASES = json.loads((DATA / "ifeval.json").read_text())["cases"]
-PARTED = json.loads((DATA / "punkt_sentences.json").read_text())["cases"]
+CASES = recorded_cases("ifeval")
+PARTED = recorded_cases("punkt_sentences")
 
 
 def judged(text, name, arguments, **options):

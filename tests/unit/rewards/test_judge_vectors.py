@@ -1,8 +1,5 @@
 """Every recorded case of the seeds' judged rewards: the same value, or a row of the table of deviations."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from ors_server.rewards.arise import task_success
@@ -14,16 +11,15 @@ from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import score
 from tests.fixtures.deviations import covers, explains
+from tests.fixtures.recorded_rewards import recorded_cases
 
-VECTORS = Path(__file__).parents[2] / "data" / "rewards"
 ERRORS = {"RuntimeError": RuntimeError, "ValueError": ValueError}
 ARISE, LEARNED, AGENTFLY = "arise_llm_judge_reward", "arise_learned_reward", "agentfly_llm_as_judge_reward"
 
 
 def cases(name):
-    found = json.loads((VECTORS / f"{name}.json").read_text())
-    assert found["n"] >= len(found["cases"]) > 0
-    return [pytest.param(case, id=f"{number}-{told(case)}") for number, case in enumerate(found["cases"])]
+    found = enumerate(recorded_cases(name))
+    return [pytest.param(case, id=f"{number}-{told(case)}") for number, case in found]
 
 
 def told(case):
@@ -116,23 +112,16 @@ def departs(name, row, case):
         return False
     if isinstance(given, str):
         return True
-    if name == LEARNED:
-        result, _ = rate(case)
-    elif name == ARISE:
-        result = score(llm_judge_reward, given["trajectory"], model=script(given))
-    else:
-        result = score(llm_as_judge_reward, prediction="p", golden_answer="g", model=script(given))
-    theirs = case["output"]["value"]
+    ours, theirs = judged(name, case), case["output"]["value"]
     wanted = theirs["reward"] if isinstance(theirs, dict) else theirs
     if row.becomes == "error":
-        return result.reward is None
-    return result.reward is not None and result.reward != pytest.approx(wanted, abs=1e-9)
+        return ours is None
+    return ours is not None and ours != pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize("row", [row for row in DEVIATIONS if row.vectors in {ARISE, LEARNED, AGENTFLY}])
 def test_every_row_is_needed_by_a_case_and_says_why(row):
-    found = json.loads((VECTORS / f"{row.vectors}.json").read_text())["cases"]
-    assert any(departs(row.vectors, row, case) for case in found)
+    assert any(departs(row.vectors, row, case) for case in recorded_cases(row.vectors))
     assert row.what
     assert row.why
 
@@ -148,7 +137,7 @@ def judged(name, case):
 
 @pytest.mark.parametrize("name", [ARISE, LEARNED, AGENTFLY])
 def test_an_arbitrary_wrong_score_is_excused_nowhere(name):
-    for case in json.loads((VECTORS / f"{name}.json").read_text())["cases"]:
+    for case in recorded_cases(name):
         if isinstance(case["input"], str):
             continue
         right = judged(name, case)

@@ -1,8 +1,6 @@
 """Overlaps give what the packages that they name give: rouge-score, NLTK's stemmer, rapidfuzz."""
 
-import json
 import random
-from pathlib import Path
 
 import pytest
 from rapidfuzz import fuzz
@@ -12,12 +10,12 @@ from ors_server.rewards.scoring import score
 from ors_server.rewards.text.overlap import edit_similarity_reward, rouge_l_reward, rouge_n_reward
 from ors_server.rewards.text.porter import MAX_WORD, stem
 from tests.fixtures.case_tables import tables
+from tests.fixtures.recorded_rewards import recorded_cases
 
 TABLES = tables("overlap_sources")
 
-DATA = Path(__file__).parents[2] / "data" / "rewards"
-STEMS = json.loads((DATA / "porter_nltk.json").read_text())["cases"]
-ROUGE = json.loads((DATA / "rouge_stemmed.json").read_text())["cases"]
+STEMS = recorded_cases("porter_nltk")
+ROUGE = recorded_cases("rouge_stemmed")
 
 
 def test_every_recorded_word_has_nltk_s_stem():

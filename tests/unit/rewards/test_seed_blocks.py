@@ -166,9 +166,10 @@ def test_a_composite_is_called_with_a_trajectory_by_position():
 def test_the_page_s_own_domain_reward_runs_directly_and_in_a_blend():
     runner = runner_of("domain_reward", Trajectory=Trajectory)
     report = Trajectory(outcome="Summary, recommendations, conclusion", steps=[FAILED] * 3)
-    assert runner.reward(report) == pytest.approx(0.8)
+    assert runner.reward(report) == score(runner.reward, report).reward == pytest.approx(0.8)
     assert CompositeReward([(runner.reward, 1.0)])(report) == pytest.approx(0.8)
-    assert runner.reward(Trajectory(outcome="Summary")) == 0.0
+    short = Trajectory(outcome="Summary")
+    assert runner.reward(short) == score(runner.reward, short).reward == 0.0
 
 
 def test_a_reward_of_arises_is_a_number_to_calculate_with():
@@ -202,6 +203,7 @@ def test_agentflys_function_returns_a_mapping_with_the_page_s_keys():
         em_score=lambda mine, gold: float(mine == gold),
         **given,
     )["qa_f1_reward"]
+    assert words.name == "qa_f1_reward"
     fields = {"final_response": "Paris", "answer": "Paris", "trajectory": []}
     assert words(**fields) == {"reward": 1.0, "f1": 1.0, "em": 1.0, "precision": 1.0, "recall": 1.0}
     assert set(qa_f1_reward(**fields)) == set(words(**fields))

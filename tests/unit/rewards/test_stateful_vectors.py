@@ -1,8 +1,6 @@
 """The rewards that ask an environment, against recordings of AgentFly's, with environments as scripted."""
 
 import ast
-import json
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +10,8 @@ from ors_server.rewards.agentfly import stateful
 from ors_server.rewards.deviations import DEVIATIONS
 from ors_server.rewards.scoring import score
 from tests.fixtures.deviations import covers, explains
+from tests.fixtures.recorded_rewards import all_cases, recorded_cases
 
-DATA = Path(__file__).parents[2] / "data" / "rewards"
 WEBSHOP, ALFWORLD = "agentfly_webshop_reward", "agentfly_alfworld_episode_reward"
 SCIENCE, CODE = "agentfly_scienceworld_reward", "agentfly_code_reward_test"
 SPECS = {WEBSHOP: "WebShopSpec", ALFWORLD: "ALFWorldSpec", SCIENCE: "ScienceWorldSpec", CODE: "PythonEnvSpec"}
@@ -46,18 +44,6 @@ class WatchedContext(Context):
         assert not args
         self.asked.append(dict(kwargs))
         return await super().acquire_resource(**kwargs)
-
-
-def cases(name):
-    found = json.loads((DATA / f"{name}.json").read_text())
-    assert found["n"] == len(found["cases"]) > 0
-    return found["cases"]
-
-
-def every_case():
-    return [
-        pytest.param(name, case, id=f"{name}-{n}") for name in FILES for n, case in enumerate(cases(name))
-    ]
 
 
 def said(name, given):
@@ -96,7 +82,7 @@ def play_in_words(name, told):
     return score(stateful.code_reward_test, context=Context("r"), final_response="x"), None, None
 
 
-@pytest.mark.parametrize(("name", "case"), every_case())
+@pytest.mark.parametrize(("name", "case"), all_cases(*FILES))
 def test_the_reward_is_agentfly_s_or_the_table_says_why_not(name, case):
     result, calls, asked = play(name, case)
     output = case["output"]
@@ -122,7 +108,7 @@ def test_every_row_is_needed_by_a_case_that_has_a_number_there_and_none_here(row
     needed = [
         case
         for name in row.files
-        for case in cases(name)
+        for case in recorded_cases(name)
         if explains(row, name, case, play(name, case)[0].reward)
     ]
     assert needed
@@ -131,7 +117,7 @@ def test_every_row_is_needed_by_a_case_that_has_a_number_there_and_none_here(row
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_row_covers_a_case_in_which_the_reward_is_theirs(name):
-    for case in cases(name):
+    for case in recorded_cases(name):
         if play(name, case)[0].reward is not None:
             assert not [row for row in DEVIATIONS if covers(row, name, case)]
 

@@ -1,8 +1,5 @@
 """ROUGE-Lsum and corpus BLEU against recordings of rouge-score and sacrebleu; open-r1's form of programs."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
@@ -10,18 +7,11 @@ from ors_server.rewards.scoring import score
 from ors_server.rewards.text.overlap import bleu_reward
 from ors_server.rewards.text.response_format import code_format_reward
 from ors_server.rewards.text.summaries import corpus_bleu, rouge_lsum_reward
-
-DATA = Path(__file__).parents[2] / "data" / "rewards"
-
-
-def cases(name):
-    found = json.loads((DATA / f"{name}.json").read_text())
-    assert found["n"] == len(found["cases"]) > 0
-    return found["cases"]
+from tests.fixtures.recorded_rewards import recorded_cases
 
 
 def test_rouge_lsum_is_what_rouge_score_gave():
-    for case in cases("rouge_lsum"):
+    for case in recorded_cases("rouge_lsum"):
         result, theirs = score(rouge_lsum_reward, **case["input"]), case["output"]
         figures = {"reward": result.reward, **result.extras}
         assert figures == pytest.approx(theirs, abs=1e-9), case
@@ -43,7 +33,7 @@ def test_a_summary_that_is_far_too_long_is_wrong_and_a_gold_without_words_is_bad
 
 
 def test_corpus_bleu_is_what_sacrebleu_gave():
-    for case in cases("sacrebleu_corpus"):
+    for case in recorded_cases("sacrebleu_corpus"):
         found, theirs = corpus_bleu(**case["input"]), case["output"]
         assert found.score == pytest.approx(theirs["score"], abs=1e-9)
         assert found.brevity_penalty == pytest.approx(theirs["brevity_penalty"], abs=1e-9)
@@ -74,7 +64,7 @@ def test_an_unknown_tokenizer_is_refused():
 
 
 def test_the_form_of_a_program_is_paid_as_by_open_r1():
-    recorded = cases("open_r1_code_format")
+    recorded = recorded_cases("open_r1_code_format")
     assert {case["output"] for case in recorded} == {0.0, 1.0}
     for case in recorded:
         assert score(code_format_reward, **case["input"]).reward == case["output"], case

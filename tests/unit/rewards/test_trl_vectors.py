@@ -1,8 +1,5 @@
 """Every recorded case of TRL's rewards and of rouge-score: the same value, or a row that says why not."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from ors_server.rewards.deviations import deviations_of
@@ -15,8 +12,8 @@ from ors_server.rewards.text.lengths import (
 from ors_server.rewards.text.overlap import rouge_l_reward, rouge_n_reward
 from ors_server.rewards.text.response_format import think_format_reward
 from tests.fixtures.deviations import explains
+from tests.fixtures.recorded_rewards import all_cases, recorded_cases
 
-VECTORS = Path(__file__).parents[2] / "data" / "rewards"
 TRL = {
     "trl_think_format_reward": think_format_reward,
     "trl_soft_overlong_punishment": soft_overlong_reward,
@@ -25,21 +22,7 @@ TRL = {
 }
 
 
-def read(name):
-    found = json.loads((VECTORS / f"{name}.json").read_text())
-    assert found["n"] == len(found["cases"]) > 0
-    return found["cases"]
-
-
-def cases(*names):
-    return [
-        pytest.param(name, case, id=f"{name}-{number}")
-        for name in names
-        for number, case in enumerate(read(name))
-    ]
-
-
-@pytest.mark.parametrize(("name", "case"), cases(*TRL))
+@pytest.mark.parametrize(("name", "case"), all_cases(*TRL))
 def test_a_reward_of_trl_gives_what_trl_gave(name, case):
     given = case["input"]
     fields = {"final_response": given} if isinstance(given, str) else given
@@ -56,7 +39,7 @@ def rouge(case):
     return score(rouge_n_reward, n=int(kind.removeprefix("rouge")), **given)
 
 
-@pytest.mark.parametrize(("name", "case"), cases("rouge_score"))
+@pytest.mark.parametrize(("name", "case"), all_cases("rouge_score"))
 def test_rouge_is_what_rouge_score_gave_or_the_table_says_why_not(name, case):
     result, theirs = rouge(case), case["output"]
     if result.reward is not None and result.reward == pytest.approx(theirs["reward"], abs=1e-9):
@@ -69,7 +52,6 @@ def test_rouge_is_what_rouge_score_gave_or_the_table_says_why_not(name, case):
 
 @pytest.mark.parametrize("row", deviations_of("rouge_score"), ids=lambda row: row.what[:30])
 def test_every_row_about_rouge_is_needed_by_a_case(row):
-    differing = [
-        case for case in read("rouge_score") if rouge(case).reward != pytest.approx(case["output"]["reward"])
-    ]
+    cases = recorded_cases("rouge_score")
+    differing = [case for case in cases if rouge(case).reward != pytest.approx(case["output"]["reward"])]
     assert any(explains(row, "rouge_score", case, rouge(case).reward) for case in differing)

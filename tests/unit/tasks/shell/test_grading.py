@@ -28,7 +28,7 @@ from ors_server_tasks.shell.observation import UnjudgedError, observe
 from tests.fixtures.case_tables import tables
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
-TABLES = tables("shell_grading")
+TABLES = tables("grading")
 
 BEFORE = {"in.txt": text_file("one\n"), "old/a.txt": text_file("a\n"), "box/b.txt": text_file("b\n")}
 
