@@ -21,22 +21,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ors_server.transports.mcp import sdk
 
 SERVER = {
-    "name",
-    "version",
-    "title",
-    "instructions",
-    "get_tool_input_schema",
-    "on_list_tools",
-    "on_call_tool",
-    "on_list_prompts",
-    "on_get_prompt",
-    "on_list_resources",
-    "on_list_resource_templates",
-    "on_read_resource",
-    "on_subscribe_resource",
-    "on_unsubscribe_resource",
-    "on_completion",
-}
+    "name", "version", "title", "instructions", "get_tool_input_schema", "on_list_tools", "on_call_tool",
+    "on_list_prompts", "on_get_prompt", "on_list_resources", "on_list_resource_templates",
+    "on_read_resource", "on_subscribe_resource", "on_unsubscribe_resource", "on_completion",
+}  # fmt: skip
 PARAMETERS = {
     ("mcp.server", "Server"): SERVER,
     ("mcp.server.extension", "MethodBinding"): {"method", "params_type", "handler"},

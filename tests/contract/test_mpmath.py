@@ -16,20 +16,8 @@ from ors_server.rewards.math import precise
 libmp: Any = import_module("mpmath.libmp")
 
 ONE_ARGUMENT = (
-    "exp",
-    "log",
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asin",
-    "acos",
-    "atan",
-    "asinh",
-    "atanh",
-)
+    "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "atanh",
+)  # fmt: skip
 """Functions of one number that both forms have, at a point where all are real; acosh stands alone."""
 CONSTANTS = {"mpf_pi": math.pi, "mpf_e": math.e, "mpf_ln2": math.log(2), "mpf_ln10": math.log(10)}
 SIGNATURES = {
@@ -127,31 +115,37 @@ def test_a_real_function_says_when_its_value_is_complex(name, at):
         getattr(libmp, f"mpf_{name}")(real(at), BITS, NEAREST)
 
 
-def test_the_arithmetic_is_right():
-    three, two = real(3.0), real(2.0)
-    first, second = (three, two), (two, three)
-    assert libmp.to_float(libmp.mpf_add(three, two, BITS, NEAREST)) == 5
-    assert libmp.to_float(libmp.mpf_mul(three, two, BITS, NEAREST)) == 6
-    assert libmp.to_float(libmp.mpf_div(three, two, BITS, NEAREST)) == 1.5
-    assert libmp.to_float(libmp.mpf_pow(two, real(0.5), BITS, NEAREST)) == pytest.approx(
-        math.sqrt(2), rel=1e-15
-    )
-    assert libmp.to_float(libmp.mpf_pow_int(two, -2, BITS, NEAREST)) == 0.25
-    assert libmp.to_float(libmp.mpf_sqrt(two, BITS, NEAREST)) == pytest.approx(math.sqrt(2), rel=1e-15)
-    assert libmp.to_float(libmp.mpf_neg(two)) == -2
-    assert libmp.to_float(libmp.mpf_abs(libmp.mpf_neg(two))) == 2
+THREE, TWO = (libmp.from_float(number) for number in (3.0, 2.0))
+FIRST, SECOND = (THREE, TWO), (TWO, THREE)
+"""The complex numbers 3 + 2j and 2 + 3j."""
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "value"),
+    [
+        ("mpf_add", (THREE, TWO), 5),
+        ("mpf_mul", (THREE, TWO), 6),
+        ("mpf_div", (THREE, TWO), 1.5),
+        ("mpf_pow", (TWO, libmp.from_float(0.5)), pytest.approx(math.sqrt(2), rel=1e-15)),
+        ("mpf_pow_int", (TWO, -2), 0.25),
+        ("mpf_sqrt", (TWO,), pytest.approx(math.sqrt(2), rel=1e-15)),
+        ("from_rational", (1, 3), 1 / 3),
+        ("mpc_abs", (FIRST,), pytest.approx(abs(3 + 2j))),
+        ("mpc_mul", (FIRST, SECOND), 13j),
+        ("mpc_div", (FIRST, SECOND), pytest.approx((3 + 2j) / (2 + 3j))),
+        ("mpc_pow_int", (FIRST, 2), 5 + 12j),
+        ("mpc_pow", (FIRST, SECOND), pytest.approx((3 + 2j) ** (2 + 3j))),
+        ("mpc_sqrt", (FIRST,), pytest.approx(cmath.sqrt(3 + 2j))),
+    ],
+)
+def test_the_arithmetic_is_right(name, arguments, value):
+    found = getattr(libmp, name)(*arguments, BITS, NEAREST)
+    is_complex = name.startswith("mpc_") and name != "mpc_abs"
+    assert (complex(*map(libmp.to_float, found)) if is_complex else libmp.to_float(found)) == value
+
+
+def test_signs_and_roundings_are_right():
+    assert libmp.to_float(libmp.mpf_neg(TWO)) == -2
+    assert libmp.to_float(libmp.mpf_abs(libmp.mpf_neg(TWO))) == 2
     assert libmp.to_int(libmp.mpf_nint(real(2.6))) == 3
-    assert libmp.to_float(libmp.mpf_pos(three, 80, NEAREST)) == 3
-    assert libmp.to_float(libmp.from_rational(1, 3, BITS, NEAREST)) == 1 / 3
-    assert complex(*map(libmp.to_float, libmp.mpc_mul(first, second, BITS, NEAREST))) == 13j
-    assert complex(*map(libmp.to_float, libmp.mpc_div(first, second, BITS, NEAREST))) == pytest.approx(
-        (3 + 2j) / (2 + 3j)
-    )
-    assert complex(*map(libmp.to_float, libmp.mpc_pow_int(first, 2, BITS, NEAREST))) == 5 + 12j
-    assert complex(*map(libmp.to_float, libmp.mpc_pow(first, second, BITS, NEAREST))) == pytest.approx(
-        (3 + 2j) ** (2 + 3j)
-    )
-    assert complex(*map(libmp.to_float, libmp.mpc_sqrt(first, BITS, NEAREST))) == pytest.approx(
-        cmath.sqrt(3 + 2j)
-    )
-    assert libmp.to_float(libmp.mpc_abs(first, BITS, NEAREST)) == pytest.approx(abs(3 + 2j))
+    assert libmp.to_float(libmp.mpf_pos(THREE, 80, NEAREST)) == 3

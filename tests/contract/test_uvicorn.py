@@ -23,19 +23,9 @@ from ors_server.http_server.uvicorn_base import (
 )
 
 PROTOCOL = {
-    "client",
-    "cycle",
-    "expect_100_continue",
-    "flow",
-    "headers",
-    "loop",
-    "parser",
-    "pipeline",
-    "server_state",
-    "stop_idle_timer",
-    "transport",
-    "url",
-}
+    "client", "cycle", "expect_100_continue", "flow", "headers", "loop", "parser", "pipeline",
+    "server_state", "stop_idle_timer", "transport", "url",
+}  # fmt: skip
 """Attributes of uvicorn's protocol that `BoundedProtocol` uses."""
 CYCLE = {"disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started"}
 FLOW = {"read_paused", "resume_reading"}

@@ -15,14 +15,8 @@ TRIP = [
     {"book": {"city": ["New York", "NYC"], "dates": [["2026-01-02", "2026-01-03"]]}},
     {"book": {"city": ["Paris"], "dates": [[]]}},
 ]
-NESTED = [
-    {
-        "find": {
-            "where": [{"city": ["Rome"], "rooms": [2, 3], "pets": [True, ""]}],
-            "sort": [[{"by": ["price"], "down": [True, False]}]],
-        }
-    }
-]
+WHERE = [{"city": ["Rome"], "rooms": [2, 3], "pets": [True, ""]}]
+NESTED = [{"find": {"where": WHERE, "sort": [[{"by": ["price"], "down": [True, False]}]]}}]
 
 
 def talk(*calls):
@@ -34,34 +28,26 @@ def paid(gold, *calls, strictness="lenient"):
     return score(tool_call_match_reward, talk(*calls), answer=from_bfcl(gold), strictness=strictness).reward
 
 
+def area(**arguments):
+    return ("geo.area", {"base": 10, "height": 5, **arguments})
+
+
+def book(city, *dates):
+    return ("book", {"city": city, "dates": list(dates)})
+
+
+def find(where, by="price", *, down=True):
+    return ("find", {"where": where, "sort": [{"by": by, "down": down}]})
+
+
 @pytest.mark.parametrize(
     ("gold", "calls"),
     [
-        (AREA, [("geo.area", {"base": 10, "height": 5})]),
+        (AREA, [area()]),
         (AREA, [("geo_area", {"base": 10.0, "height": 5, "unit": "Units"})]),
-        (
-            TRIP,
-            [
-                ("book", {"city": "paris", "dates": []}),
-                ("book", {"city": "new-york", "dates": ["2026/01/02", "2026 01 03"]}),
-            ],
-        ),
-        (
-            NESTED,
-            [("find", {"where": {"city": "rome", "rooms": 3}, "sort": [{"by": "price", "down": False}]})],
-        ),
-        (
-            NESTED,
-            [
-                (
-                    "find",
-                    {
-                        "where": {"city": "Rome", "rooms": 2, "pets": True},
-                        "sort": [{"by": "Price", "down": True}],
-                    },
-                )
-            ],
-        ),
+        (TRIP, [book("paris"), book("new-york", "2026/01/02", "2026 01 03")]),
+        (NESTED, [find({"city": "rome", "rooms": 3}, down=False)]),
+        (NESTED, [find({"city": "Rome", "rooms": 2, "pets": True}, "Price")]),
         ([], []),
     ],
 )
@@ -74,30 +60,16 @@ def test_calls_that_the_leaderboard_takes_are_paid(gold, calls):
     [
         (AREA, []),
         (AREA, [("geo.area", {"base": 10})]),
-        (AREA, [("geo.area", {"base": "10", "height": 5})]),
-        (AREA, [("geo.area", {"base": 10, "height": 6})]),
-        (AREA, [("geo.area", {"base": 10, "height": 5, "unit": "m"})]),
-        (AREA, [("geo.area", {"base": 10, "height": 5, "colour": "red"})]),
+        (AREA, [area(base="10")]),
+        (AREA, [area(height=6)]),
+        (AREA, [area(unit="m")]),
+        (AREA, [area(colour="red")]),
         (AREA, [("area", {"base": 10, "height": 5})]),
-        (AREA, [("geo.area", {"base": 10, "height": 5})] * 2),
-        (TRIP, [("book", {"city": "Paris", "dates": []})]),
-        (
-            TRIP,
-            [
-                ("book", {"city": "Paris", "dates": []}),
-                ("book", {"city": "NYC", "dates": ["2026-01-03", "2026-01-02"]}),
-            ],
-        ),
-        (NESTED, [("find", {"where": {"city": "Rome"}, "sort": [{"by": "price", "down": True}]})]),
-        (
-            NESTED,
-            [
-                (
-                    "find",
-                    {"where": {"city": "Rome", "rooms": 2, "x": 1}, "sort": [{"by": "price", "down": True}]},
-                )
-            ],
-        ),
+        (AREA, [area()] * 2),
+        (TRIP, [book("Paris")]),
+        (TRIP, [book("Paris"), book("NYC", "2026-01-03", "2026-01-02")]),
+        (NESTED, [find({"city": "Rome"})]),
+        (NESTED, [find({"city": "Rome", "rooms": 2, "x": 1})]),
         ([], [("geo.area", {})]),
     ],
 )
@@ -106,11 +78,10 @@ def test_calls_that_the_leaderboard_refuses_earn_nothing(gold, calls):
 
 
 def test_texts_count_as_they_stand_unless_the_mode_is_lenient():
-    calls = [("geo.area", {"base": 10, "height": 5, "unit": "Units"})]
-    assert paid(AREA, *calls, strictness="exact") == 0.0
-    assert paid(AREA, ("geo.area", {"base": 10, "height": 5, "unit": "units"}), strictness="exact") == 1.0
+    assert paid(AREA, area(unit="Units"), strictness="exact") == 0.0
+    assert paid(AREA, area(unit="units"), strictness="exact") == 1.0
     assert paid(AREA, ("geo_area", {"base": 10, "height": 5}), strictness="exact") == 0.0
-    other = score(tool_call_match_reward, talk(*calls), answer=from_bfcl(AREA), strictness="strict")
+    other = score(tool_call_match_reward, talk(area()), answer=from_bfcl(AREA), strictness="strict")
     assert (other.reward, other.status) == (None, "error")
 
 
