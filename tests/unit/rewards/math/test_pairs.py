@@ -14,8 +14,8 @@ SPACED = [
     *((f"7{letter}", f"7 {letter}") for letter in UNITS),
     *((f"7 {letter}", f"7{letter}") for letter in UNITS),
     *((f"e^{{2{letter}}}", f"e^{{2 {letter}}}") for letter in UNITS),
-    *((f"x^{{{a}{b}}}", f"x^{{{a} {b}}}") for a, b in (*WORDS, "pi", "go")),
-    *((f"{a}{b}+2", f"2+{a} {b}") for a, b in WORDS),
+    *((f"x^{{{word}}}", f"x^{{{' '.join(word)}}}") for word in (*WORDS, "pi", "go")),
+    *((f"{word}+2", f"2+{' '.join(word)}") for word in WORDS),
 ]
 
 
