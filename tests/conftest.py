@@ -4,11 +4,12 @@ Also which tests stay together when several processes share them out.
 """
 
 import contextlib
+import gc
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Knows the mark of a plugin that may be missing."""
     if not config.pluginmanager.has_plugin("timeout"):
         config.addinivalue_line("markers", "timeout(seconds): most that a test may take")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exempts the collected tests from garbage collection: they live until the end, and are many objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks

@@ -15,13 +15,6 @@ from ors_server.http_server.connection_limits import ConnectionLimits
 if TYPE_CHECKING:
     from ors_server.app import App
 
-COLLECTOR_THRESHOLDS = (20_000, 20, 50)
-"""Thresholds of the garbage collector for its three generations; Python's are 700, 10 and 10.
-
-A server keeps most objects that it creates, so collecting as often as Python does takes a fifth of a call's
-time and frees almost nothing.
-"""
-
 
 def listen(app: "App", *, as_json: bool) -> None:
     """Serve until SIGINT, SIGTERM or an admin's request; sessions are torn down before this returns.
@@ -83,7 +76,6 @@ class _AnnouncedServer(BoundedServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.freeze()  # what exists now lives as long as the server
-        gc.set_threshold(*COLLECTOR_THRESHOLDS)
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._served, host, port), as_json=self._as_json)
 

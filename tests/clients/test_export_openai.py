@@ -1,17 +1,14 @@
 """The `openai` package's own types, and pyarrow, read what was exported."""
 
+import importlib
 import json
 
 import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from tests.clients.exports import write_exports
-
-MESSAGE: TypeAdapter[ChatCompletionMessageParam] = TypeAdapter(ChatCompletionMessageParam)
-TOOL: TypeAdapter[ChatCompletionToolUnionParam] = TypeAdapter(ChatCompletionToolUnionParam)
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -27,6 +24,12 @@ ROW = TypeAdapter(FineTuningRow)
 
 
 @pytest.fixture(scope="module")
+def chat():
+    """The package's types, imported only by the process that runs these tests: that takes seconds."""
+    return importlib.import_module("openai.types.chat")
+
+
+@pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports")
     write_exports(folder)
@@ -38,19 +41,21 @@ def rows(folder):
     return [json.loads(line) for line in (folder / "openai.jsonl").read_text().splitlines()]
 
 
-def test_every_message_is_one_of_the_chat_completions_api(rows):
+def test_every_message_is_one_of_the_chat_completions_api(rows, chat):
+    adapter = TypeAdapter(chat.ChatCompletionMessageParam)
     assert len(rows) == 7
     for row in rows:
         for message in row["messages"]:
             bare = {key: value for key, value in message.items() if key != "weight"}
-            read = MESSAGE.validate_python(bare)
+            read = adapter.validate_python(bare)
             assert set(read) == set(bare), "a key is none of the API's"
 
 
-def test_every_tool_is_one_of_the_chat_completions_api(rows):
+def test_every_tool_is_one_of_the_chat_completions_api(rows, chat):
+    adapter = TypeAdapter(chat.ChatCompletionToolUnionParam)
     for row in rows:
         for tool in row["tools"]:
-            assert TOOL.validate_python(tool)["type"] == "function"
+            assert adapter.validate_python(tool)["type"] == "function"
 
 
 def test_a_row_has_only_what_a_fine_tuning_file_may_have(rows):

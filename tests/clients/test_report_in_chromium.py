@@ -1,11 +1,12 @@
 """The reports in a real browser: nothing is asked of any network, nothing fails, everything can be seen."""
 
+import importlib
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
 
 from ors_server.evaluation.attempt_transcripts import Transcript, TranscriptStep
 from ors_server.evaluation.report.comparison_page import comparison_report
@@ -15,6 +16,9 @@ from ors_server.evaluation.run_comparison import compare
 from ors_server.evaluation.run_figures import summarise
 from ors_server.evaluation.summary import FigureOptions
 from tests.fixtures.made_runs import make_lively, make_outcome
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 CHROMIUM = os.environ.get("ORS_TEST_CHROMIUM", "/usr/bin/chromium")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
@@ -27,7 +31,7 @@ READING = FigureOptions(resampling=Resampling(200))
 class Watched:
     """A page, what it complained about, and what it asked for."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: "Page") -> None:
         self.page = page
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -36,7 +40,7 @@ class Watched:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
 
-    def open(self, path: Path, fragment: str = "") -> Page:
+    def open(self, path: Path, fragment: str = "") -> "Page":
         self.requests.clear()
         self.page.goto("about:blank")
         self.page.goto(f"{path.as_uri()}{fragment}")
@@ -51,7 +55,8 @@ class Watched:
 @pytest.fixture(scope="module")
 def browser():
     assert Path(CHROMIUM).exists(), f"the report is tried in a real browser: install {CHROMIUM}"
-    with sync_playwright() as playwright:
+    api = importlib.import_module("playwright.sync_api")  # only by the process that runs these tests
+    with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
         yield browser
         browser.close()

@@ -2,14 +2,12 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in ROOT.glob("ors_server/**/*.py")
-}
 
 HOMES = {
     "mcp": {"transports/mcp/sdk.py", "client/mcp_connection.py", "testing/mcp_checks.py"},
@@ -42,6 +40,13 @@ LENT = {("ors_server/sandboxes/docker_launcher.py", "_sock")}
 """The socket of an attached container, which docker-py gives in no other way."""
 
 
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Read the package's modules."""
+    paths = ROOT.glob("ors_server/**/*.py")
+    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
+
+
 def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
@@ -63,23 +68,25 @@ def attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
     yield from (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
 
 
-DEFINED = {
-    name
-    for tree in MODULES.values()
-    for node in ast.walk(tree)
-    for name in (
-        [node.name]
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        else [node.attr]
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-        else [node.id]
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        else [element.value for element in ast.walk(node) if isinstance(element, ast.Constant)]
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
-        else []
-    )
-}
-"""Every name that the package defines."""
+@cache
+def defined() -> set[str]:
+    """Return every name that the package defines."""
+    return {
+        name
+        for tree in modules().values()
+        for node in ast.walk(tree)
+        for name in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            else [node.attr]
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            else [node.id]
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            else [element.value for element in ast.walk(node) if isinstance(element, ast.Constant)]
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"
+            else []
+        )
+    }
 
 
 def private_attributes(path: str, tree: ast.AST) -> Iterator[str]:
@@ -87,7 +94,7 @@ def private_attributes(path: str, tree: ast.AST) -> Iterator[str]:
         if not is_private(node.attr) or (path, node.attr) in LENT:
             continue
         is_inherited = owner_of(node) in ("self", "cls", "super()")
-        known = DEFINED if is_inherited else OWN
+        known = defined() if is_inherited else OWN
         if node.attr not in known | NAMED_TUPLE and ast.unparse(node) not in DOCUMENTED:
             yield ast.unparse(node)
 
@@ -111,7 +118,7 @@ def foreign_names(path: str, tree: ast.AST) -> list[str]:
 
 
 def test_no_module_uses_a_private_name_of_another_package():
-    found = {path: foreign_names(path, tree) for path, tree in MODULES.items() if path != UVICORN}
+    found = {path: foreign_names(path, tree) for path, tree in modules().items() if path != UVICORN}
     assert not {path: names for path, names in found.items() if names}
 
 
@@ -119,7 +126,7 @@ def test_no_module_uses_a_private_name_of_another_package():
 def test_a_package_whose_insides_are_used_is_imported_in_its_homes_only(package):
     importers = {
         path.removeprefix("ors_server/")
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         if any(name.split(".")[0] == package for name in imported(tree))
     }
     assert importers == HOMES[package]
@@ -128,7 +135,7 @@ def test_a_package_whose_insides_are_used_is_imported_in_its_homes_only(package)
 def test_outside_of_its_home_only_documented_names_of_the_mcp_sdk_are_used():
     taken = {
         name
-        for path, tree in MODULES.items()
+        for path, tree in modules().items()
         if not path.endswith("mcp/sdk.py")
         for name in imported(tree)
         if name.split(".")[0] == "mcp"
@@ -138,7 +145,7 @@ def test_outside_of_its_home_only_documented_names_of_the_mcp_sdk_are_used():
 
 def test_whose_cancellation_a_task_sees_is_asked_in_one_module():
     users = {
-        path for path, tree in MODULES.items() if CANCELLATION & {node.attr for node in attributes(tree)}
+        path for path, tree in modules().items() if CANCELLATION & {node.attr for node in attributes(tree)}
     }
     assert users == {"ors_server/event_loops.py"}
 
