@@ -57,6 +57,8 @@ def main() -> int:
     unknown = [name for name in wanted.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    # Many images set it; then packages that were never compiled would be compiled in every measurement.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not servers.openreward_python().exists():
         parser.error(f"no interpreter at {servers.openreward_python()}; `make bench` makes it")
     rows: list[Row] = []

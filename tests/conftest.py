@@ -21,6 +21,9 @@ from ors_server.http_server.bounded_server import BoundedServer
 from ors_server.http_server.connection_limits import ConnectionLimits
 from ors_server.settings import Settings
 
+# Many images set it; then everything that tests start would compile what it imports anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Neither the tests' own applications nor the servers that they start write into somebody's record.
 os.environ["ORS_STORE"] = "memory"
 
