@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ors_server.authoring.calling_client import (
     Ability,
@@ -26,6 +26,8 @@ from ors_server.policy import EpisodePolicy, PenaltyCause
 from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.context")
+
+_Answer = TypeVar("_Answer", Elicited, Sampled, RootList)
 
 ProgressListener: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 """Receives (progress, total, message) while a tool runs."""
@@ -104,10 +106,7 @@ class CallContext:
             schema: JSON Schema of an object whose properties are strings, numbers, booleans or choices.
             key: Names the question; a second form in the same call needs another key.
         """
-        answer = (await self.client.ask({key: Elicit(message, schema)}))[key]
-        if not isinstance(answer, Elicited):
-            raise _misfit(answer)
-        return answer
+        return await self._ask_one(key, Elicit(message, schema), Elicited)
 
     async def sample(
         self, prompt: str, *, max_tokens: int = 100, system_prompt: str | None = None, key: str = "sample"
@@ -117,22 +116,19 @@ class CallContext:
         Args:
             key: Names the question; a second one in the same call needs another key.
         """
-        answer = (await self.client.ask({key: Sample(prompt, max_tokens, system_prompt)}))[key]
-        if not isinstance(answer, Sampled):
-            raise _misfit(answer)
-        return answer
+        return await self._ask_one(key, Sample(prompt, max_tokens, system_prompt), Sampled)
 
     async def list_roots(self, *, key: str = "roots") -> tuple[Root, ...]:
         """Ask which folders the calling program works on; raises as `ask` does."""
-        answer = (await self.client.ask({key: ListRoots()}))[key]
-        if not isinstance(answer, RootList):
-            raise _misfit(answer)
-        return answer.roots
+        return (await self._ask_one(key, ListRoots(), RootList)).roots
+
+    async def _ask_one(self, key: str, question: Question, kind: type[_Answer]) -> _Answer:
+        answer = (await self.client.ask({key: question}))[key]
+        if not isinstance(answer, kind):
+            name = type(answer).__name__
+            raise AskError(f"the calling program gave an answer of the wrong kind: {name}")
+        return answer
 
 
 running_call: ContextVar[CallContext | None] = ContextVar("ors_running_call", default=None)
 """The call that the current task serves; `None` outside of calls."""
-
-
-def _misfit(answer: Answer) -> AskError:
-    return AskError(f"the calling program gave an answer of the wrong kind: {type(answer).__name__}")

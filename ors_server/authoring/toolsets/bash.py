@@ -14,11 +14,7 @@ from ors_server.authoring.toolsets.command_results import (
     result_metadata,
 )
 from ors_server.authoring.toolsets.file_access import encode
-from ors_server.authoring.toolsets.forbidden_commands import (
-    UncheckableError,
-    find_violation,
-    parse_patterns,
-)
+from ors_server.authoring.toolsets.forbidden_commands import UncheckableError, find_violation, parse_patterns
 from ors_server.authoring.toolsets.milestones import pay_progress
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError

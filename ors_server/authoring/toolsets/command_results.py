@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 from ors_server.authoring.tool import ToolError
 from ors_server.sandboxes.base import ExecResult, Killed, Limits
-from ors_server.sandboxes.captured_output import Output
 from ors_server.wire import JSONObject, TextBlock
 
 LADDER_SECONDS = 13.0
@@ -33,15 +32,14 @@ def clamp_time_limit(time_limit: float | None, limits: Limits, call_limit: float
     return seconds if call_limit is None else min(seconds, max(call_limit - LADDER_SECONDS, call_limit / 2))
 
 
-def stream_block(output: Output, stream: str) -> TextBlock:
-    """Return a block that shows one stream."""
-    return TextBlock(text=output.text, detail={"stream": stream})
-
-
 def result_blocks(result: ExecResult, notes: Iterable[str]) -> list[TextBlock]:
     """Return an agent's view of a result: its streams and notes that are not empty, at least one block."""
     streams = {"stdout": result.stdout, "stderr": result.stderr, "background": result.background}
-    blocks = [stream_block(output, name) for name, output in streams.items() if output.total]
+    blocks = [
+        TextBlock(text=output.text, detail={"stream": name})
+        for name, output in streams.items()
+        if output.total
+    ]
     text = " ".join(notes)
     if text:
         blocks.append(TextBlock(text=f"[{text}]", detail={"stream": "notes"}))

@@ -32,7 +32,7 @@ def show_file(content: bytes, view_range: Sequence[int] | None) -> str | None:
 
 def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edited:
     """Replace a text that occurs once."""
-    file = _read(name, content)
+    file = TextFile.read_editable(name, content)
     old, new = file.adapt(old_str), file.adapt(new_str)
     at = _only_place(file, old, name)
     if old == new:
@@ -44,7 +44,7 @@ def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edite
 
 def insert_lines(name: str, content: bytes, insert_line: int, text: str) -> Edited:
     """Insert lines after a line, counted from 1; 0 is before the first."""
-    file = _read(name, content)
+    file = TextFile.read_editable(name, content)
     total = file.line_count
     if not 0 <= insert_line <= total:
         raise ToolError(f"insert_line must be from 0 to {total}, the number of lines, not {insert_line}")
@@ -59,20 +59,8 @@ def insert_lines(name: str, content: bytes, insert_line: int, text: str) -> Edit
     return _edited(name, file, whole, insert_line + 1, insert_line + TextFile(text).line_count)
 
 
-def _read(name: str, content: bytes) -> TextFile:
-    file = TextFile.read(content)
-    if file is None:
-        raise ToolError(f"{name} is a binary file and cannot be edited here")
-    return file
-
-
 def _edited(name: str, file: TextFile, text: str, first: int, last: int) -> Edited:
-    try:
-        content = file.with_text(text)
-    except UnicodeEncodeError as error:
-        wrong = error.object[error.start : error.end]
-        raise ToolError(f"{name} is encoded as {file.encoding}, which has no {wrong!r}") from None
-    return Edited(content, show_edit(name, TextFile(text, file.encoding), first, last))
+    return Edited(file.with_text(name, text), show_edit(name, TextFile(text, file.encoding), first, last))
 
 
 def _only_place(file: TextFile, old: str, name: str) -> int:

@@ -130,7 +130,20 @@ async def find_violation(patterns: Sequence[CommandPattern], script: str) -> Vio
         UncheckableError: It is nested too deeply, or takes too long.
     """
     texts = [pattern.text for pattern in patterns if pattern.may_occur(script)]
-    return await _search_apart(texts, script) if texts else None
+    if not texts:
+        return None
+    limits = OffloadLimits(cpu_seconds=TIME_LIMIT)
+    try:
+        rule, command = await offload.run(search_texts, texts, script, limits=limits)
+    except CrashedError:
+        raise UncheckableError("it breaks the parser") from None
+    except ImportError as error:
+        raise EnvironmentFailedError(
+            f"forbidden commands cannot be checked on this server: {error}"
+        ) from None
+    except OverLimitError as error:
+        raise UncheckableError(f"reading it takes too much: {error}") from None
+    return None if rule is None else Violation(rule, command)
 
 
 def search(patterns: Sequence[CommandPattern], script: str) -> Violation | None:
@@ -171,21 +184,6 @@ def _fed(words: Words, found: Found) -> Iterator[str]:
     if reads_script_from_file(words) or reads_script_from_stdin(words):
         for other in found.statement.substituted:
             yield from written_by((base_name(other[0]), *other[1:]))
-
-
-async def _search_apart(patterns: list[str], script: str) -> Violation | None:
-    limits = OffloadLimits(cpu_seconds=TIME_LIMIT)
-    try:
-        rule, command = await offload.run(search_texts, patterns, script, limits=limits)
-    except CrashedError:
-        raise UncheckableError("it breaks the parser") from None
-    except ImportError as error:
-        raise EnvironmentFailedError(
-            f"forbidden commands cannot be checked on this server: {error}"
-        ) from None
-    except OverLimitError as error:
-        raise UncheckableError(f"reading it takes too much: {error}") from None
-    return None if rule is None else Violation(rule, command)
 
 
 def search_texts(patterns: list[str], script: str) -> tuple[str | None, str]:

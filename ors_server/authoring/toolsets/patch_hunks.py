@@ -22,9 +22,7 @@ def apply_hunks(name: str, content: bytes, change: FileChange) -> bytes:
         ToolError: A hunk does not apply at exactly one place; the message names it, the line that was
             expected and the nearest one.
     """
-    file = TextFile.read(content)
-    if file is None:
-        raise ToolError(f"{name} is a binary file and cannot be edited here")
+    file = TextFile.read_editable(name, content)
     end = "\r\n" if file.uses_crlf else "\n"
     rows = file.text.split(end)
     if not rows[-1]:
@@ -44,11 +42,7 @@ def apply_hunks(name: str, content: bytes, change: FileChange) -> bytes:
             at += 1
     written += rows[at:]
     last = "" if file.lacks_newline or not written else end
-    try:
-        return file.with_text(end.join(written) + last)
-    except UnicodeEncodeError as error:
-        wrong = error.object[error.start : error.end]
-        raise ToolError(f"{name} is encoded as {file.encoding}, which has no {wrong!r}") from None
+    return file.with_text(name, end.join(written) + last)
 
 
 class _Search:

@@ -4,6 +4,8 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from ors_server.authoring.tool import ToolError
+
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -43,12 +45,26 @@ class TextFile:
         for encoding in ("utf-8", "latin-1"):
             text = _decode(content, encoding)
             if text is not None:
-                return None if _is_binary(text, encoding) else cls(text, encoding)
+                controls = sum(map(text.count, _CONTROLS))
+                is_binary = "\0" in text or controls > _MOST_CONTROLS[encoding] * len(text)
+                return None if is_binary else cls(text, encoding)
         return None
 
-    def with_text(self, text: str) -> bytes:
-        """Return the content of the file with another text; may raise UnicodeEncodeError."""
-        return self.mark + text.encode(self.encoding)
+    @classmethod
+    def read_editable(cls, name: str, content: bytes) -> "TextFile":
+        """Decode a file's content; raises `ToolError` for a binary file."""
+        file = cls.read(content)
+        if file is None:
+            raise ToolError(f"{name} is a binary file and cannot be edited here")
+        return file
+
+    def with_text(self, name: str, text: str) -> bytes:
+        """Return the content of the file with another text; `ToolError` if its encoding lacks a character."""
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            wrong = error.object[error.start : error.end]
+            raise ToolError(f"{name} is encoded as {self.encoding}, which has no {wrong!r}") from None
 
     @property
     def mixes_line_ends(self) -> bool:
@@ -94,7 +110,3 @@ def _decode(content: bytes, encoding: str) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if text.encode(encoding) == content else None
-
-
-def _is_binary(text: str, encoding: str) -> bool:
-    return "\0" in text or sum(map(text.count, _CONTROLS)) > _MOST_CONTROLS[encoding] * len(text)

@@ -75,18 +75,8 @@ _SHELL_VALUES = Wrapper("oO", frozenset({"rcfile", "init-file"}))
 _PARALLEL_VALUES = frozenset(
     {
         *("arg-file", "basefile", "colsep", "delay", "delimiter", "halt", "jobs", "joblog", "max-args"),
-        *(
-            "max-chars",
-            "max-lines",
-            "memfree",
-            "nice",
-            "results",
-            "retries",
-            "return",
-            "sshlogin",
-            "tagstring",
-        ),
-        *("timeout", "tmpdir", "trc", "workdir"),
+        *("max-chars", "max-lines", "memfree", "nice", "results", "retries", "return", "sshlogin"),
+        *("tagstring", "timeout", "tmpdir", "trc", "workdir"),
     }
 )
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -190,10 +180,6 @@ def _command(words: Words) -> Inner:
     return Inner() if shows else _wrapped(words, Wrapper())
 
 
-def _coproc(words: Words) -> Inner:
-    return Inner(commands=(words[2:] if words[2:3] == ("{",) else words[1:],) if len(words) > 1 else ())
-
-
 def _env(words: Words) -> Inner:
     for place, word in enumerate(words[1:], 1):
         if word.startswith("--split-string="):
@@ -223,19 +209,6 @@ def _parallel(words: Words) -> Inner:
     return Inner(commands=(whole,), scripts=(" ".join(command), " ".join(whole)))
 
 
-def _eval(words: Words) -> Inner:
-    return Inner(scripts=(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]),))
-
-
-def _alias(words: Words) -> Inner:
-    return Inner(scripts=tuple(word.partition("=")[2] for word in words[1:] if "=" in word))
-
-
-def _trap(words: Words) -> Inner:
-    at = _after_options(words, Wrapper())
-    return Inner(scripts=words[at : at + 1])
-
-
 def _option_c(letters: str, operands: int) -> Callable[[Words], Inner]:
     wrapper = Wrapper(letters, frozenset({"command"}), operands)
 
@@ -254,16 +227,20 @@ def _option_c(letters: str, operands: int) -> Callable[[Words], Inner]:
 
 _SPECIAL: Mapping[str, Callable[[Words], Inner]] = MappingProxyType(
     {
-        "alias": _alias,
+        "alias": lambda words: Inner(
+            scripts=tuple(word.partition("=")[2] for word in words[1:] if "=" in word)
+        ),
         "command": _command,
-        "coproc": _coproc,
+        "coproc": lambda words: Inner(
+            commands=(words[2:] if words[2:3] == ("{",) else words[1:],) if len(words) > 1 else ()
+        ),
         "env": _env,
-        "eval": _eval,
+        "eval": lambda words: Inner(scripts=(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]),)),
         "find": _find,
         "flock": _option_c("Ew", 1),
         "script": _option_c("", 0),
         "su": _option_c("", 0),
-        "trap": _trap,
+        "trap": lambda words: Inner(scripts=words[_after_options(words, Wrapper()) :][:1]),
         "parallel": _parallel,
         "watch": _joined,
     }

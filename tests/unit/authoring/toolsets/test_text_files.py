@@ -37,7 +37,7 @@ from ors_server.sandboxes.base import Entry, EntryKind
 def test_text_is_read_in_its_own_encoding(content, text, encoding):
     file = TextFile.read(content)
     assert (file.text, file.encoding) == (text, encoding)
-    assert file.with_text(file.text) == content
+    assert file.with_text("a.txt", file.text) == content
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_no_text_is_not_taken_for_it(content):
 )
 def test_no_byte_is_changed_by_reading_and_writing(content):
     file = TextFile.read(content) if not content.startswith(b"\xff\xfe\xff\xfe") else None
-    assert file is None or file.with_text(file.text) == content
+    assert file is None or file.with_text("a.txt", file.text) == content
 
 
 @given(st.binary(max_size=30))
