@@ -12,6 +12,7 @@ from types import CodeType
 def main() -> None:
     """Execute the file that the first argument names; the others are the program's."""
     del sys.argv[0]
+    sys.pycache_prefix = "/tmp/ors-pycache"  # noqa: S108 # so that no compiled file of the agent's counts
     sys.path.append(os.getcwd())  # noqa: PTH109 # a start-up path without imports
     if not os.path.isfile(sys.argv[0]):  # noqa: PTH113 # opening a pipe would wait for ever
         sys.exit(f"cannot open {sys.argv[0]}: not a file")

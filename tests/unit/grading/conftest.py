@@ -35,16 +35,18 @@ def _coverage(monkeypatch):
 
 @pytest.fixture
 def look_at() -> LookAt:
-    """Opens evidence of files, given by name and text, in a sandbox of its own."""
+    """Opens evidence of files, given by name and text, in a sandbox where a command may have run."""
 
     @asynccontextmanager
-    async def opened(files: dict[str, str]) -> AsyncGenerator[Evidence]:
+    async def opened(files: dict[str, str], command: str = "") -> AsyncGenerator[Evidence]:
         state = ServerState()
         backend = BubblewrapBackend(state)
         try:
             sandbox = await backend.start("graded")
             for name, text in files.items():
                 await sandbox.write_file(name, text.encode())
+            if command:
+                assert (await sandbox.exec(command)).exit_code == 0
             async with gather_evidence(sandbox) as evidence:
                 yield evidence
         finally:
