@@ -141,6 +141,7 @@ def installation(build_folder: Path, image: Image, tmp_path_factory: pytest.Temp
     made = subprocess.run(
         [build_folder / script, folder],
         cwd=build_folder,
+        env={**os.environ, "PIP_NO_COMPILE": "no"},  # pip reads it so: compile nothing
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -2,6 +2,7 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import ors_server
@@ -12,6 +13,7 @@ SHARED: dict[str, int] = {"Step": 2}
 """Class names that still stand several times, and how often; this list only shrinks."""
 
 
+@cache
 def class_names() -> dict[str, list[str]]:
     """Returns where each class of the package stands, nested ones included."""
     places: defaultdict[str, list[str]] = defaultdict(list)

@@ -1,6 +1,7 @@
 """The environment: its tasks by index, its prompt, and what each tool pays."""
 
 import json
+from collections.abc import Iterable
 
 import anyio
 import pytest
@@ -11,13 +12,17 @@ from ors_server_tasks.math_word_problems import MathWordProblems
 SPLITS = {"train": 2000, "validation": 200, "test": 200}
 
 
-def play(environment: MathWordProblems, *actions: tuple[str, dict[str, str]]) -> list[ToolOutput]:
+Actions = Iterable[tuple[str, dict[str, str]]]
+
+
+async def calls(environment: MathWordProblems, actions: Actions) -> list[ToolOutput]:
     """Calls tools one after another on one instance."""
+    return [await getattr(environment, name)(**arguments) for name, arguments in actions]
 
-    async def calls() -> list[ToolOutput]:
-        return [await getattr(environment, name)(**arguments) for name, arguments in actions]
 
-    return anyio.run(calls)
+def play(environment: MathWordProblems, *actions: tuple[str, dict[str, str]]) -> list[ToolOutput]:
+    """Calls tools one after another on one instance, on an event loop of their own."""
+    return anyio.run(calls, environment, actions)
 
 
 def text_of(output: ToolOutput) -> str:
@@ -49,10 +54,10 @@ def test_it_has_three_splits_of_their_types():
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_gold_actions_of_every_task_earn_the_most_and_the_blank_ones_the_least(split):
+async def test_the_gold_actions_of_every_task_earn_the_most_and_the_blank_ones_the_least(split):
     for task in MathWordProblems.list_tasks(split):
-        gold = play(MathWordProblems(task), *MathWordProblems.gold_actions(task))
-        blank = play(MathWordProblems(task), *MathWordProblems.blank_actions(task))
+        gold = await calls(MathWordProblems(task), MathWordProblems.gold_actions(task))
+        blank = await calls(MathWordProblems(task), MathWordProblems.blank_actions(task))
         assert (gold[-1].reward, gold[-1].finished) == (1.0, True)
         assert (blank[-1].reward, blank[-1].finished) == (0.0, True)
 
