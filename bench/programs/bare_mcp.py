@@ -10,11 +10,7 @@ import mcp_types as types
 import uvicorn
 from mcp.server import Server, ServerRequestContext
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"text": {"type": "string"}},
-    "required": ["text"],
-}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 TOOL = types.Tool(name="echo", description="Echoes the text.", input_schema=SCHEMA)
 
 
@@ -36,10 +32,7 @@ async def call_tool(
 
 
 server: Server[Any] = Server(
-    "bare",
-    on_list_tools=list_tools,
-    on_call_tool=call_tool,
-    get_tool_input_schema=lambda _name: SCHEMA,
+    "bare", on_list_tools=list_tools, on_call_tool=call_tool, get_tool_input_schema=lambda _name: SCHEMA
 )
 uvicorn.run(
     server.streamable_http_app(host="127.0.0.1"),

@@ -111,12 +111,9 @@ class Reader:
 
     def _environ(self) -> dict[str, str]:
         scripts = str(Path(sys.executable).parent)
-        quiet = {
-            "OPENREWARD_DISABLE_UPDATE_CHECK": "1",
-            "TRL_EXPERIMENTAL_SILENCE": "1",
-            "NO_PROXY": "127.0.0.1",
-        }
-        return {**os.environ, **quiet, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
+        quiet = {"OPENREWARD_DISABLE_UPDATE_CHECK": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
+        path = f"{scripts}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, **quiet, "NO_PROXY": "127.0.0.1", "PATH": path, "COLUMNS": "80"}
 
     def _here(self, text: str) -> str:
         return text.replace(ADDRESS, f"127.0.0.1:{self.port}")

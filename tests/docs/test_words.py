@@ -43,14 +43,9 @@ def found(lint, words):
 @pytest.mark.parametrize(
     "text",
     [
-        "class Scribe: pass",
-        "class BusyScribe: pass",
-        "class HTTPScribe2: pass",
-        "def make_scribe(): pass",
-        "async def scribe(): pass",
-        "def make(scribe): pass",
-        "def make(*, old_scribe=None): pass",
-        "make = lambda scribe: 1",
+        *("class Scribe: pass", "class BusyScribe: pass", "class HTTPScribe2: pass"),
+        *("def make_scribe(): pass", "async def scribe(): pass", "def make(scribe): pass"),
+        *("def make(*, old_scribe=None): pass", "make = lambda scribe: 1"),
     ],
 )
 def test_a_retired_word_is_found_in_every_kind_of_name(found, text):
@@ -94,14 +89,7 @@ def test_sentences_of_a_module_are_docstrings_comments_messages_and_help(found):
                 raise ValueError(f"nothing {limit} was told")
             return Option("told", help="what is told")
     '''
-    assert found(text) == [
-        (2, "told"),
-        (3, "told"),
-        (4, "stands"),
-        (9, "told"),
-        (14, "told"),
-        (15, "told"),
-    ]
+    assert found(text) == [(2, "told"), (3, "told"), (4, "stands"), (9, "told"), (14, "told"), (15, "told")]
 
 
 def test_code_beside_sentences_is_not_read_as_one(found):
@@ -112,13 +100,9 @@ def test_code_beside_sentences_is_not_read_as_one(found):
     "sentence",
     [
         "An untold or retold story, told-off or foretold.",
-        "The field `told` and ``told`` and `a told b`.",
-        'The answer has "told" and "was told so".',
-        "Zero stands for its start.",
-        "Zero stands\nfor its start.",
-        "See [the page](told.md).",
-        "<!-- told -->",
-        "by mere chance",
+        *("The field `told` and ``told`` and `a told b`.", 'The answer has "told" and "was told so".'),
+        *("Zero stands for its start.", "Zero stands\nfor its start.", "See [the page](told.md)."),
+        *("<!-- told -->", "by mere chance"),
     ],
 )
 def test_near_misses_in_sentences_are_no_findings(found, sentence):

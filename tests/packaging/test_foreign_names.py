@@ -23,13 +23,7 @@ DOCUMENTED = {"os._exit", "sys._current_frames"}
 """Names that are public in spite of their underscore."""
 OWN = {"_indices", "_left", "_ors", "_ors_foreign", "_rng", "_sandbox", "_set"}
 """Attributes of the package's own objects that a class or module beside them reads."""
-MARKS = {
-    "_env_tool",
-    "_env_tool_concurrent",
-    "_env_tool_exclusive",
-    "_env_tool_shared",
-    "_env_tool_terminal",
-}
+MARKS = {f"_env_tool{end}" for end in ("", "_concurrent", "_exclusive", "_shared", "_terminal")}
 """What a decorator of another SDK leaves on a function."""
 NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}
 """The public names of named tuples, which begin with an underscore so that no field can have them."""

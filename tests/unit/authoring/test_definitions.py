@@ -7,19 +7,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from ors_server import (
-    CallContext,
-    Environment,
-    Split,
-    ToolOutput,
-    Toolset,
-    terminal,
-    tool,
-)
-from ors_server.authoring.loading import (
-    check_names,
-    define,
-)
+from ors_server import CallContext, Environment, Split, ToolOutput, Toolset, terminal, tool
+from ors_server.authoring.loading import check_names, define
 from ors_server.errors import EnvironmentDefinitionError
 
 
@@ -102,7 +91,7 @@ def test_an_environment_is_defined_by_its_class():
     definition = define(Full)
     assert (definition.name, definition.version, definition.source) == ("full", "3", Full)
     assert definition.description == "Has a tool of every form."
-    assert [(split.name, split.type) for split in definition.splits] == [
+    assert [(each.name, each.type) for each in definition.splits] == [
         ("train", "train"),
         ("odd", "validation"),
     ]
@@ -131,11 +120,7 @@ def test_a_tool_is_described_by_its_docstring_and_its_parameters_by_their_lines(
 def test_marks_are_kept():
     tools = define(Full).tools
     assert (tools["re-named"].concurrent, tools["re-named"].time_limit) == (True, 5.0)
-    assert (tools["alone"].exclusive, tools["submit"].exclusive, tools["submit"].terminal) == (
-        True,
-        True,
-        True,
-    )
+    assert {tools["alone"].exclusive, tools["submit"].exclusive, tools["submit"].terminal} == {True}
     assert (tools["plain"].is_async, tools["point"].is_async) == (True, False)
     assert tools["bare"].spec.input_schema is None
 
@@ -214,12 +199,25 @@ def no_tool(self) -> ToolOutput:
     """No tool."""
 
 
+def one(self) -> ToolOutput:
+    """One."""
+
+
+def two(self) -> ToolOutput:
+    """Two."""
+
+
 class Unschematic:
     pass
 
 
 def unschematic(self, a: Unschematic) -> str:
     """No schema."""
+
+
+def good(self) -> str:
+    """Is good."""
+    return "good"
 
 
 @pytest.mark.parametrize(
@@ -244,38 +242,13 @@ def test_a_broken_rule_is_named(members, words):
         define(make(**members))
 
 
-def good(self) -> str:
-    """Is good."""
-    return "good"
-
-
-def other(self) -> str:
-    """Is other."""
-    return "other"
-
-
-def test_two_tools_of_one_name_are_refused():
+def test_a_name_and_a_terminal_tool_occur_once_and_a_terminal_tool_is_not_concurrent():
     with pytest.raises(EnvironmentDefinitionError, match="second tool named 'same'"):
-        define(make(a=tool(name="same")(good), b=tool(name="same")(other)))
-
-
-def test_two_terminal_tools_are_refused():
-    def one(self) -> ToolOutput:
-        """One."""
-
-    def two(self) -> ToolOutput:
-        """Two."""
-
+        define(make(a=tool(name="same")(good), b=tool(name="same")(one)))
     with pytest.raises(EnvironmentDefinitionError, match="at most one"):
         define(make(one=terminal(tool(one)), two=terminal(tool(two))))
-
-
-def test_a_terminal_tool_cannot_be_concurrent():
-    def end(self) -> ToolOutput:
-        """Ends."""
-
     with pytest.raises((EnvironmentDefinitionError, ValueError), match="concurrent"):
-        define(make(end=terminal(tool(concurrent=True)(end))))
+        define(make(end=terminal(tool(concurrent=True)(one))))
 
 
 def test_a_tool_is_concurrent_or_exclusive_and_its_limit_positive():
@@ -302,15 +275,9 @@ def test_toolsets_belong_to_the_environment_and_may_not_hide_its_tools():
 
 
 def test_an_environment_needs_a_prompt_and_splits():
-    class Mute(Environment):
-        t = tool(good)
-
-        @classmethod
-        def list_splits(cls):
-            return ["train"]
-
+    mute = make("Mute", Environment, t=tool(good), list_splits=classmethod(lambda cls: ["train"]))
     with pytest.raises(EnvironmentDefinitionError, match="get_prompt or get_messages"):
-        define(Mute)
+        define(mute)
 
 
 @pytest.mark.parametrize(

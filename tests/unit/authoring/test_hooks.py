@@ -7,17 +7,11 @@ from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentFailedError
 from ors_server.wire import GroupCandidate
 from ors_server.workers import LingeringThread
+from tests.fixtures.single_task import SingleTask
 
 
-class Good(Environment):
+class Good(SingleTask):
     """Describes itself."""
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    def get_prompt(self):
-        return "go"
 
     @tool
     async def good(self) -> str:

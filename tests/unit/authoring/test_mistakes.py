@@ -42,234 +42,143 @@ FINAL = 'return ToolOutput.final("Noted.", reward=float(right))'
 TASKS = 'return [{"id": 0, "answer": "yes"}]'
 PROMPT = 'return "Is it so?"'
 SPLITS = 'return ["train"]'
-SIGNATURE = "def answer(self, text: str) -> ToolOutput:"
+TYPES = "'train', 'validation' or 'test'"
+UNBOUND = "    @classmethod\n    "
 POLICY = "policy = EpisodePolicy(reward_range=(0.0, 1.0))"
 NAME = '    name = "quiz"\n'
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A slip in the file above: what is replaced by what, and what the author must read."""
+    """A slip in the file above: what is replaced by what, and what the author reads (words, a line)."""
 
     id: str
     old: str
     new: str
-    words: tuple[str, ...]
+    words: tuple[str | int, ...]
 
 
-def mistake(name: str, old: str, new: str, *words: str) -> Mistake:
+def mistake(name: str, old: str, new: str, *words: str | int) -> Mistake:
     return Mistake(name, old, new, words)
 
 
-def attribute(name: str, line: str, *words: str) -> Mistake:
+def attribute(name: str, line: str, *words: str | int) -> Mistake:
     return Mistake(name, NAME, f"{NAME}    {line}\n", ("Quiz (quiz.py:4)", *words))
 
 
-def returned(name: str, value: str, *words: str) -> Mistake:
+def returned(name: str, value: str, *words: str | int) -> Mistake:
     return Mistake(name, FINAL, value, ("quiz.py", *words))
 
 
+def image(data: str, kind: str = "image/png") -> str:
+    return f'return ToolOutput.ongoing(ImageBlock(data={data}, mimeType="{kind}"))'
+
+
 MISTAKES = (
-    returned("bool reward", FINAL.replace("float(right)", "right"), "float(...)", "bool", "quiz.py:26"),
-    returned("reward as text", FINAL.replace("float(right)", '"1.0"'), "a number", "'1.0'", "quiz.py:26"),
-    returned("reward is NaN", FINAL.replace("float(right)", 'float("nan")'), "finite", "quiz.py:26"),
+    returned("bool reward", FINAL.replace("float(right)", "right"), "float(...)", "bool", 26),
+    returned("reward as text", FINAL.replace("float(right)", '"1.0"'), "a number", "'1.0'", 26),
+    returned("reward is NaN", FINAL.replace("float(right)", 'float("nan")'), "finite", 26),
     returned("reward out of range", FINAL.replace("float(right)", "2.0"), "2.0", "[0.0, 1.0]", "Quiz.answer"),
-    returned("no reward at the end", 'return ToolOutput.final("Noted.")', "'reward'", "quiz.py:26"),
+    returned("no reward at the end", 'return ToolOutput.final("Noted.")', "'reward'", 26),
     returned("tool returns nothing", "pass", "NoneType", "ToolOutput.ongoing"),
     returned("tool returns a number", "return 1.0", "returned float; expected ToolOutput"),
     returned(
         "metadata is not JSON", FINAL.replace("))", "), metadata={'seen': {1}})"), "metadata", "Quiz.answer"
     ),
-    returned("blocks as text", 'return ToolOutput(blocks="Noted.")', "blocks=[TextBlock(text=", "quiz.py:26"),
-    returned(
-        "blocks of text", 'return ToolOutput(blocks=["Noted."])', "blocks=[TextBlock(text=", "quiz.py:26"
-    ),
-    returned("unknown field of output", 'return ToolOutput(text="Noted.")', "ToolOutput.text", "quiz.py:26"),
-    returned(
-        "image of bytes",
-        'return ToolOutput.ongoing(ImageBlock(data=b"PNG", mimeType="image/png"))',
-        "b64encode",
-    ),
-    returned(
-        "image as data URL",
-        'return ToolOutput.ongoing(ImageBlock(data="data:image/png;base64,AA==", mimeType="image/png"))',
-        "base64 alone",
-    ),
-    returned(
-        "image of no type", 'return ToolOutput.ongoing(ImageBlock(data="AA==", mimeType="png"))', "image/png"
-    ),
-    returned(
-        "image that is a path",
-        'return ToolOutput.ongoing(ImageBlock(data="a.png", mimeType="image/png"))',
-        "base64",
-    ),
+    returned("blocks as text", 'return ToolOutput(blocks="Noted.")', "blocks=[TextBlock(text=", 26),
+    returned("blocks of text", 'return ToolOutput(blocks=["Noted."])', "blocks=[TextBlock(text=", 26),
+    returned("unknown field of output", 'return ToolOutput(text="Noted.")', "ToolOutput.text", 26),
+    returned("image of bytes", image('b"PNG"'), "b64encode"),
+    returned("image as data URL", image('"data:image/png;base64,AA=="'), "base64 alone"),
+    returned("image of no type", image('"AA=="', "png"), "image/png"),
+    returned("image that is a path", image('"a.png"'), "base64"),
     returned(
         "KeyError",
         'return ToolOutput.final("", reward=self.task_spec["gold"])',
         "KeyError: 'gold' (quiz.py:26)",
     ),
-    returned("TypeError inside a library", "import json; json.dumps({1})", "TypeError", "quiz.py:26"),
+    returned("TypeError inside a library", "import json; json.dumps({1})", "TypeError", 26),
+    mistake("tool without a type", "text: str", "text", "'text' has no type", 22),
+    mistake("tool without a return type", " -> ToolOutput", "", "no return type", 22),
+    mistake("tool without self", "self, text", "text", "first parameter is self", 22),
+    mistake("tool that yields", FINAL, FINAL.replace("return", "yield"), "yields", 22),
+    mistake("tool's name by position", "@tool\n", '@tool("answer")\n', "@tool(name='answer')", 22),
+    mistake("tool above a property", "@tool\n", "@tool\n    @property\n", "decorates a method", 22),
+    mistake("tool's name with a space", "@tool\n", '@tool(name="my answer")\n', "my answer", 22),
+    mistake("terminal without tool", "@tool\n", "@terminal\n", "add @tool", 22),
+    mistake("no tool at all", "    @tool\n", "", "has no tools", 4),
+    mistake("parameter of an unknown class", ": str)", ": Quizzer)", "Quizzer", 23),
+    mistake("split type misspelt", SPLITS, 'return [Split(name="train", type="trian")]', TYPES, 13),
+    mistake("split type misspelt in JSON", SPLITS, 'return [{"name": "a", "type": "trian"}]', TYPES, 11),
+    mistake("one split as text", SPLITS, 'return "train"', "a list of splits, not str", 11),
     mistake(
-        "tool without a type", SIGNATURE, SIGNATURE.replace(": str", ""), "'text' has no type", "quiz.py:22"
+        "splits without classmethod", UNBOUND + "def list_splits", "    def list_splits", "@classmethod", 11
     ),
     mistake(
-        "tool without a return type",
-        SIGNATURE,
-        SIGNATURE.replace(" -> ToolOutput", ""),
-        "no return type",
-        "quiz.py:22",
+        "tasks without classmethod", UNBOUND + "def list_tasks", "    def list_tasks", "@classmethod", 15
     ),
-    mistake(
-        "tool without self",
-        SIGNATURE,
-        SIGNATURE.replace("self, ", ""),
-        "first parameter is self",
-        "quiz.py:22",
-    ),
-    mistake("tool that yields", FINAL, FINAL.replace("return", "yield"), "yields", "quiz.py:22"),
-    mistake("tool's name by position", "@tool\n", '@tool("answer")\n', "@tool(name='answer')", "quiz.py:22"),
-    mistake("tool above a property", "@tool\n", "@tool\n    @property\n", "decorates a method", "quiz.py:22"),
-    mistake("tool's name with a space", "@tool\n", '@tool(name="my answer")\n', "my answer", "quiz.py:22"),
-    mistake("terminal without tool", "@tool\n", "@terminal\n", "add @tool", "quiz.py:22"),
-    mistake("no tool at all", "    @tool\n", "", "has no tools", "quiz.py:4"),
-    mistake("parameter of an unknown class", ": str)", ": Quizzer)", "Quizzer", "quiz.py:23"),
-    mistake(
-        "split type misspelt",
-        SPLITS,
-        'return [Split(name="train", type="trian")]',
-        "'train', 'validation' or 'test'",
-        "quiz.py:13",
-    ),
-    mistake(
-        "split type misspelt in a dict",
-        SPLITS,
-        'return [{"name": "a", "type": "trian"}]',
-        "'train', 'validation' or 'test'",
-        "quiz.py:11",
-    ),
-    mistake("one split as text", SPLITS, 'return "train"', "a list of splits, not str", "quiz.py:11"),
-    mistake(
-        "splits without classmethod",
-        "    @classmethod\n    def list_splits",
-        "    def list_splits",
-        "@classmethod",
-        "quiz.py:11",
-    ),
-    mistake(
-        "tasks without classmethod",
-        "    @classmethod\n    def list_tasks",
-        "    def list_tasks",
-        "@classmethod",
-        "quiz.py:15",
-    ),
-    mistake(
-        "splits are async", "def list_splits", "async def list_splits", "must not be async", "quiz.py:11"
-    ),
-    mistake("no splits", "def list_splits", "def my_splits", "must define list_splits", "quiz.py:4"),
-    mistake(
-        "tasks without split",
-        "list_tasks(cls, split)",
-        "list_tasks(cls)",
-        "must take (cls, split)",
-        "quiz.py:15",
-    ),
-    mistake("tasks of text", TASKS, 'return ["yes"]', "quiz.py:4", "a task is a JSON object, not str"),
+    mistake("splits are async", "def list_splits", "async def list_splits", "must not be async", 11),
+    mistake("no splits", "def list_splits", "def my_splits", "must define list_splits", 4),
+    mistake("tasks without split", "list_tasks(cls, split)", "list_tasks(cls)", "must take (cls, split)", 15),
+    mistake("tasks of text", TASKS, 'return ["yes"]', 4, "a task is a JSON object, not str"),
     mistake(
         "tasks that are yielded",
         TASKS,
         'yield {"id": 0, "answer": "yes"}',
-        "quiz.py:4",
+        4,
         "list of JSON objects, not generator",
     ),
-    mistake(
-        "no tasks",
-        "def list_tasks",
-        "def my_own",
-        "quiz.py:4",
-        "must define list_tasks, or num_tasks and get_task",
-    ),
-    mistake("task without split", TASKS, "return [{}][split]", "TypeError", "quiz.py:17"),
-    mistake(
-        "no prompt", "def get_prompt", "def my_own", "must define get_prompt or get_messages", "quiz.py:4"
-    ),
-    mistake(
-        "prompt misspelt",
-        "def get_prompt",
-        "def get_promt",
-        "get_promt",
-        "'get_prompt' misspelt",
-        "quiz.py:4",
-    ),
-    mistake(
-        "prompt with a parameter",
-        "get_prompt(self)",
-        "get_prompt(self, task)",
-        "must take (self)",
-        "quiz.py:19",
-    ),
+    mistake("no tasks", "def list_tasks", "def mine", 4, "must define list_tasks, or num_tasks and get_task"),
+    mistake("task without split", TASKS, "return [{}][split]", "TypeError", 17),
+    mistake("no prompt", "def get_prompt", "def my_own", "must define get_prompt or get_messages", 4),
+    mistake("prompt misspelt", "def get_prompt", "def get_promt", "get_promt", "'get_prompt' misspelt", 4),
+    mistake("prompt with a parameter", "get_prompt(self)", "get_prompt(self, task)", "must take (self)", 19),
     mistake(
         "setup raises",
         "    @tool\n",
         "    def setup(self):\n        open('/no/such')\n\n    @tool\n",
         "FileNotFoundError",
-        "quiz.py:23",
+        23,
     ),
     mistake(
         "constructor without a task",
         "    @tool\n",
         "    def __init__(self):\n        pass\n\n    @tool\n",
         "must take (self, task_spec, secrets)",
-        "quiz.py:22",
+        22,
     ),
     mistake(
         "import fails",
         "from ors_server",
         "import no_such_module\nfrom ors_server",
         "No module named 'no_such_module'",
-        "quiz.py:1",
+        1,
     ),
-    mistake("import raises", "\n\nclass Quiz", "\n1 / 0\n\nclass Quiz", "ZeroDivisionError", "quiz.py:3"),
-    mistake("syntax error", "def get_prompt(self):", "def get_prompt(self)", "SyntaxError", "quiz.py:19"),
-    mistake(
-        "import with dots",
-        "from ors_server",
-        "from .words import X\nfrom ors_server",
-        "__init__.py",
-        "quiz.py:1",
-    ),
-    mistake("unknown policy", "EpisodePolicy(", "EpisodePolicy(step_limits=3, ", "step_limits", "quiz.py:9"),
-    mistake(
-        "policy out of bounds", "EpisodePolicy(", "EpisodePolicy(step_limit=0, ", "step_limit", "quiz.py:9"
-    ),
-    mistake("version is a number", '"1"', "1", "quiz.py:4", "version is text", "1 (int)"),
-    mistake("name is a number", '"quiz"', "5", "quiz.py:4", "name is text", "5 (int)"),
-    mistake("name with a space", '"quiz"', '"Quiz game"', "Quiz game", "must match", "quiz.py:4"),
-    mistake(
-        "policy is a dict", POLICY, "policy = {}", "policy is an EpisodePolicy", "{} (dict)", "quiz.py:4"
-    ),
-    mistake("policy misspelt", "policy =", "polcy =", "'polcy' looks like 'policy' misspelt", "quiz.py:4"),
+    mistake("import raises", "\n\nclass Quiz", "\n1 / 0\n\nclass Quiz", "ZeroDivisionError", 3),
+    mistake("syntax error", "def get_prompt(self):", "def get_prompt(self)", "SyntaxError", 19),
+    mistake("import with dots", "from ors_server", "from .words import X\nfrom ors_server", "__init__.py", 1),
+    mistake("unknown policy", "EpisodePolicy(", "EpisodePolicy(step_limits=3, ", "step_limits", 9),
+    mistake("policy out of bounds", "EpisodePolicy(", "EpisodePolicy(step_limit=0, ", "step_limit", 9),
+    mistake("version is a number", '"1"', "1", 4, "version is text", "1 (int)"),
+    mistake("name is a number", '"quiz"', "5", 4, "name is text", "5 (int)"),
+    mistake("name with a space", '"quiz"', '"Quiz game"', "Quiz game", "must match", 4),
+    mistake("policy is a dict", POLICY, "policy = {}", "policy is an EpisodePolicy", "{} (dict)", 4),
+    mistake("policy misspelt", "policy =", "polcy =", "'polcy' looks like 'policy' misspelt", 4),
     attribute("toolsets as text", 'toolsets = "bash"', "toolsets is a list"),
     attribute("milestones of numbers", "milestones = (1,)", "milestones is a list of Milestone"),
     attribute("visibility misspelt", 'visibility = "hiden"', "'hidden'", "'hiden'"),
     attribute("return range backwards", "return_range = (1, 0)", "return_range is (least, greatest)"),
-    mistake(
-        "unknown toolset",
-        NAME,
-        f'{NAME}    toolsets = ["bsh"]\n',
-        "quiz.py:4",
-        "no toolset named 'bsh'",
-        "bash",
-    ),
+    mistake("unknown toolset", NAME, f'{NAME}    toolsets = ["bsh"]\n', 4, "no toolset named 'bsh'", "bash"),
     mistake("reward is a number", NAME, f"{NAME}    reward = 5\n", "reward"),
     mistake(
         "message with content",
         "    def get_prompt(self):\n        " + PROMPT,
         '    def get_messages(self):\n        return [Message(role="user", content="Is it so?")]',
         "blocks=[TextBlock(text=",
-        "quiz.py:20",
+        20,
     ),
     mistake("prompt is nothing", PROMPT, "pass", "get_prompt must return text", "not NoneType"),
-    mistake("text block by position", PROMPT, 'return [TextBlock("Is it so?")]', "TypeError", "quiz.py:20"),
+    mistake("text block by position", PROMPT, 'return [TextBlock("Is it so?")]', "TypeError", 20),
 )
 
 
@@ -299,7 +208,8 @@ def test_a_mistake_is_named_with_its_place_in_one_plain_line(made, tmp_path, mon
     assert made.old in GOOD
     status, text = read(tmp_path, monkeypatch, capsys, GOOD.replace(made.old, made.new, 1))
     assert status != 0, f"silent: {text}"
-    missing = [words for words in made.words if words not in text]
+    words = [f"quiz.py:{each}" if isinstance(each, int) else each for each in made.words]
+    missing = [each for each in words if each not in text]
     assert not missing, text
     assert not re.search(r"errors\.pydantic\.dev|Traceback|input_value|\[type=|this is a defect", text)
     assert max(map(len, text.splitlines())) < 500

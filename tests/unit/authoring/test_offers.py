@@ -34,40 +34,38 @@ def test_a_class_without_marks_offers_nothing():
     assert offers.find_resource("any://thing") is None
 
 
-def test_a_prompt_takes_strings_only():
-    @prompt
-    def wrong(self, number: int) -> str:
-        return str(number)
-
-    with pytest.raises(EnvironmentDefinitionError, match="strings; change number"):
-        read_offers(offering(wrong))
+@prompt
+def numbered(self, number: int) -> str:
+    return str(number)
 
 
-def test_a_prompt_takes_no_model():
-    @prompt
-    def wrong(self, item: Item) -> str:
-        return str(item)
-
-    with pytest.raises(EnvironmentDefinitionError, match="are strings"):
-        read_offers(offering(wrong))
+@prompt
+def modelled(self, item: Item) -> str:
+    return str(item)
 
 
-def test_the_name_of_the_tasks_own_prompt_is_taken():
-    @prompt(name="task")
-    def wrong(self) -> str:
-        return ""
-
-    with pytest.raises(EnvironmentDefinitionError, match="'task' is the task's own"):
-        read_offers(offering(wrong))
+@prompt(name="task")
+def tasks_own(self) -> str:
+    return ""
 
 
-def test_a_resources_parameters_are_the_names_in_its_uri():
-    @resource("books://{shelf}/{book}")
-    def wrong(self, shelf: str) -> str:
-        return shelf
+@resource("books://{shelf}/{book}")
+def incomplete(self, shelf: str) -> str:
+    return shelf
 
-    with pytest.raises(EnvironmentDefinitionError, match="names in braces"):
-        read_offers(offering(wrong))
+
+@pytest.mark.parametrize(
+    ("offered", "said"),
+    [
+        (numbered, "strings; change number"),
+        (modelled, "are strings"),
+        (tasks_own, "'task' is the task's own"),
+        (incomplete, "names in braces"),
+    ],
+)
+def test_a_prompt_takes_strings_under_a_free_name_and_a_resource_the_names_in_its_uri(offered, said):
+    with pytest.raises(EnvironmentDefinitionError, match=said):
+        read_offers(offering(offered))
 
 
 def test_a_resource_family_answers_exactly_its_pattern():

@@ -28,15 +28,8 @@ def test_every_kind_of_block_becomes_text():
     ]
     flat = flatten_messages(history)
     assert [getattr(block, "text", "image") for block in flat] == [
-        "[assistant]",
-        "<think>hm</think>",
-        '[tool_call calc] {"e": "2+2"}',
-        "[user]",
-        "[tool_result]",
-        "4",
-        "[user]",
-        "[tool_result (error)]",
-        "image",
+        *("[assistant]", "<think>hm</think>", '[tool_call calc] {"e": "2+2"}', "[user]", "[tool_result]"),
+        *("4", "[user]", "[tool_result (error)]", "image"),
     ]
     assert flat[2].detail == {"type": "tool_call", "id": "c1"}
 

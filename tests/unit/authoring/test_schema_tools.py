@@ -4,10 +4,11 @@ import functools
 
 import pytest
 
-from ors_server import CallContext, Environment, tool, tool_from_schema
+from ors_server import CallContext, tool, tool_from_schema
 from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.testing import CallRefusedError, play
+from tests.fixtures.single_task import SingleTask
 
 SCHEMA = {
     "type": "object",
@@ -25,23 +26,15 @@ def forecast(self, arguments, context: CallContext):
     return f"{sorted(arguments.items())} {self.task_spec['id']} {context.step}"
 
 
-class Base(Environment):
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
+class Base(SingleTask):
     @classmethod
     def list_tasks(cls, split):
         return [{"id": 0}, {"id": 1}]
 
-    def get_prompt(self):
-        return "go"
-
 
 def make(**wishes):
-    made = tool_from_schema(
-        forecast, name="get-weather", description="Tells.", **{"schema": SCHEMA, **wishes}
-    )
+    options = {"name": "get-weather", "description": "Tells.", "schema": SCHEMA, **wishes}
+    made = tool_from_schema(forecast, **options)
     return type("Weather", (Base,), {"weather": made})
 
 
@@ -85,6 +78,10 @@ def test_a_schema_that_cannot_work_is_refused_when_the_class_is_loaded(schema, w
         define(make(schema=schema))
 
 
+def empty(self, arguments):
+    return ""
+
+
 class PerTask(Base):
     """Each task has tools of its own."""
 
@@ -126,13 +123,8 @@ def test_a_task_has_tools_that_no_other_task_has():
     [
         (lambda: 5, "not int"),
         (lambda: functools.partial(forecast), "not partial"),
-        (
-            lambda: tool_from_schema(
-                lambda self, arguments: "", name="always", description="", schema=SCHEMA
-            ),
-            "already",
-        ),
-        (lambda: tool_from_schema(lambda self, arguments: "", name="a", description="", schema={}), "object"),
+        (lambda: tool_from_schema(empty, name="always", description="", schema=SCHEMA), "already"),
+        (lambda: tool_from_schema(empty, name="a", description="", schema={}), "object"),
     ],
 )
 def test_what_is_not_a_tool_of_the_task_is_the_authors_failure(given, words):

@@ -11,21 +11,11 @@ from ors_server.authoring.source_places import place_of, place_of_error
 from ors_server.cli.main import main
 
 QUIZ = """\
-from ors_server import Environment, ToolOutput, tool
+from ors_server import ToolOutput, tool
+from tests.fixtures.single_task import SingleTask
 
 
-class Quiz(Environment):
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{"answer": "yes"}]
-
-    def get_prompt(self):
-        return "Is it so?"
-
+class Quiz(SingleTask):
     @tool
     def say(self) -> ToolOutput:
         \"\"\"Answers.\"\"\"
@@ -35,7 +25,7 @@ class Quiz(Environment):
 def deep(task):
     return task["gold"]
 """
-SAID = "KeyError: 'gold' (quiz.py:23)"
+SAID = "KeyError: 'gold' (quiz.py:13)"
 
 
 @pytest.fixture(autouse=True)
@@ -44,29 +34,19 @@ def quiz(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_call_names_it(capsys):
-    main(["call", "quiz.py", "say"])
+def test_every_command_and_the_log_name_it(capsys, caplog, monkeypatch, tmp_path):
+    with caplog.at_level(logging.WARNING, logger="ors_server"):
+        main(["call", "quiz.py", "say"])
     assert f"failed: {SAID}" in capsys.readouterr().out
-
-
-def test_play_names_it(capsys, monkeypatch):
+    assert "quiz.py:13" in caplog.text
     monkeypatch.setattr("sys.stdin", io.StringIO("say\n"))
     main(["play", "quiz.py"])
     assert SAID in capsys.readouterr().out
-
-
-def test_eval_names_it(capsys, tmp_path):
     main(["eval", "quiz.py", "--agent", "random", "--output", str(tmp_path / "out")])
     shown = capsys.readouterr()
     attempts = "".join(path.read_text() for path in (tmp_path / "out").rglob("*.jsonl"))
     assert SAID in shown.err
     assert SAID in attempts
-
-
-def test_the_log_names_it(caplog):
-    with caplog.at_level(logging.WARNING, logger="ors_server"):
-        main(["call", "quiz.py", "say"])
-    assert "quiz.py:23" in caplog.text
 
 
 def test_the_line_is_the_innermost_of_the_author_s_own():

@@ -21,12 +21,10 @@ class Clock(SingleTask):
         return "12:00"
 
 
-def test_the_definition_has_the_patterns_in_order():
+def test_patterns_that_work_are_kept_in_order_and_a_class_that_declares_nothing_has_none():
     assert define(Clock).volatile == (r"\d\d:\d\d", "0x[0-9a-f]+")
-
-
-def test_a_class_that_declares_nothing_has_none():
     assert read_volatile(Environment) == ()
+    assert check_patterns([r"\s+at \d+"]) == (r"\s+at \d+",)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +42,6 @@ def test_what_cannot_work_is_refused_when_the_class_is_loaded(given, complaint):
     broken = type("Broken", (Clock,), {"volatile": given})
     with pytest.raises(EnvironmentDefinitionError, match=f"Broken.volatile.*{complaint}"):
         define(broken)
-
-
-def test_patterns_that_work_pass():
-    assert check_patterns([r"\s+at \d+"]) == (r"\s+at \d+",)
 
 
 class ToolOutput(BaseModel):

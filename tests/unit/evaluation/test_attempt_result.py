@@ -8,17 +8,8 @@ from ors_server.evaluation.budgets import Limit
 from ors_server.evaluation.runs import Attempt, AttemptStatus
 from tests.fixtures.evaluation_plays import BEGUN
 
-FACTS = {
-    "run_id": "run-1",
-    "environment": "guessing",
-    "split": "test",
-    "index": 2,
-    "task_hash": "ab",
-    "attempt": 1,
-    "seed": 5,
-    "started_at": BEGUN,
-    "seconds": 0.5,
-}
+FACTS = {"run_id": "run-1", "environment": "guessing", "split": "test", "index": 2, "task_hash": "ab"}
+FACTS |= {"attempt": 1, "seed": 5, "started_at": BEGUN, "seconds": 0.5}
 
 
 def figures_of(episode_return, steps=0, **known):
@@ -27,6 +18,9 @@ def figures_of(episode_return, steps=0, **known):
 
 
 PAID = figures_of(1.0, steps=3, last_reward=1.0, stop_reason="completed")
+FAILED = figures_of(0.0, steps=1, stop_reason="failed")
+BROKEN = figures_of(0.0, steps=4, failed_steps=1)
+UNPAID = figures_of(0.0, steps=1, stop_reason="completed")
 LEFT = figures_of(0.25, steps=1, last_reward=0.25, stop_reason="deleted")
 
 
@@ -49,11 +43,7 @@ def test_an_agent_that_leaves_keeps_what_it_was_paid():
     assert (attempt.finished, attempt.stop_reason) == (False, "no_tool_call")
 
 
-@pytest.mark.parametrize(
-    ("success_at", "success"),
-    [(0.25, True), (0.26, False), (-1.0, True)],
-    ids=["at it", "below", "far above"],
-)
+@pytest.mark.parametrize(("success_at", "success"), [(0.25, True), (0.26, False), (-1.0, True)])
 def test_success_is_a_return_that_reaches_the_threshold(success_at, success):
     assert judged(Ending("agent"), LEFT, success_at).success is success
 
@@ -69,23 +59,11 @@ def test_where_only_the_client_saw_the_rewards_its_sum_counts():
     [
         pytest.param({"own_sum": 0.5}, "add up to 0.5, but the server's return is 1.0", id="sums differ"),
         pytest.param({"ending": Ending.failed("no luck")}, "no luck", id="the agent failed"),
-        pytest.param(
-            {"summary": figures_of(0.0, steps=1, stop_reason="failed")},
-            "failed at the server",
-            id="failed",
-        ),
+        pytest.param({"summary": FAILED}, "failed at the server", id="failed"),
         pytest.param({"summary": figures_of(0.0, stop_reason="expired")}, "expired", id="expired"),
-        pytest.param(
-            {"summary": figures_of(0.0, steps=4, failed_steps=1)},
-            "failed in 1 of 4 calls",
-            id="a tool failed",
-        ),
+        pytest.param({"summary": BROKEN}, "failed in 1 of 4 calls", id="a tool failed"),
         pytest.param({"summary": None}, "the return is not known", id="not known"),
-        pytest.param(
-            {"summary": figures_of(0.0, steps=1, stop_reason="completed")},
-            "could not be graded",
-            id="nothing was judged",
-        ),
+        pytest.param({"summary": UNPAID}, "could not be graded", id="nothing was judged"),
         pytest.param({"is_unjudged": True}, "could not be graded", id="the end was not judged"),
         pytest.param(
             {"summary": None, "own_sum": 0.0, "is_over": True},
@@ -133,11 +111,8 @@ def test_a_step_limit_that_stands_for_a_budget_is_told_from_the_environment_s(st
 
 def test_an_episode_may_be_over_by_a_limit_without_any_reward():
     attempt = judged(summary=figures_of(0.0, steps=5, stop_reason="time_limit"))
-    assert (attempt.status, attempt.stop_reason, attempt.last_reward) == (
-        AttemptStatus.DONE,
-        "time_limit",
-        None,
-    )
+    assert attempt.status is AttemptStatus.DONE
+    assert (attempt.stop_reason, attempt.last_reward) == ("time_limit", None)
 
 
 def test_what_failed_first_is_what_is_told():

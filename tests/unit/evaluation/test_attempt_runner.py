@@ -242,10 +242,7 @@ async def test_a_terminal_tool_is_there_for_whoever_asks():
         listing = await session.tools()
         await session.call(listing.terminal_tool.name, {listing.terminal_tool.arg: "yes"})
 
-    async with open_local_target(Talking) as target:
-        attempt, _ = await AttemptRunner(target, ScriptedAgent(play), rules_of(), FakeClock()).play(
-            type(PLACE)("test", 0, 1)
-        )
+    attempt, _ = await attempt_with(Talking, ScriptedAgent(play), type(PLACE)("test", 0, 1))
     assert attempt.episode_return == 1.0
 
 

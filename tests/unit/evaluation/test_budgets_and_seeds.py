@@ -2,35 +2,16 @@
 
 import pytest
 
-from ors_server.evaluation.budgets import (
-    BudgetError,
-    BudgetSpentError,
-    Limit,
-    Meter,
-    RunMeter,
-    UsageBudget,
-)
+from ors_server.evaluation.budgets import BudgetError, BudgetSpentError, Limit, Meter, RunMeter, UsageBudget
 from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
 from ors_server.evaluation.seeds import SEEDS, seed_of
 from tests.fixtures.evaluation_plays import BEGUN
 
 
 def attempt(**changes):
-    fields = {
-        "run_id": "r",
-        "environment": "e",
-        "split": "test",
-        "index": 0,
-        "task_hash": "",
-        "attempt": 1,
-        "seed": 1,
-        "status": AttemptStatus.DONE,
-        "started_at": BEGUN,
-        "seconds": 1.0,
-        "episode_return": 1.0,
-        "success": True,
-    }
-    return Attempt(**{**fields, **changes})
+    place = {"run_id": "r", "environment": "e", "split": "test", "index": 0, "task_hash": "", "attempt": 1}
+    outcome = {"status": AttemptStatus.DONE, "seconds": 1.0, "episode_return": 1.0, "success": True}
+    return Attempt(**{**place, **outcome, "seed": 1, "started_at": BEGUN, **changes})
 
 
 ERRORED = attempt(status=AttemptStatus.ERRORED, episode_return=None, success=None, error="no")

@@ -31,13 +31,8 @@ async def planned(**wishes):
 
 async def test_a_wish_for_nothing_in_particular_plays_every_test_task_once():
     run = await planned()
-    assert (run.split, run.indices, run.attempts, run.seed, run.success_at) == (
-        "test",
-        tuple(range(6)),
-        1,
-        0,
-        1.0,
-    )
+    assert (run.split, run.indices) == ("test", tuple(range(6)))
+    assert (run.attempts, run.seed, run.success_at) == (1, 0, 1.0)
     assert (run.environment, run.target) == ("guessing", "guessing")
     assert run.versions["environment"] == "3"
     assert set(run.versions) >= {"ors-server", "python"}
@@ -73,9 +68,8 @@ async def test_a_wish_that_makes_no_sense_is_refused(wishes, error, message):
 async def test_a_run_goes_on_if_what_is_said_agrees_or_nothing_is_said():
     run = await planned(attempts=2)
     assert resume_options(run, RunOptions()) == options_of(run)
-    assert resume_options(
-        run, RunOptions(target="guessing", split="test", attempts=2, success_at=1.0)
-    ) == options_of(run)
+    same = RunOptions(target="guessing", split="test", attempts=2, success_at=1.0)
+    assert resume_options(run, same) == options_of(run)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.evaluation.resampling import (
-    FEWEST_RESAMPLES,
-    MAX_DRAWS,
-    Resampling,
-    bca,
-    bootstrap,
-    quantile,
-)
+from ors_server.evaluation.resampling import FEWEST_RESAMPLES, MAX_DRAWS, Resampling, bca, bootstrap, quantile
 
 KINDS = {
     "even": lambda source: source.random(),

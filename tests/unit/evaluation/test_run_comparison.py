@@ -17,9 +17,8 @@ def compared(first, second, reading=QUICK, **changes):
 
 
 def test_the_difference_is_that_of_task_means_second_less_first():
-    found = compared([[0.0, 1.0], [0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]).figures[
-        "reward"
-    ]
+    both = ([[0.0, 1.0], [0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    found = compared(*both).figures["reward"]
     assert (found.first, found.second) == (0.5, pytest.approx(2 / 3))
     assert found.difference == pytest.approx(1 / 6)
     assert found.standard_error == pytest.approx(float(scipy.stats.sem([0.5, 0.5, -0.5])))
@@ -95,10 +94,8 @@ def test_what_is_not_compared_is_told():
         [make_run(4, 1)],
         [make_attempt(0), make_attempt(1), make_attempt(2, task_hash="a" * 64), make_attempt(3, 1, None)],
     )
-    second = results_of(
-        [make_run(5, 1, run_id="run-b")],
-        [make_attempt(index, run_id="run-b") for index in (0, 2, 3, 7)],
-    )
+    attempts = [make_attempt(index, run_id="run-b") for index in (0, 2, 3, 7)]
+    second = results_of([make_run(5, 1, run_id="run-b")], attempts)
     found = compare(first, second, QUICK)
     assert found.matched == 1
     assert found.unmatched == UnmatchedTasks(("test/1",), ("test/7",), ("test/2",), ("test/3",))

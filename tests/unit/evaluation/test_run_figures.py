@@ -149,11 +149,8 @@ def test_each_task_and_each_split_has_its_figures():
     assert {name: split.reward.value for name, split in found.splits.items()} == {"test": 0.5, "train": 0.5}
     assert found.overall.counts.planned == 4
     assert found.splits["train"].counts.planned == 2
-    assert [(task.split, task.index, task.reward) for task in found.tasks] == [
-        ("test", 0, 1.0),
-        ("test", 1, 0.0),
-        ("train", 0, 0.5),
-    ]
+    figures = [(task.split, task.index, task.reward) for task in found.tasks]
+    assert figures == [("test", 0, 1.0), ("test", 1, 0.0), ("train", 0, 0.5)]
     assert found.tasks[2].interval.method == "t"
     assert found.tasks[0].interval is None
     assert found.tasks[2].pass_at_k == (0.0, 0.0)

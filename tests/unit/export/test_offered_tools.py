@@ -11,7 +11,8 @@ from ors_server.export.offered_tools import as_text, offered_tools, read_listing
 from tests.fixtures.recorded_episodes import Played
 
 KITTED = '''
-from ors_server import Environment, ToolOutput, Toolset, tool
+from ors_server import ToolOutput, Toolset, tool
+from tests.fixtures.single_task import SingleTask
 
 
 class Kit(Toolset):
@@ -21,16 +22,9 @@ class Kit(Toolset):
         return ToolOutput.ongoing()
 
 
-class Kitted(Environment):
+class Kitted(SingleTask):
     name = "kitted"
     session_toolsets = {"kit": Kit}
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    def get_prompt(self):
-        return "go"
 
     @tool
     def look(self) -> ToolOutput:
@@ -49,11 +43,8 @@ def test_an_environment_announces_its_tools_and_the_one_for_a_final_message(refe
     names = {name: {tool.name for tool in tools} for name, tools in offered.items()}
     assert "echo" in names["refenv"]
     (terminal,) = [tool for tool in offered["termenv"] if tool.name == "submit"]
-    assert terminal.input_schema == {
-        "type": "object",
-        "properties": {"answer": {"type": "string"}},
-        "required": ["answer"],
-    }
+    answer = {"answer": {"type": "string"}}
+    assert terminal.input_schema == {"type": "object", "properties": answer, "required": ["answer"]}
 
 
 def test_a_session_that_asked_for_a_toolset_has_its_tools_too(tmp_path):

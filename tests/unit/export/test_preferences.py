@@ -82,10 +82,8 @@ async def test_a_filter_says_who_takes_part():
 
 async def test_pairs_that_were_told_different_things_are_counted():
     counts = ExportCounts()
-    assert (
-        await pairs([play("a", 1.0), replace(play("b", 0.0), prompt=(step_of(1).blocks))], counts=counts)
-        == []
-    )
+    other = replace(play("b", 0.0), prompt=(step_of(1).blocks))
+    assert await pairs([play("a", 1.0), other], counts=counts) == []
     assert counts.left_out == {"pairs with different prompts": 1}
 
 

@@ -11,14 +11,7 @@ from ors_server.export.sharegpt import OUT_OF_TURN, sharegpt_row
 from ors_server.export.trl import preference_row, trl_row
 from ors_server.export.verl import VerlOptions, verl_row
 from ors_server.wire import TextBlock, ToolSpec
-from tests.fixtures.recorded_episodes import (
-    ASKED,
-    IMAGE,
-    REFUSED,
-    Played,
-    of_every_kind,
-    step_of,
-)
+from tests.fixtures.recorded_episodes import ASKED, IMAGE, REFUSED, Played, of_every_kind, step_of
 
 PLAIN = ConversationOptions({})
 RAN = ConversationOptions({}, TrainedCalls.RAN)
@@ -74,12 +67,8 @@ def test_openai_says_rewards_only_when_asked():
 
 def test_sharegpt_alternates_and_ends_with_the_agent():
     row = row_of(sharegpt_row, "good")
-    assert [message["from"] for message in row["conversations"]] == [
-        "human",
-        "function_call",
-        "observation",
-        "function_call",
-    ]
+    speakers = [message["from"] for message in row["conversations"]]
+    assert speakers == ["human", "function_call", "observation", "function_call"]
     assert row["conversations"][3]["value"] == '{"name": "submit", "arguments": {"answer": "5 €"}}'
     assert (row["system"], row["tools"]) == ("", "")
 
@@ -107,18 +96,11 @@ def test_sharegpt_joins_messages_of_the_user_that_follow_one_another():
 
 
 def test_sharegpt_writes_several_calls_of_one_message_as_a_list():
-    calls = [
-        TextBlock(text=f'[tool_call add] {{"a": {n}}}', detail={"type": "tool_call", "id": f"{n}"})
-        for n in (1, 2)
-    ]
-    results = [
-        part
-        for n in (1, 2)
-        for part in (
-            TextBlock(text="[tool_result]", detail={"type": "tool_result", "tool_call_id": f"{n}"}),
-            TextBlock(text=f"got {n}"),
-        )
-    ]
+    calls, results = [], []
+    for n in ("1", "2"):
+        calls.append(TextBlock(text=f'[tool_call add] {{"a": {n}}}', detail={"type": "tool_call", "id": n}))
+        result = TextBlock(text="[tool_result]", detail={"type": "tool_result", "tool_call_id": n})
+        results += [result, TextBlock(text=f"got {n}")]
     prompt = [*conversation("[user]", "Go", "[assistant]"), *calls, *conversation("[user]"), *results]
     row = row_of(sharegpt_row, Played("both", [step_of(1)], prompt))
     assert json.loads(row["conversations"][1]["value"]) == [
@@ -130,10 +112,7 @@ def test_sharegpt_writes_several_calls_of_one_message_as_a_list():
 
 @pytest.mark.parametrize(
     "texts",
-    [
-        ("[user]", "Go", "[system]", "Late", "[user]", "On"),
-        ("[assistant]", "I begin", "[user]", "On"),
-    ],
+    [("[user]", "Go", "[system]", "Late", "[user]", "On"), ("[assistant]", "I begin", "[user]", "On")],
     ids=["late-system", "agent-first"],
 )
 def test_sharegpt_leaves_out_what_it_cannot_say(texts):
@@ -223,11 +202,9 @@ def test_every_format_leaves_out_what_is_no_conversation(form, name, reason):
 def test_every_format_announces_the_tools_that_it_is_given(form, key):
     tools = row_of(ROWS[form], "good", ConversationOptions({key: [TOOL]}))["tools"]
     (tool,) = json.loads(tools) if isinstance(tools, str) else tools
-    assert tool.get("function", tool) == {
-        "name": "add",
-        "description": "Adds.",
-        "parameters": {"type": "object", "properties": {}},
-    }
+    parameters = {"type": "object", "properties": {}}
+    announced = {"name": "add", "description": "Adds.", "parameters": parameters}
+    assert tool.get("function", tool) == announced
 
 
 def test_openai_announces_tools_without_parallel_calls_and_nothing_without_tools():

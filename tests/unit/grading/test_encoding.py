@@ -163,8 +163,7 @@ def test_depth_size_and_circles_are_bounded(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [b"", b"{", b"1.5", b"NaN", b"1e999", b"[" * 100_000, b"\xff", b"9" * 5000, b"nonsense"],
+    "text", [b"", b"{", b"1.5", b"NaN", b"1e999", b"[" * 100_000, b"\xff", b"9" * 5000, b"nonsense"]
 )
 def test_a_text_that_no_encoder_writes_is_refused(text):
     with pytest.raises(DecodingError):
@@ -215,10 +214,5 @@ def test_elements_that_were_made_to_collide_are_refused():
 
 
 def test_exact_types_of_the_standard_library_keep_their_type():
-    values = [
-        decimal.Decimal("1.50"),
-        fractions.Fraction(1, 3),
-        dt.timedelta(days=1),
-        dt.time(1, 2),
-    ]
+    values = [decimal.Decimal("1.50"), fractions.Fraction(1, 3), dt.timedelta(days=1), dt.time(1, 2)]
     assert [repr(value) for value in there_and_back(values)] == [repr(value) for value in values]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import anyio
 import pytest
 
-from ors_server import CallContext, Environment, EpisodePolicy, ToolError, ToolOutput, tool
+from ors_server import CallContext, EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.errors import OrsServerError
 from ors_server.replaying.recorded_episode import RecordedEpisode
@@ -17,23 +17,20 @@ from ors_server.replaying.replay_result import EpisodeReplay
 from ors_server.replaying.stage import open_local_stage
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.local_client import LocalSession, open_environment
+from tests.fixtures.single_task import SingleTask
 
 chance = random.Random()  # noqa: S311  (what an environment should not use)
 LIMIT = 20.0
 """Seconds that any one test of these may wait for anything."""
 
 
-class Casino(Environment):
+class Casino(SingleTask):
     """Fair and foul games."""
 
     name = "casino"
     version = "1"
     policy = EpisodePolicy(tool_error_penalty=0.25)
     greeting: ClassVar[str] = "Play."
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
 
     @classmethod
     def list_tasks(cls, split):

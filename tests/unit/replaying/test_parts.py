@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from ors_server.replaying.recorded_policy import overrides_of, recorded_policy
 from ors_server.replaying.rendering import MAX_LINES, MAX_WIDTH, explain, render
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
 from ors_server.replaying.step_comparison import COMPARED, ReplayDifference, compare_origins, compare_steps
+from ors_server.testing.store_promises import make_origin, make_step
 from ors_server.trajectory import EpisodeOrigin, Step, StepStatus
 from ors_server.wire import ImageBlock, TextBlock
 
@@ -20,40 +22,15 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def step(number: int = 1, **fields) -> Step:
-    given = {
-        "number": number,
-        "call_id": f"call-{number}",
-        "tool": "look",
-        "arguments": {},
-        "status": StepStatus.GRADED,
-        "blocks": (TextBlock(text="a"),),
-        "reward": 0.5,
-        "components": {"tool": 0.5},
-        "finished": False,
-        "error": None,
-        "error_code": None,
-        "metadata": None,
-        "started_at": START + timedelta(seconds=number),
-        "duration": 0.5,
-    }
-    return Step(**(given | fields))
+    given: dict[str, Any] = {"call_id": f"call-{number}", "tool": "look", "arguments": {}, "metadata": None}
+    given |= {"blocks": (TextBlock(text="a"),), "reward": 0.5, "components": {"tool": 0.5}, "duration": 0.5}
+    return make_step(number, **(given | {"started_at": START + timedelta(seconds=number)} | fields))
 
 
 def origin(**fields) -> EpisodeOrigin:
-    given = {
-        "session_id": "session",
-        "environment": "casino",
-        "environment_version": "1",
-        "server_version": "1",
-        "task_spec": {},
-        "task_hash": "0",
-        "split": "train",
-        "index": 3,
-        "created_at": START,
-        "policy": {"step_limit": 3, "overridable": ["a", "b"]},
-        "episode_id": "e" * 32,
-    }
-    return EpisodeOrigin(**(given | fields))
+    given: dict[str, Any] = {"environment": "casino", "environment_version": "1", "server_version": "1"}
+    given |= {"policy": {"step_limit": 3, "overridable": ["a", "b"]}, "episode_id": "e" * 32}
+    return make_origin(3, **(given | {"task_hash": "0"} | fields))
 
 
 def test_texts_lose_what_is_volatile_and_both_sessions_ids():
@@ -161,12 +138,8 @@ def test_a_step_tells_of_a_snapshot_that_was_restored(metadata, expected):
 
 
 def test_steps_that_begin_before_the_last_one_ended_overlap():
-    steps = [
-        step(1),
-        step(2, started_at=START + timedelta(seconds=1.2), duration=2.0),
-        step(3, duration=9.0),
-        step(4),
-    ]
+    second = step(2, started_at=START + timedelta(seconds=1.2), duration=2.0)
+    steps = [step(1), second, step(3, duration=9.0), step(4)]
     assert overlapping(steps) == (2, 3, 4)
     assert overlapping([step(1, duration=1.0000001), step(2)]) == ()
 
@@ -187,24 +160,19 @@ def told(verdict: StepVerdict, *differences: ReplayDifference, why: str | None =
     return StepReplay(1, "look", {"at": "sun"}, verdict, differences, why)
 
 
+def of(*verdicts: StepVerdict) -> EpisodeReplay:
+    return EpisodeReplay(origin(), tuple(map(told, verdicts)))
+
+
 @pytest.mark.parametrize(
     ("replay", "verdict"),
     [
         (EpisodeReplay(origin()), ReplayVerdict.IDENTICAL),
-        (
-            EpisodeReplay(origin(), (told(StepVerdict.SAME), told(StepVerdict.SKIPPED))),
-            ReplayVerdict.IDENTICAL,
-        ),
-        (EpisodeReplay(origin(), (told(StepVerdict.SKIPPED),)), ReplayVerdict.INCONCLUSIVE),
-        (
-            EpisodeReplay(origin(), (told(StepVerdict.SAME), told(StepVerdict.UNPLAYED))),
-            ReplayVerdict.INCONCLUSIVE,
-        ),
-        (EpisodeReplay(origin(), (told(StepVerdict.UNCERTAIN),)), ReplayVerdict.INCONCLUSIVE),
-        (
-            EpisodeReplay(origin(), (told(StepVerdict.DIFFERENT), told(StepVerdict.UNCERTAIN))),
-            ReplayVerdict.DIFFERENT,
-        ),
+        (of(StepVerdict.SAME, StepVerdict.SKIPPED), ReplayVerdict.IDENTICAL),
+        (of(StepVerdict.SKIPPED), ReplayVerdict.INCONCLUSIVE),
+        (of(StepVerdict.SAME, StepVerdict.UNPLAYED), ReplayVerdict.INCONCLUSIVE),
+        (of(StepVerdict.UNCERTAIN), ReplayVerdict.INCONCLUSIVE),
+        (of(StepVerdict.DIFFERENT, StepVerdict.UNCERTAIN), ReplayVerdict.DIFFERENT),
         (EpisodeReplay(origin(), differences=(ReplayDifference("prompt", [], []),)), ReplayVerdict.DIFFERENT),
         (EpisodeReplay(origin(), failure="no"), ReplayVerdict.FAILED),
     ],
@@ -221,16 +189,12 @@ def test_a_replay_in_words_shows_what_was_and_what_is():
         [{"type": "text", "text": "one\ntwo"}, {"type": "image", "data": "AA"}],
         [{"type": "text", "text": "one\n2", "detail": {"stream": "stdout"}}, {"type": "image", "data": "AB"}],
     )
+    others = (ReplayDifference("reward", None, 0.5), ReplayDifference("status", "graded", ""))
     replay = EpisodeReplay(
         origin(),
         (
             told(StepVerdict.SAME),
-            told(
-                StepVerdict.DIFFERENT,
-                text,
-                ReplayDifference("reward", None, 0.5),
-                ReplayDifference("status", "graded", ""),
-            ),
+            told(StepVerdict.DIFFERENT, text, *others),
             told(StepVerdict.SKIPPED, why="nobody knows"),
         ),
         (ReplayDifference("prompt", [{"type": "text", "text": "a"}], [{"type": "text", "text": "b"}]),),

@@ -59,13 +59,8 @@ async def test_mistakes_refusals_and_the_authors_failures_are_the_same_again(rec
     calls = ["cheat", "fly", ("say", {"words": 1}), "crash", "leave"]
     episode = await record(casino, calls)
     replay = await again(episode, casino)
-    assert [step.status.value for step in episode.steps] == [
-        "graded",
-        "refused",
-        "refused",
-        "failed",
-        "graded",
-    ]
+    statuses = [step.status.value for step in episode.steps]
+    assert statuses == ["graded", "refused", "refused", "failed", "graded"]
     assert (replay.verdict, len(replay.steps)) == (ReplayVerdict.IDENTICAL, 5)
 
 
@@ -177,12 +172,8 @@ async def test_the_recorded_rules_hold_and_other_ones_of_today_are_told(record, 
 
 async def test_other_surroundings_are_told_and_are_no_difference(record, again, casino, anew):
     episode = await record(casino, ["fair"])
-    origin = replace(
-        episode.record.origin,
-        server_version="0.0.9",
-        packages={"python": "2.7"},
-        sandbox={"backend": "docker"},
-    )
+    other = {"packages": {"python": "2.7"}, "sandbox": {"backend": "docker"}}
+    origin = replace(episode.record.origin, server_version="0.0.9", **other)
     old = replace(episode, record=replace(episode.record, origin=origin, is_closed=False))
     replay = await again(old, anew(version="2"))
     assert replay.verdict is ReplayVerdict.IDENTICAL

@@ -3,12 +3,7 @@
 import anyio
 import pytest
 
-from ors_server.resources import (
-    ResourceStartError,
-    ResourceStatus,
-    ResourceTimeoutError,
-    ResourceUseError,
-)
+from ors_server.resources import ResourceStartError, ResourceStatus, ResourceTimeoutError, ResourceUseError
 from tests.fixtures.scripted_resources import FakeSpec, Holders
 
 SOON = 0.02

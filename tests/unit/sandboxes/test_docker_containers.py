@@ -11,12 +11,7 @@ import pytest
 from ors_server.sandboxes import docker_containers as containers
 from ors_server.sandboxes import seccomp
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.docker_profile import (
-    FOR_BUBBLEWRAP,
-    anything_but,
-    server_profile,
-    session_profile,
-)
+from ors_server.sandboxes.docker_profile import FOR_BUBBLEWRAP, anything_but, server_profile, session_profile
 from ors_server.sandboxes.fresh import FreshProgram
 
 ROOT = Path(__file__).parents[3]

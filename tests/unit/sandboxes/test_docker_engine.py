@@ -64,13 +64,7 @@ def test_the_environment_says_where_the_engine_is(monkeypatch, tmp_path):
 
 def test_an_engine_tells_what_it_can_limit_and_where_the_image_looks_for_programs(engine):
     assert engine.facts("some:image") == EngineFacts(
-        version="20.10.24",
-        api="1.41",
-        image="some:image",
-        path=IMAGE_PATH,
-        memory=True,
-        pids=True,
-        cpu=True,
+        version="20.10.24", api="1.41", image="some:image", path=IMAGE_PATH, memory=True, pids=True, cpu=True
     )
 
 

@@ -68,12 +68,8 @@ def test_verdicts_are_told_as_they_fall_and_definitions_are_taken_too(good):
 
 def test_a_reference_may_lead_to_several_environments():
     report = check_environment("tests/fixtures/refenv.py", only=["tasks-exist"])
-    assert [verdict.environment for verdict in report.verdicts] == [
-        "refenv",
-        "secondenv",
-        "indexenv",
-        "termenv",
-    ]
+    played = [verdict.environment for verdict in report.verdicts]
+    assert played == ["refenv", "secondenv", "indexenv", "termenv"]
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,7 @@ def test_what_is_no_parameter_is_named_and_not_ignored(arguments, words):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [{"command": ["ls", 5]}, {"cmd": {}}, {"command": "ls", "timeout_ms": "soon"}],
+    "arguments", [{"command": ["ls", 5]}, {"cmd": {}}, {"command": "ls", "timeout_ms": "soon"}]
 )
 def test_what_cannot_be_read_in_another_way_is_refused(arguments):
     with pytest.raises(ValidationError, match=r"command|time_limit"):

@@ -5,14 +5,7 @@ import json
 
 import httpx2
 
-from ors_server import (
-    CommandSucceeds,
-    EpisodePolicy,
-    FileExists,
-    FileMatches,
-    Milestone,
-    ToolOutput,
-)
+from ors_server import CommandSucceeds, EpisodePolicy, FileExists, FileMatches, Milestone, ToolOutput
 from ors_server.policy import PenaltyCause
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.single_task import SingleTask

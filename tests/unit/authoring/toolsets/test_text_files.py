@@ -48,11 +48,7 @@ def test_what_is_no_text_is_not_taken_for_it(content):
     assert TextFile.read(content) is None
 
 
-@given(
-    st.one_of(
-        st.binary(), st.text().map(str.encode), st.text().map(lambda text: ("\ufeff" + text).encode("utf-16"))
-    )
-)
+@given(st.binary() | st.text().map(str.encode) | st.text().map(lambda text: f"\ufeff{text}".encode("utf-16")))
 def test_no_byte_is_changed_by_reading_and_writing(content):
     file = TextFile.read(content) if not content.startswith(b"\xff\xfe\xff\xfe") else None
     assert file is None or file.with_text("a.txt", file.text) == content

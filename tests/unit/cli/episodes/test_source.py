@@ -61,12 +61,7 @@ async def told_by(source):
 )
 async def test_an_answer_that_is_none_is_told_in_words(source_of, answer, complaint):
     source = source_of(**answer)
-    for ask in (
-        source.page(ALL),
-        source.totals(ALL),
-        source.find("some"),
-        source.steps("some", 0, 1),
-    ):
+    for ask in (source.page(ALL), source.totals(ALL), source.find("some"), source.steps("some", 0, 1)):
         with pytest.raises(CommandError, match=complaint):
             await ask
 

@@ -139,10 +139,8 @@ async def test_parallel_calls_are_made_in_order_up_to_the_end(play, server):
 async def test_parallel_calls_are_answered_one_by_one(play, server):
     await play(said("", ("bonus", {}), ("hint", {})), said("", RIGHT))
     results = [message for message in server.asked[1]["messages"] if message["role"] == "tool"]
-    assert [(result["tool_call_id"], result["content"]) for result in results] == [
-        ("id-0", "Here you are."),
-        ("id-1", "It is small."),
-    ]
+    assert [result["tool_call_id"] for result in results] == ["id-0", "id-1"]
+    assert [result["content"] for result in results] == ["Here you are.", "It is small."]
 
 
 async def test_a_model_that_only_talks_is_reminded_and_then_keeps_what_it_was_paid(play, server):
@@ -170,18 +168,11 @@ async def test_words_that_were_cut_off_are_no_last_words(play):
     assert (attempt.stop_reason, attempt.steps, attempt.status) == ("length", 0, AttemptStatus.DONE)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [said("", finish="content_filter"), said(None, refusal="I will not.")],
-    ids=["filtered", "refused"],
-)
+@pytest.mark.parametrize("answer", [said("", finish="content_filter"), said(None, refusal="I will not.")])
 async def test_a_refusal_of_the_model_ends_with_what_was_paid(play, answer):
     attempt, _ = await play(said("", ("bonus", {})), answer)
-    assert (attempt.status, attempt.stop_reason, attempt.episode_return) == (
-        AttemptStatus.DONE,
-        "refused",
-        0.25,
-    )
+    assert attempt.status is AttemptStatus.DONE
+    assert (attempt.stop_reason, attempt.episode_return) == ("refused", 0.25)
 
 
 @pytest.mark.parametrize(
@@ -216,25 +207,14 @@ async def test_pictures_are_shown_after_the_results(play, server):
 
 async def test_a_model_without_eyes_is_told_that_there_was_a_picture(play, server):
     _, log = await play(said("", ("picture", {})), said("", RIGHT), images=False)
-    assert server.asked[1]["messages"][-1] == {
-        "role": "tool",
-        "tool_call_id": "id-0",
-        "content": "Look:\n\n[image]",
-    }
+    shown = {"role": "tool", "tool_call_id": "id-0", "content": "Look:\n\n[image]"}
+    assert server.asked[1]["messages"][-1] == shown
     assert PIXEL not in "".join(log)
 
 
 async def test_options_are_sent_and_those_that_are_not_set_are_not(play, server):
-    await play(
-        said("", RIGHT),
-        system="Be brief.",
-        temperature=0.5,
-        top_p=0.9,
-        max_tokens=50,
-        reasoning_effort="low",
-        send_seed=True,
-        extra={"top_k": 3},
-    )
+    limits = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 50, "reasoning_effort": "low"}
+    await play(said("", RIGHT), system="Be brief.", send_seed=True, extra={"top_k": 3}, **limits)
     asked = server.asked[0]
     assert asked["messages"][0] == {"role": "system", "content": "Be brief."}
     assert (asked["temperature"], asked["top_p"], asked["max_completion_tokens"]) == (0.5, 0.9, 50)
@@ -279,11 +259,8 @@ async def test_the_key_comes_from_the_environment_and_is_not_described(play, ser
     assert server.keys == ["Bearer s3cret"]
     described = ChatAgent("m", ChatOptions.of({"base_url": server.url, "api_key_env": "MY_KEY"})).describe()
     assert "s3cret" not in str(described)
-    assert described == {
-        "kind": "openai",
-        "name": "m",
-        "options": {"base_url": server.url, "api_key_env": "MY_KEY"},
-    }
+    assert (described["kind"], described["name"], len(described)) == ("openai", "m", 3)
+    assert described["options"] == {"base_url": server.url, "api_key_env": "MY_KEY"}
 
 
 async def test_without_endpoint_and_key_nothing_is_sent(monkeypatch):
@@ -294,9 +271,7 @@ async def test_without_endpoint_and_key_nothing_is_sent(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"temprature": 1}, {"temperature": "warm"}, {"nudges": -1}, {"top_p": 0}],
-    ids=["unknown", "no number", "negative", "zero"],
+    "options", [{"temprature": 1}, {"temperature": "warm"}, {"nudges": -1}, {"top_p": 0}]
 )
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(AgentSettingsError, match=next(iter(options))):

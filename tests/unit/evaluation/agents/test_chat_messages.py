@@ -6,12 +6,7 @@ import pytest
 
 from ors_server.client.call_result import CallResult
 from ors_server.evaluation.agents.base import AgentError
-from ors_server.evaluation.agents.chat_messages import (
-    as_chat,
-    as_results,
-    for_reading,
-    read_reply,
-)
+from ors_server.evaluation.agents.chat_messages import as_chat, as_results, for_reading, read_reply
 from ors_server.export.offered_tools import as_functions
 from ors_server.wire import (
     ImageBlock,
@@ -86,19 +81,15 @@ def test_pictures_of_several_answers_follow_all_of_them():
 
 def test_a_reply_is_read_whatever_form_its_parts_have():
     _, _, body = said(None, ("a", {"x": 1}), ("b", ""))
-    body["choices"][0]["message"]["content"] = [
-        {"type": "text", "text": "So "},
-        {"type": "text", "text": "be it."},
-    ]
+    content = [{"type": "text", "text": "So "}, {"type": "text", "text": "be it."}]
+    body["choices"][0]["message"]["content"] = content
     calls = body["choices"][0]["message"]["tool_calls"]
     calls[0]["function"]["arguments"] = {"x": 1}
     del calls[1]["id"]
     reply = read_reply(body)
     assert reply.text == "So be it."
-    assert [(call.id, call.tool, call.arguments) for call in reply.calls] == [
-        ("id-0", "a", {"x": 1}),
-        ("call_1", "b", {}),
-    ]
+    calls = [(call.id, call.tool, call.arguments) for call in reply.calls]
+    assert calls == [("id-0", "a", {"x": 1}), ("call_1", "b", {})]
     assert reply.message["tool_calls"][1]["function"]["arguments"] == "{}"
 
 
