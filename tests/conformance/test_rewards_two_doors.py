@@ -1,17 +1,16 @@
 """What a reward came to is the same behind every door, and hidden from agents as every reward is."""
 
 import json
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from typing_extensions import override
 
-from ors_server import Environment, EpisodePolicy, ToolOutput, graded_output, math_equal_reward, reward, tool
+from ors_server import EpisodePolicy, ToolOutput, graded_output, math_equal_reward, reward, tool
 from ors_server.testing.local_client import LocalSession, open_environment
+from tests.fixtures.single_task import SingleTask
 
 LIMIT = 20.0
 """Seconds within which anything in these tests happens."""
@@ -37,7 +36,7 @@ def telling_reward(final_response: str, answer: str, trajectory: Any, step: int)
             return {"reward": right, "half_right": 0.5, "gold": answer, "at": [len(trajectory.steps), step]}
 
 
-class Oracle(Environment):
+class Oracle(SingleTask):
     """Has a tool that asks its reward, and one that leaves it to the server."""
 
     name = "oracle"
@@ -45,20 +44,8 @@ class Oracle(Environment):
     reward = telling_reward
     toolsets = ("submit",)
     grader: ClassVar[Any] = math_equal_reward
-
-    @override
-    @classmethod
-    def list_splits(cls) -> Sequence[str]:
-        return ["train"]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{"answer": GOLD}, {"answer": ""}]
-
-    @override
-    def get_prompt(self) -> str:
-        return "Guess."
+    TASKS = ({"answer": GOLD}, {"answer": ""})
+    WORDS = "Guess."
 
     @tool
     async def guess(self, number: str) -> ToolOutput:
@@ -132,9 +119,7 @@ async def over_ors(server, session_id: str, moves, headers=TRAINER) -> tuple[lis
     async with httpx2.AsyncClient(base_url=server.url, timeout=LIMIT, headers=headers) as http:
         for name, arguments in moves:
             answer = await http.post(
-                "/oracle/call",
-                json={"name": name, "input": arguments},
-                headers={"X-Session-ID": session_id},
+                "/oracle/call", json={"name": name, "input": arguments}, headers={"X-Session-ID": session_id}
             )
             heard += answer.text
             output = read_stream(answer.text)["output"]

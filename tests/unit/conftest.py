@@ -1,5 +1,7 @@
 """A stage for environments whose every behaviour a test writes, a clock that a test owns, an engine."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -32,6 +34,37 @@ class Stage:
         """Adds an act under the function's name; it is given the environment and the call's context."""
         self.acts[function.__name__] = function
         return function
+
+    def gate(self, name: str, result: Any = None) -> anyio.Event:
+        """Adds an act that waits for the event, and then gives a result."""
+        opened = anyio.Event()
+
+        async def wait(*_args: Any) -> Any:
+            await opened.wait()
+            return result
+
+        self.acts[name] = wait
+        return opened
+
+    def hold(self, name: str, result: Any = None) -> tuple[anyio.Event, threading.Event]:
+        """Adds an act that sets the first event, and blocks its thread until the second one is set."""
+        running, released, loop = anyio.Event(), threading.Event(), asyncio.get_running_loop()
+
+        def block(*_args: Any) -> Any:
+            loop.call_soon_threadsafe(running.set)
+            released.wait(LIMIT)
+            return result
+
+        self.acts[name] = block
+        return running, released
+
+    def fail(self, name: str, error: BaseException | type[BaseException]) -> None:
+        """Adds an act that raises."""
+
+        def act(*_args: Any) -> None:
+            raise error
+
+        self.acts[name] = act
 
     async def perform(self, name: str, *args: Any) -> Any:
         self.happened.append(name)
@@ -251,6 +284,12 @@ def open_player(stage, clock, store):
 async def player(open_player) -> AsyncIterator[Player]:
     async with open_player() as opened:
         yield opened
+
+
+@pytest.fixture
+async def session(player) -> str:
+    """The id of a session of the playground; what `stage.acts` says of its making came too late."""
+    return await player.create()
 
 
 @pytest.fixture

@@ -1,29 +1,19 @@
 """Environments, splits and tasks over the control API."""
 
-from typing import Any
-
 import pytest
 
-from ors_server import Environment, Split, tool
+from ors_server import tool
+from tests.fixtures.single_task import SingleTask
 
 TASKS = "/environments/gate/splits/train/tasks"
 
 
-class Odd(Environment):
+class Odd(SingleTask):
     """Gives tasks that are no JSON."""
 
     name = "odd"
-
-    @classmethod
-    def list_splits(cls) -> list[Split]:
-        return [Split(name="train", type="train")]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> list[dict[str, Any]]:
-        return [{"set": {1, 2}}, {"nan": float("nan")}]
-
-    def get_prompt(self) -> str:
-        return ""
+    TASKS = ({"set": {1, 2}}, {"nan": float("nan")})
+    WORDS = ""
 
     @tool
     def nothing(self) -> str:

@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from ors_server import (
-    Environment,
     EpisodePolicy,
     TextBlock,
     ToolOutput,
@@ -20,6 +19,7 @@ from ors_server.errors import (
 )
 from ors_server.sessions.session_call import Completed, Failure, RefusalReason
 from ors_server.trajectory import StepStatus
+from tests.fixtures.single_task import SingleTask
 
 
 async def test_a_reward_out_of_range_is_the_authors_fault_and_pays_nothing(open_player):
@@ -40,8 +40,7 @@ async def test_a_reward_out_of_range_is_clipped_where_the_policy_says_so(open_pl
         assert (await player.call(session, "pay", reward=-3)).output.reward == 0.0
 
 
-async def test_rewards_whose_sum_could_overflow_are_refused(player):
-    session = await player.create()
+async def test_rewards_whose_sum_could_overflow_are_refused(player, session):
     result = await player.call(session, "pay", reward=1e308)
     assert isinstance(result, Failure)
     assert math.isfinite((await player.summary(session)).episode_return)
@@ -49,8 +48,9 @@ async def test_rewards_whose_sum_could_overflow_are_refused(player):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("nested", [False, True])
-async def test_arguments_that_json_cannot_express_are_refused_and_recorded_as_text(player, value, nested):
-    session = await player.create()
+async def test_arguments_that_json_cannot_express_are_refused_and_recorded_as_text(
+    player, session, value, nested
+):
     payload = {"nested": [value]} if nested else value
     result = await player.call(session, "pay" if not nested else "keep", reward=payload, payload=payload)
     assert result.reason is RefusalReason.INPUT_VALIDATION
@@ -58,8 +58,7 @@ async def test_arguments_that_json_cannot_express_are_refused_and_recorded_as_te
     assert str(value).lower()[:3] in str(step.arguments).lower()
 
 
-async def test_arguments_that_cannot_be_recorded_at_all_are_refused(player):
-    session = await player.create()
+async def test_arguments_that_cannot_be_recorded_at_all_are_refused(player, session):
     deep: dict = {}
     deep["self"] = deep
     result = await player.call(session, "keep", payload=deep)
@@ -67,8 +66,7 @@ async def test_arguments_that_cannot_be_recorded_at_all_are_refused(player):
     assert "unreadable" in (await player.steps(session))[0].arguments
 
 
-async def test_a_tool_cannot_change_what_is_recorded_of_its_arguments(player):
-    session = await player.create()
+async def test_a_tool_cannot_change_what_is_recorded_of_its_arguments(player, session):
     payload = {"nested": {"value": 1}}
     await player.call(session, "keep", payload=payload)
     (step,) = await player.steps(session)
@@ -76,10 +74,9 @@ async def test_a_tool_cannot_change_what_is_recorded_of_its_arguments(player):
     assert payload == {"nested": {"value": 1}}
 
 
-async def test_a_tool_cannot_change_its_output_after_it_was_paid(player, stage):
+async def test_a_tool_cannot_change_its_output_after_it_was_paid(player, session, stage):
     output = ToolOutput(blocks=[TextBlock(text="one", detail={"k": [1]})], reward=1.0, metadata={"list": [1]})
     stage.acts["show"] = lambda env, context: output
-    session = await player.create()
     result = await player.act(session, "show")
     output.metadata["list"].append(2)
     output.blocks[0].detail["k"].append(2)
@@ -89,21 +86,14 @@ async def test_a_tool_cannot_change_its_output_after_it_was_paid(player, stage):
     assert (await player.steps(session))[0].metadata["list"] == [1]
 
 
-async def test_a_refusal_repeats_little_of_a_huge_input(player):
-    session = await player.create()
+async def test_a_refusal_repeats_little_of_a_huge_input(player, session):
     result = await player.call(session, "pay", reward="x" * 1_000_000)
     assert len(result.error) < 1_000
 
 
-class Lists(Environment):
+class Lists(SingleTask):
     name = "lists"
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    def get_prompt(self):
-        return "list"
+    WORDS = "list"
 
     @tool
     async def total(self, numbers: list[int]) -> str:
@@ -164,16 +154,15 @@ async def test_a_sessions_toolset_is_made_once_on_its_first_call(player, stage):
 
 @pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(1), KeyboardInterrupt()])
 async def test_a_toolset_that_cannot_be_made_fails_only_its_call(player, stage, error):
-    def fail(toolset):
-        raise error
-
-    stage.acts["toolset"] = fail
+    stage.fail("toolset", error)
     session = await player.create(toolset="extra")
     assert isinstance((await player.call(session, "extra")).error, EnvironmentFailedError)
     assert isinstance(await player.call(session, "pay"), Completed)
 
 
-async def test_progress_reaches_whoever_listens_and_a_listener_that_left_is_no_failure(player, stage):
+async def test_progress_reaches_whoever_listens_and_a_listener_that_left_is_no_failure(
+    player, session, stage
+):
     heard = []
 
     async def listener(progress, total, message):
@@ -187,7 +176,6 @@ async def test_progress_reaches_whoever_listens_and_a_listener_that_left_is_no_f
         return ToolOutput.ongoing("done")
 
     stage.acts["report"] = report
-    session = await player.create()
     with anyio.fail_after(10):
         call = await player.engine.call(session, "do", {"act": "report"}, listener=listener)
         assert isinstance(await call.wait(), Completed)
@@ -210,8 +198,7 @@ async def test_a_tool_knows_its_call(player, stage):
     assert (await player.engine.status(session)).origin.task_spec == {"id": "t"}
 
 
-async def test_a_cancelled_call_is_a_step_without_a_judgement(player, stage):
-    session = await player.create()
+async def test_a_cancelled_call_is_a_step_without_a_judgement(player, session, stage):
     stage.acts["hang"] = lambda env, context: anyio.sleep_forever()
     call = await player.engine.call(session, "do", {"act": "hang"}, call_id="mine")
     await anyio.wait_all_tasks_blocked()
@@ -224,8 +211,7 @@ async def test_a_cancelled_call_is_a_step_without_a_judgement(player, stage):
     assert isinstance(await player.call(session, "pay"), Completed)
 
 
-async def test_a_call_that_is_cancelled_before_it_began_never_runs(player, stage):
-    session = await player.create()
+async def test_a_call_that_is_cancelled_before_it_began_never_runs(player, session, stage):
     call = await player.engine.call(session, "do", {"act": "never"})
     call.cancel()
     with anyio.fail_after(10):
@@ -236,15 +222,8 @@ async def test_a_call_that_is_cancelled_before_it_began_never_runs(player, stage
     call.cancel()  # once more does no harm
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_frees_its_place(player, stage):
-    session = await player.create()
-    gate = anyio.Event()
-
-    async def wait(env, context):
-        await gate.wait()
-        return ToolOutput.ongoing("first")
-
-    stage.acts["wait"] = wait
+async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_frees_its_place(player, session, stage):
+    gate = stage.gate("wait", ToolOutput.ongoing("first"))
     first = await player.engine.call(session, "do", {"act": "wait"})
     second = await player.engine.call(session, "alone", {"act": "never"})
     third = await player.engine.call(session, "pay", {"reward": 1.0})
@@ -258,12 +237,11 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_frees_its_pl
     assert "never" not in stage.happened
 
 
-async def test_an_ended_call_lets_go_of_its_caller(player):
+async def test_an_ended_call_lets_go_of_its_caller(player, session):
     class Caller:
         def can(self, ability):
             return False
 
-    session = await player.create()
     caller = Caller()
     call = await player.engine.call(session, "pay", {}, client=caller)
     with anyio.fail_after(10):
@@ -272,27 +250,24 @@ async def test_an_ended_call_lets_go_of_its_caller(player):
     assert call.listeners == []
 
 
-async def test_text_alone_becomes_one_block(player, stage):
+async def test_text_alone_becomes_one_block(player, session, stage):
     stage.acts["speak"] = lambda env, context: "hello"
-    session = await player.create()
     result = await player.act(session, "speak", "say")
     assert result.output.blocks == [TextBlock(text="hello")]
 
 
-async def test_an_error_that_is_ours_but_raised_by_a_tool_is_a_fault_of_that_call(player, stage):
+async def test_an_error_that_is_ours_but_raised_by_a_tool_is_a_fault_of_that_call(player, session, stage):
     async def ask(env, context):
         return await context.elicit("your name?", {})
 
     stage.acts["ask"] = ask
-    session = await player.create()
     result = await player.act(session, "ask")
     assert "does not offer elicitation" in str(result.error)
     assert not isinstance(result.error, ToolFailedError)
     assert (await player.steps(session))[0].status is StepStatus.FAILED
 
 
-async def test_a_running_call_can_be_withdrawn_through_the_engine(player, stage):
-    session = await player.create()
+async def test_a_running_call_can_be_withdrawn_through_the_engine(player, session, stage):
     stage.acts["hang"] = lambda env, context: anyio.sleep_forever()
     call = await player.engine.call(session, "do", {"act": "hang"}, call_id="mine")
     await anyio.wait_all_tasks_blocked()

@@ -21,8 +21,7 @@ from ors_server.sessions.session_call import Completed, Refusal, RefusalReason
 from ors_server.trajectory import StepStatus
 
 
-async def test_the_return_is_the_float_sum_of_the_rewards_in_step_order(player):
-    session = await player.create()
+async def test_the_return_is_the_float_sum_of_the_rewards_in_step_order(player, session):
     rewards = [0.1, 0.2, 0.3, -1e17, 1e17, 0.1, None, 0.7]
     paid = [(await player.call(session, "pay", reward=reward)).output.reward for reward in rewards]
     summary = await player.summary(session)
@@ -54,16 +53,14 @@ async def test_every_output_states_the_standing_after_its_step(open_player):
     }
 
 
-async def test_an_authors_metadata_stays_beside_the_standing_which_wins(player, stage):
+async def test_an_authors_metadata_stays_beside_the_standing_which_wins(player, session, stage):
     stage.acts["report"] = lambda env, context: ToolOutput(metadata={"mine": 1, "episode": "fake"})
-    session = await player.create()
     metadata = (await player.act(session, "report")).output.metadata
     assert metadata["mine"] == 1
     assert metadata["episode"]["step"] == 1
 
 
-async def test_a_repeated_id_gets_the_first_result_and_runs_nothing(player, stage):
-    session = await player.create()
+async def test_a_repeated_id_gets_the_first_result_and_runs_nothing(player, session, stage):
     stage.acts["count"] = lambda env, context: ToolOutput.ongoing(
         str(stage.happened.count("count")), reward=1.0
     )
@@ -77,15 +74,8 @@ async def test_a_repeated_id_gets_the_first_result_and_runs_nothing(player, stag
     assert (await player.summary(session)).episode_return == 1.0
 
 
-async def test_the_same_id_asked_for_at_once_runs_once(player, stage):
-    session = await player.create()
-    gate = anyio.Event()
-
-    async def wait(env, context):
-        await gate.wait()
-        return ToolOutput.ongoing("done", reward=1.0)
-
-    stage.acts["wait"] = wait
+async def test_the_same_id_asked_for_at_once_runs_once(player, session, stage):
+    gate = stage.gate("wait", ToolOutput.ongoing("done", reward=1.0))
     results = []
 
     async def ask():
@@ -109,8 +99,7 @@ async def test_the_same_id_in_two_sessions_is_two_calls(player):
     assert (await player.summary(two)).episode_return == 2.0
 
 
-async def test_a_repeated_id_is_answered_after_the_end_of_the_episode(player):
-    session = await player.create()
+async def test_a_repeated_id_is_answered_after_the_end_of_the_episode(player, session):
     last = await player.call(session, "pay", "last", reward=1.0, finished=True)
     late = await player.call(session, "pay", "late", reward=1.0)
     assert await player.call(session, "pay", "last", reward=1.0, finished=True) is last
@@ -119,8 +108,7 @@ async def test_a_repeated_id_is_answered_after_the_end_of_the_episode(player):
     assert (await player.summary(session)).episode_return == 1.0
 
 
-async def test_only_the_latest_refusals_after_the_end_are_kept(player):
-    session = await player.create()
+async def test_only_the_latest_refusals_after_the_end_are_kept(player, session):
     await player.call(session, "pay", "last", finished=True)
     for number in range(70):
         await player.call(session, "pay", f"late-{number}")
@@ -131,15 +119,8 @@ async def test_only_the_latest_refusals_after_the_end_are_kept(player):
     assert (await player.summary(session)).steps == 1
 
 
-async def test_a_result_is_discarded_when_another_call_ended_the_episode(player, stage):
-    session = await player.create()
-    gate = anyio.Event()
-
-    async def wait(env, context):
-        await gate.wait()
-        return ToolOutput.ongoing("late", reward=1.0)
-
-    stage.acts["wait"] = wait
+async def test_a_result_is_discarded_when_another_call_ended_the_episode(player, session, stage):
+    gate = stage.gate("wait", ToolOutput.ongoing("late", reward=1.0))
     slow = await player.engine.call(session, "together", {"act": "wait"})
     await anyio.wait_all_tasks_blocked()
     await player.call(session, "pay", reward=0.5, finished=True)
@@ -152,15 +133,8 @@ async def test_a_result_is_discarded_when_another_call_ended_the_episode(player,
     assert (await player.summary(session)).episode_return == 0.5
 
 
-async def test_calls_that_waited_for_their_turn_do_not_run_after_the_end(player, stage):
-    session = await player.create()
-    gate = anyio.Event()
-
-    async def end(env, context):
-        await gate.wait()
-        return ToolOutput.final("over", reward=1.0)
-
-    stage.acts["end"] = end
+async def test_calls_that_waited_for_their_turn_do_not_run_after_the_end(player, session, stage):
+    gate = stage.gate("end", ToolOutput.final("over", reward=1.0))
     first = await player.engine.call(session, "do", {"act": "end"})
     second = await player.engine.call(session, "do", {"act": "never"})
     await anyio.wait_all_tasks_blocked()
@@ -171,17 +145,10 @@ async def test_calls_that_waited_for_their_turn_do_not_run_after_the_end(player,
     assert "never" not in stage.happened
 
 
-async def test_steps_are_numbered_in_the_order_of_their_ends_and_each_states_its_own_sum(player, stage):
-    session = await player.create()
-    gates = [anyio.Event() for _ in range(3)]
-
-    for number, gate in enumerate(gates):
-
-        async def wait(env, context, gate=gate, number=number):
-            await gate.wait()
-            return ToolOutput.ongoing(reward=float(number))
-
-        stage.acts[f"wait{number}"] = wait
+async def test_steps_are_numbered_in_the_order_of_their_ends_and_each_states_its_own_sum(
+    player, session, stage
+):
+    gates = [stage.gate(f"wait{n}", ToolOutput.ongoing(reward=float(n))) for n in range(3)]
     calls = [await player.engine.call(session, "together", {"act": f"wait{n}"}) for n in range(3)]
     await anyio.wait_all_tasks_blocked()
     for gate in reversed(gates):
@@ -192,9 +159,7 @@ async def test_steps_are_numbered_in_the_order_of_their_ends_and_each_states_its
     assert [step.number for step in await player.steps(session)] == [1, 2, 3]
 
 
-async def test_a_step_records_the_call_as_it_was(player, clock, stage):
-    session = await player.create()
-
+async def test_a_step_records_the_call_as_it_was(player, session, clock, stage):
     async def slow(env, context):
         clock.jump(2.5)
         return ToolOutput.ongoing("shown", reward=0.5, metadata={"why": "because"})
@@ -212,8 +177,7 @@ async def test_a_step_records_the_call_as_it_was(player, clock, stage):
     assert step.started_at.isoformat() == "2026-01-01T00:00:01+00:00"
 
 
-async def test_an_invalid_call_is_a_step_that_nothing_ran_for(player, stage):
-    session = await player.create()
+async def test_an_invalid_call_is_a_step_that_nothing_ran_for(player, session, stage):
     unknown = await player.call(session, "nonesuch")
     wrong = await player.call(session, "pay", reward="much")
     assert unknown.reason is RefusalReason.NOT_FOUND
@@ -237,10 +201,7 @@ async def test_an_invalid_call_is_a_step_that_nothing_ran_for(player, stage):
     ],
 )
 async def test_a_tools_own_refusal_is_told_to_the_agent_and_may_cost(open_player, stage, error, cause, field):
-    async def refuse(env, context):
-        raise error
-
-    stage.acts["refuse"] = refuse
+    stage.fail("refuse", error)
     async with open_player(policy=EpisodePolicy(**{field: 0.5})) as player:
         session = await player.create()
         result = await player.act(session, "refuse")
@@ -253,10 +214,7 @@ async def test_a_tools_own_refusal_is_told_to_the_agent_and_may_cost(open_player
 
 
 async def test_a_forbidden_action_may_end_the_episode(open_player, stage):
-    async def refuse(env, context):
-        raise ForbiddenActionError("rm -rf")
-
-    stage.acts["refuse"] = refuse
+    stage.fail("refuse", ForbiddenActionError("rm -rf"))
     async with open_player(policy=EpisodePolicy(forbidden_ends=True)) as player:
         session = await player.create()
         result = await player.act(session, "refuse")
@@ -307,13 +265,7 @@ async def test_a_call_that_passes_the_deadline_is_paid_whether_or_not_somebody_l
 ):
     async with open_player(policy=EpisodePolicy(time_limit=10.0)) as player:
         session = await player.create()
-        gate = anyio.Event()
-
-        async def wait(env, context):
-            await gate.wait()
-            return ToolOutput.ongoing(reward=1.0)
-
-        stage.acts["wait"] = wait
+        gate = stage.gate("wait", ToolOutput.ongoing(reward=1.0))
         call = await player.engine.call(session, "do", {"act": "wait"})
         await anyio.wait_all_tasks_blocked()
         clock.jump(11.0)

@@ -21,7 +21,7 @@ from ors_server.sessions.session_call import Completed, Failure
 from ors_server.sessions.session_request import SessionRequest
 
 
-async def test_deleting_stops_running_and_waiting_calls_before_teardown(player, stage):
+async def test_deleting_stops_running_and_waiting_calls_before_teardown(player, session, stage):
     async def hang(env, context):
         try:
             await anyio.sleep_forever()
@@ -29,7 +29,6 @@ async def test_deleting_stops_running_and_waiting_calls_before_teardown(player, 
             stage.happened.append("stopped")
 
     stage.acts["hang"] = hang
-    session = await player.create()
     running = await player.engine.call(session, "do", {"act": "hang"})
     waiting = await player.engine.call(session, "do", {"act": "never"})
     await anyio.wait_all_tasks_blocked()
@@ -99,10 +98,8 @@ async def test_an_async_tool_that_swallows_its_cancellation_keeps_nobody_waiting
     assert "teardown" in stage.happened
 
 
-async def test_whoever_deletes_at_once_waits_for_the_one_teardown(player, stage):
-    gate = anyio.Event()
-    stage.acts["teardown"] = lambda env: gate.wait()
-    session = await player.create()
+async def test_whoever_deletes_at_once_waits_for_the_one_teardown(player, session, stage):
+    gate = stage.gate("teardown")
     answers = []
 
     async def delete():
@@ -127,7 +124,7 @@ async def test_whoever_deletes_at_once_waits_for_the_one_teardown(player, stage)
     assert stage.happened.count("teardown") == 1
 
 
-async def test_a_deleter_that_leaves_does_not_stop_the_teardown(player, stage):
+async def test_a_deleter_that_leaves_does_not_stop_the_teardown(player, session, stage):
     gate = anyio.Event()
 
     async def teardown(env):
@@ -135,7 +132,6 @@ async def test_a_deleter_that_leaves_does_not_stop_the_teardown(player, stage):
         stage.happened.append("ended")
 
     stage.acts["teardown"] = teardown
-    session = await player.create()
     async with anyio.create_task_group() as group:
         group.start_soon(player.delete, session)
         await anyio.wait_all_tasks_blocked()
@@ -149,12 +145,8 @@ async def test_a_deleter_that_leaves_does_not_stop_the_teardown(player, stage):
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), asyncio.CancelledError()], ids=repr)
-async def test_a_teardown_that_fails_ends_the_session_all_the_same(player, stage, error):
-    async def fail(env):
-        raise error
-
-    stage.acts["teardown"] = fail
-    session = await player.create()
+async def test_a_teardown_that_fails_ends_the_session_all_the_same(player, session, stage, error):
+    stage.fail("teardown", error)
     assert await player.delete(session)
     assert (await player.summary(session)).phase == "deleted"
 
@@ -178,8 +170,7 @@ async def test_an_idle_session_expires_and_an_asked_for_one_does_not(player, sta
     assert stage.happened.count("teardown") == 1
 
 
-async def test_looking_at_sessions_does_not_keep_them_alive(player, clock):
-    session = await player.create()
+async def test_looking_at_sessions_does_not_keep_them_alive(player, session, clock):
     await anyio.wait_all_tasks_blocked()
     for _ in range(3):
         assert len(await player.engine.sessions()) == 1
@@ -212,8 +203,7 @@ async def test_a_running_call_or_setup_keeps_a_session_alive_and_its_end_counts_
     await player.engine.ping(session)
 
 
-async def test_a_session_that_is_asked_for_just_as_it_expires_stays(player, clock, stage):
-    session = await player.create()
+async def test_a_session_that_is_asked_for_just_as_it_expires_stays(player, session, clock, stage):
     await anyio.wait_all_tasks_blocked()
     clock.jump(2000.0)
     manager = player.engine._registry
@@ -248,8 +238,7 @@ async def test_a_slow_teardown_delays_no_other_expiry(player, stage, clock):
 
 
 async def test_shutting_down_tears_every_session_down_once_and_refuses_new_ones(open_player, stage):
-    gate = anyio.Event()
-    stage.acts["teardown"] = lambda env: gate.wait()
+    gate = stage.gate("teardown")
     refused = []
 
     async def create_late(player):
@@ -269,14 +258,7 @@ async def test_shutting_down_tears_every_session_down_once_and_refuses_new_ones(
 
 
 async def test_a_session_that_is_made_during_shutdown_is_torn_down(open_player, stage):
-    released, running = threading.Event(), anyio.Event()
-    loop = asyncio.get_running_loop()
-
-    def make(env):
-        loop.call_soon_threadsafe(running.set)
-        released.wait(10)
-
-    stage.acts["make"] = make
+    running, released = stage.hold("make")
     told = []
 
     async def create(player):
@@ -366,8 +348,7 @@ async def test_no_secret_and_no_task_is_in_a_repr_or_a_log_line(player, stage, c
     assert "forty-two" not in shown
 
 
-async def test_what_an_environment_offers_is_answered_only_by_name(player):
-    session = await player.create()
+async def test_what_an_environment_offers_is_answered_only_by_name(player, session):
     with pytest.raises(Exception, match="offers no prompt"):
         await player.engine.offered_prompt(session, "nosuch", {})
     with pytest.raises(Exception, match="offers no resource"):

@@ -6,8 +6,7 @@ from ors_server.errors import SessionExpiredError, SessionNotFoundError
 from ors_server.sessions.quotas import IDS_KEPT, RecentIds
 
 
-async def test_what_expired_is_told_apart_from_what_never_was(player, clock):
-    session = await player.create()
+async def test_what_expired_is_told_apart_from_what_never_was(player, session, clock):
     for _ in range(3):
         await clock.advance(1000.0)
     for ask in (player.engine.ping, player.engine.prompt, player.engine.tools):

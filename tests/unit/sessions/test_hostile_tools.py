@@ -8,11 +8,12 @@ import anyio
 import pytest
 from pydantic import BaseModel, field_validator
 
-from ors_server import Environment, EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
+from ors_server import EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
 from ors_server.episode import OutcomeKind
 from ors_server.errors import ToolFailedError, ToolOutputError
 from ors_server.sessions.session_call import Completed, Failure
 from ors_server.trajectory import StepStatus
+from tests.fixtures.single_task import SingleTask
 
 EVERYTHING = [
     RuntimeError("kaboom"),
@@ -72,13 +73,8 @@ async def test_whatever_a_validator_raises_is_the_authors_fault_or_the_agents(op
         def check(cls, value):
             raise error
 
-    class PickyEnv(Environment):
-        @classmethod
-        def list_splits(cls):
-            return ["train"]
-
-        def get_prompt(self):
-            return "pick"
+    class PickyEnv(SingleTask):
+        WORDS = "pick"
 
         @tool
         async def pick(self, args: Picky) -> str:
@@ -110,9 +106,8 @@ async def test_a_tool_that_cancels_its_own_task_hurts_nobody(player, stage):
 
 
 @pytest.mark.parametrize("result", [42, None, "text", b"bytes", {"blocks": []}, [], ToolOutput], ids=repr)
-async def test_a_tool_that_returns_something_else_fails(player, stage, result):
+async def test_a_tool_that_returns_something_else_fails(player, session, stage, result):
     stage.acts["return"] = lambda env, context: result
-    session = await player.create()
     error = (await player.act(session, "return")).error
     assert isinstance(error, ToolOutputError)
     assert "expected ToolOutput" in str(error)
@@ -139,65 +134,58 @@ async def test_a_tool_that_returns_something_else_fails(player, stage, result):
     ],
     ids=range(15),
 )
-async def test_an_illegal_or_oversized_output_fails_its_call_and_pays_nothing(player, stage, output):
+async def test_an_illegal_or_oversized_output_fails_its_call_and_pays_nothing(player, session, stage, output):
     stage.acts["return"] = lambda env, context: output
-    session = await player.create()
     error = (await player.act(session, "return")).error
     assert isinstance(error, ToolOutputError)
     assert len(str(error)) < 1_000
     assert (await player.summary(session)).episode_return == 0.0
 
 
-async def test_metadata_that_refers_to_itself_fails(player, stage):
+async def test_metadata_that_refers_to_itself_fails(player, session, stage):
     metadata: dict = {}
     metadata["self"] = metadata
     stage.acts["return"] = lambda env, context: ToolOutput.model_construct(
         blocks=[], reward=None, finished=False, metadata=metadata
     )
-    session = await player.create()
     assert isinstance((await player.act(session, "return")).error, ToolOutputError)
 
 
-async def test_metadata_becomes_what_json_makes_of_it(player, stage):
+async def test_metadata_becomes_what_json_makes_of_it(player, session, stage):
     stage.acts["return"] = lambda env, context: ToolOutput(metadata={"t": (1, 2), "lone": "a\ud800b"})
-    session = await player.create()
     metadata = (await player.act(session, "return")).output.metadata
     assert (metadata["t"], metadata["lone"]) == ([1, 2], "a?b")
 
 
-async def test_text_that_utf8_cannot_express_is_replaced_and_the_rest_kept(player, stage):
+async def test_text_that_utf8_cannot_express_is_replaced_and_the_rest_kept(player, session, stage):
     stage.acts["return"] = lambda env, context: ToolOutput.ongoing("é\ud800!", "é", "plain")
-    session = await player.create()
     blocks = (await player.act(session, "return")).output.blocks
     assert [block.text for block in blocks] == ["é?!", "é", "plain"]
 
 
-async def test_an_error_message_is_kept_short_and_encodable(player, stage):
+async def test_an_error_message_is_kept_short_and_encodable(player, session, stage):
     stage.acts["long"] = raising(RuntimeError("x" * 50_000_000))
     stage.acts["lone"] = raising(ToolError("a\ud800b"))
-    session = await player.create()
     assert len(str((await player.act(session, "long")).error)) < 10_000
     assert (await player.act(session, "lone")).output.blocks[0].text == "a?b"
 
 
-async def test_an_error_whose_text_cannot_be_made_is_told_by_its_name(player, stage):
+async def test_an_error_whose_text_cannot_be_made_is_told_by_its_name(player, session, stage):
     class MuteError(Exception):
         def __str__(self):
             raise SystemExit(1)
 
     stage.acts["mute"] = raising(MuteError())
-    session = await player.create()
     assert re.fullmatch(
         r"MuteError \(.*test_hostile_tools\.py:\d+\)", str((await player.act(session, "mute")).error)
     )
 
 
-async def test_endless_recursion_fails_its_call(player, stage):
+async def test_endless_recursion_fails_its_call(player, session, stage):
     def recurse(env, context):
         return recurse(env, context)
 
     stage.acts["recurse"] = recurse
-    session = await player.create()
     for concurrency in ("do", "block"):
         assert isinstance((await player.act(session, "recurse", concurrency)).error, ToolFailedError)
 
@@ -214,7 +202,7 @@ async def test_a_tool_that_hangs_is_stopped_and_costs_what_the_policy_says(open_
     assert step.error_code == OutcomeKind.TIMEOUT
 
 
-async def test_a_tool_that_answers_after_it_was_stopped_is_too_late(player, stage):
+async def test_a_tool_that_answers_after_it_was_stopped_is_too_late(player, session, stage):
     async def stubborn(env, context):
         try:
             await anyio.sleep_forever()
@@ -228,7 +216,6 @@ async def test_a_tool_that_answers_after_it_was_stopped_is_too_late(player, stag
             raise RuntimeError("how dare you") from None
 
     stage.acts |= {"stubborn": stubborn, "furious": furious}
-    session = await player.create()
     for act in ("stubborn", "furious"):
         result = await player.act(session, act, "hurried")
         assert result.output.metadata["error"]["code"] == "timeout"
@@ -237,15 +224,7 @@ async def test_a_tool_that_answers_after_it_was_stopped_is_too_late(player, stag
 
 
 async def test_a_blocking_tool_that_outlives_its_limit_keeps_the_turn_until_it_ends(player, stage):
-    released, running = threading.Event(), anyio.Event()
-    loop = asyncio.get_running_loop()
-
-    def hang(env, context):
-        loop.call_soon_threadsafe(running.set)
-        released.wait(10)
-        return ToolOutput.ongoing("late", reward=1.0)
-
-    stage.acts["hang"] = hang
+    running, released = stage.hold("hang", ToolOutput.ongoing("late", reward=1.0))
     session, other = await player.create(), await player.create()
     result = await player.act(session, "hang", "block_hurried")
     assert result.output.metadata["error"]["code"] == "timeout"
@@ -291,12 +270,11 @@ async def test_a_blocking_tool_does_not_stall_the_event_loop(player, stage):
         await slow.wait()
 
 
-async def test_a_blocking_tool_that_gives_an_awaitable_is_awaited(player, stage):
+async def test_a_blocking_tool_that_gives_an_awaitable_is_awaited(player, session, stage):
     async def later():
         return ToolOutput.ongoing("later")
 
     stage.acts["later"] = lambda env, context: later()
-    session = await player.create()
     assert (await player.act(session, "later", "block")).output.blocks[0].text == "later"
 
 

@@ -23,8 +23,7 @@ from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.session_call import Completed
 
 
-async def test_a_session_is_made_set_up_played_and_torn_down_in_this_order(player, stage):
-    session = await player.create()
+async def test_a_session_is_made_set_up_played_and_torn_down_in_this_order(player, session, stage):
     await player.call(session, "pay", reward=1.0)
     assert await player.delete(session)
     assert stage.happened == ["made", "setup", "teardown"]
@@ -54,8 +53,7 @@ async def test_an_unknown_session_has_neither_status_nor_steps(player):
         player.engine.definition_of("nobody")
 
 
-async def test_an_episode_that_finished_keeps_its_reason_when_its_session_is_deleted(player):
-    session = await player.create()
+async def test_an_episode_that_finished_keeps_its_reason_when_its_session_is_deleted(player, session):
     await player.call(session, "pay", reward=1.0, finished=True)
     await player.delete(session)
     summary = await player.summary(session)
@@ -132,10 +130,7 @@ async def test_an_environment_cannot_change_its_tasks(player, stage):
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()], ids=repr)
 async def test_a_constructor_that_raises_leaves_nothing_behind(open_player, stage, error):
-    def fail(env):
-        raise error
-
-    stage.acts["make"] = fail
+    stage.fail("make", error)
     async with open_player(limits=SessionLimits(sessions=1)) as player:
         for _ in range(2):
             with pytest.raises(EnvironmentFailedError, match=type(error).__name__):
@@ -163,8 +158,7 @@ async def test_a_record_that_cannot_be_opened_tears_the_instance_down(player, st
     await player.create(session_id="mine")
 
 
-async def test_a_record_that_cannot_be_closed_ends_the_session_all_the_same(player, stage, store):
-    session = await player.create()
+async def test_a_record_that_cannot_be_closed_ends_the_session_all_the_same(player, session, stage, store):
     store.fails = {"close"}
     assert await player.delete(session)
     store.error = KeyError("a defect")
@@ -176,8 +170,7 @@ async def test_a_record_that_cannot_be_closed_ends_the_session_all_the_same(play
 
 
 async def test_a_call_during_setup_waits_for_it_and_the_task_tools_do_not(player, stage):
-    gate = anyio.Event()
-    stage.acts["setup"] = lambda env: gate.wait()
+    gate = stage.gate("setup")
     session = await player.create()
     call = await player.engine.call(session, "pay", {"reward": 1.0})
     await anyio.wait_all_tasks_blocked()
@@ -232,8 +225,7 @@ async def test_a_setup_that_takes_too_long_fails(open_player, stage):
 
 
 async def test_a_setup_without_a_time_limit_is_waited_for(open_player, stage):
-    gate = anyio.Event()
-    stage.acts["setup"] = lambda env: gate.wait()
+    gate = stage.gate("setup")
     async with open_player(policy=EpisodePolicy(setup_time_limit=None)) as player:
         session = await player.create()
         await anyio.wait_all_tasks_blocked()
@@ -301,14 +293,7 @@ async def test_a_blocking_setup_that_never_ends_is_left_behind(open_player, stag
 
 
 async def test_deleting_while_a_session_is_made_leaves_nothing_behind(player, stage):
-    released, running = threading.Event(), anyio.Event()
-    loop = asyncio.get_running_loop()
-
-    def make(env):
-        loop.call_soon_threadsafe(running.set)
-        released.wait(10)
-
-    stage.acts["make"] = make
+    running, released = stage.hold("make")
     outcomes = []
 
     async def create():
@@ -333,14 +318,7 @@ async def test_deleting_while_a_session_is_made_leaves_nothing_behind(player, st
 
 
 async def test_a_creator_that_leaves_loses_no_instance(player, stage):
-    released, running = threading.Event(), anyio.Event()
-    loop = asyncio.get_running_loop()
-
-    def make(env):
-        loop.call_soon_threadsafe(running.set)
-        released.wait(10)
-
-    stage.acts["make"] = make
+    running, released = stage.hold("make")
     async with anyio.create_task_group() as group:
         group.start_soon(player.create)
         with anyio.fail_after(10):

@@ -4,25 +4,18 @@ import platform
 
 import pytest
 
-from ors_server import Environment, tool
+from ors_server import tool
 from ors_server.authoring.loading import define
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
+from tests.fixtures.single_task import SingleTask
 
 
-class Dice(Environment):
+class Dice(SingleTask):
     """Throws a die that can be thrown again."""
 
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{"sides": 10**9}]
-
-    def get_prompt(self):
-        return "throw"
+    TASKS = ({"sides": 10**9},)
+    WORDS = "throw"
 
     def save_state(self):
         return {}
@@ -165,7 +158,6 @@ async def test_a_session_id_that_is_used_again_leaves_two_records(player, store)
     assert sorted(returns) == [1.0, 2.0]
 
 
-async def test_a_prompt_that_was_asked_for_as_a_conversation_is_on_record_too(player, store):
-    session = await player.create()
+async def test_a_prompt_that_was_asked_for_as_a_conversation_is_on_record_too(player, session, store):
     await player.engine.messages(session)
     assert [block.text for block in (await store.find(session)).prompt] == ["play"]

@@ -25,27 +25,19 @@ from ors_server.sessions.session_services import SessionOptions
 from ors_server.sessions.snapshots import MAX_SNAPSHOTS
 from ors_server.testing import FakeClock
 from ors_server.trajectory import Fork
+from tests.fixtures.single_task import SingleTask
 
 
-class Counter(Environment):
+class Counter(SingleTask):
     """Counts, and may forget."""
 
     policy = EpisodePolicy(step_limit=6, time_limit=100.0)
+    TASKS = ({"start": 0},)
+    WORDS = "count"
 
     def __init__(self, task_spec, secrets=None):
         super().__init__(task_spec, secrets)
         self.count = 0
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{"start": 0}]
-
-    def get_prompt(self):
-        return "count"
 
     def save_state(self):
         return {"count": self.count}

@@ -7,8 +7,7 @@ from ors_server.errors import StoreError
 from ors_server.sessions.session_call import Completed, RefusalReason
 
 
-async def test_a_step_that_cannot_be_stored_is_pending_and_the_summary_counts_it(player, store):
-    session = await player.create()
+async def test_a_step_that_cannot_be_stored_is_pending_and_the_summary_counts_it(player, session, store):
     await player.call(session, "pay", reward=1.0)
     store.fails = {"append"}
     lost = await player.call(session, "pay", "lost", reward=5.0, finished=True)
@@ -24,9 +23,8 @@ async def test_a_step_that_cannot_be_stored_is_pending_and_the_summary_counts_it
     assert (status.summary.steps, status.summary.episode_return, status.pending_steps) == (2, 6.0, 0)
 
 
-async def test_a_call_that_did_not_run_is_not_pending(player, store, stage):
+async def test_a_call_that_did_not_run_is_not_pending(player, session, store, stage):
     stage.acts.update(first=lambda *_: "one", second=lambda *_: "two")
-    session = await player.create()
     store.fails = {"append"}
     await player.act(session, "first", "say", call_id="first")
     second = await player.act(session, "second", "say", call_id="second")
@@ -38,10 +36,9 @@ async def test_a_call_that_did_not_run_is_not_pending(player, store, stage):
 
 
 async def test_a_call_that_was_asked_for_often_and_written_by_another_does_not_run_again(
-    player, store, stage
+    player, session, store, stage
 ):
     stage.acts.update(first=lambda *_: "one", second=lambda *_: "two")
-    session = await player.create()
     store.fails = {"append"}
     for _ in range(3):
         await player.act(session, "first", "say", call_id="first")
@@ -51,7 +48,9 @@ async def test_a_call_that_was_asked_for_often_and_written_by_another_does_not_r
     assert stage.happened.count("first") == 1
 
 
-async def test_calls_that_ran_at_once_are_all_written_later_and_none_runs_twice(player, store, stage):
+async def test_calls_that_ran_at_once_are_all_written_later_and_none_runs_twice(
+    player, session, store, stage
+):
     gate = anyio.Event()
 
     async def wait(env, context):
@@ -59,7 +58,6 @@ async def test_calls_that_ran_at_once_are_all_written_later_and_none_runs_twice(
         return ToolOutput.ongoing(context.call_id, reward=1.0)
 
     stage.acts["wait"] = wait
-    session = await player.create()
     calls = [
         await player.engine.call(session, "together", {"act": "wait"}, call_id=f"call-{n}") for n in range(3)
     ]
@@ -77,9 +75,10 @@ async def test_calls_that_ran_at_once_are_all_written_later_and_none_runs_twice(
     assert stage.happened.count("wait") == 3
 
 
-async def test_a_caller_without_ids_that_asks_again_gets_the_step_that_is_pending(player, store, stage):
+async def test_a_caller_without_ids_that_asks_again_gets_the_step_that_is_pending(
+    player, session, store, stage
+):
     stage.acts["work"] = lambda *_: "done"
-    session = await player.create()
     store.fails = {"append"}
     for _ in range(2):
         assert isinstance((await player.act(session, "work", "say")).error, StoreError)
@@ -89,9 +88,8 @@ async def test_a_caller_without_ids_that_asks_again_gets_the_step_that_is_pendin
     assert (await player.act(session, "work", "say")).step == 2
 
 
-async def test_a_named_call_is_never_taken_for_one_without_a_name(player, store, stage):
+async def test_a_named_call_is_never_taken_for_one_without_a_name(player, session, store, stage):
     stage.acts["work"] = lambda *_: "done"
-    session = await player.create()
     store.fails = {"append"}
     await player.act(session, "work", "say", call_id="mine")
     store.fails = set()
@@ -99,21 +97,18 @@ async def test_a_named_call_is_never_taken_for_one_without_a_name(player, store,
     assert stage.happened.count("work") == 2
 
 
-async def test_a_tool_that_fails_for_a_record_of_its_own_has_failed_once_and_for_all(player, stage):
-    def fail(env, context):
-        raise StoreError("the tool's own database is gone")
-
-    stage.acts["fail"] = fail
-    session = await player.create()
+async def test_a_tool_that_fails_for_a_record_of_its_own_has_failed_once_and_for_all(player, session, stage):
+    stage.fail("fail", StoreError("the tool's own database is gone"))
     for _ in range(2):
         failed = await player.act(session, "fail", call_id="mine")
         assert (failed.error.pending_call, failed.step) == (None, 1)
     assert stage.happened.count("fail") == 1
 
 
-async def test_a_step_that_could_not_be_stored_is_written_when_it_is_asked_for_again(player, store, stage):
+async def test_a_step_that_could_not_be_stored_is_written_when_it_is_asked_for_again(
+    player, session, store, stage
+):
     stage.acts["work"] = lambda *_: "done"
-    session = await player.create()
     store.fails = {"append"}
     for _ in range(2):
         assert isinstance((await player.act(session, "work", "say", call_id="lost")).error, StoreError)
@@ -124,9 +119,8 @@ async def test_a_step_that_could_not_be_stored_is_written_when_it_is_asked_for_a
     assert stage.happened.count("work") == 1
 
 
-async def test_no_tool_runs_before_the_step_before_it_is_on_record(player, store, stage):
+async def test_no_tool_runs_before_the_step_before_it_is_on_record(player, session, store, stage):
     stage.acts.update(first=lambda *_: "one", second=lambda *_: "two")
-    session = await player.create()
     store.fails = {"append"}
     await player.act(session, "first", "say", call_id="first")
     assert isinstance((await player.act(session, "second", "say", call_id="second")).error, StoreError)
@@ -139,8 +133,7 @@ async def test_no_tool_runs_before_the_step_before_it_is_on_record(player, store
     assert (stage.happened.count("first"), stage.happened.count("second")) == (1, 1)
 
 
-async def test_an_end_that_could_not_be_stored_ends_the_episode_before_the_next_call(player, store):
-    session = await player.create()
+async def test_an_end_that_could_not_be_stored_ends_the_episode_before_the_next_call(player, session, store):
     store.fails = {"append"}
     await player.call(session, "pay", "end", reward=5.0, finished=True)
     store.fails = set()
@@ -149,8 +142,7 @@ async def test_an_end_that_could_not_be_stored_ends_the_episode_before_the_next_
     assert (await player.summary(session)).episode_return == 5.0
 
 
-async def test_a_step_that_could_not_be_stored_is_written_before_its_session_ends(player, store):
-    session = await player.create()
+async def test_a_step_that_could_not_be_stored_is_written_before_its_session_ends(player, session, store):
     store.fails = {"append"}
     await player.call(session, "pay", reward=5.0)
     store.fails = set()
@@ -159,8 +151,7 @@ async def test_a_step_that_could_not_be_stored_is_written_before_its_session_end
     assert (summary.steps, summary.episode_return, summary.phase) == (1, 5.0, "deleted")
 
 
-async def test_a_record_whose_last_step_is_missing_is_never_closed(player, store):
-    session = await player.create()
+async def test_a_record_whose_last_step_is_missing_is_never_closed(player, session, store):
     store.fails = {"append"}
     await player.call(session, "pay", reward=5.0)
     await player.engine.delete(session)
@@ -168,16 +159,16 @@ async def test_a_record_whose_last_step_is_missing_is_never_closed(player, store
     assert (record.is_closed, record.summary.steps, record.summary.phase) == (False, 0, "deleted")
 
 
-async def test_a_refusal_that_cannot_be_stored_is_no_refusal(player, store):
-    session = await player.create()
+async def test_a_refusal_that_cannot_be_stored_is_no_refusal(player, session, store):
     store.fails = {"append"}
     assert isinstance((await player.call(session, "nonesuch")).error, StoreError)
     assert (await player.engine.status(session)).pending_steps == 1
     assert not await player.steps(session)
 
 
-async def test_a_defect_of_the_store_is_told_as_a_defect_of_ours_and_hurts_only_its_call(player, store):
-    session = await player.create()
+async def test_a_defect_of_the_store_is_told_as_a_defect_of_ours_and_hurts_only_its_call(
+    player, session, store
+):
     store.fails, store.error = {"append"}, KeyError("oops")
     result = await player.call(session, "pay", reward=1.0)
     assert result.error.code == "internal_error"

@@ -8,7 +8,7 @@ import anyio
 import httpx2
 import pytest
 
-from ors_server import Environment, ToolOutput, tool
+from ors_server import ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.errors import OrsServerError
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason, Scored
@@ -21,25 +21,17 @@ from ors_server.transports.ors_create_retries import MAX_LOST, CreateRetries, fi
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupScore, TextBlock
 from tests.fixtures.loop_slices import measured_slices, yardstick
+from tests.fixtures.single_task import SingleTask
 
 KEY = "trainer-key-0123456789"
 
 
-class Shop(Environment):
+class Shop(SingleTask):
     """Sells."""
 
     name = "shop"
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{"n": 1}, {"n": 2}]
-
-    def get_prompt(self):
-        return "buy"
+    TASKS = ({"n": 1}, {"n": 2})
+    WORDS = "buy"
 
     def score_group(self, candidates):
         return [1.0 for _ in candidates]
@@ -108,16 +100,13 @@ async def test_a_body_with_a_number_that_json_does_not_know_is_refused_in_json(o
         assert answer.json()["detail"]
 
 
-async def test_very_many_problems_are_only_counted(open_door):
+async def test_very_many_problems_are_only_counted_and_a_long_wrong_value_is_not_repeated(open_door):
     door = await open_door()
     body = {"split": "train"} | {f"x{n}": n for n in range(500)}
     (problem,) = (await door.post("/num_tasks", json=body)).json()["detail"]
     assert problem["type"] == "too_many_problems"
     body = {"split": "train"} | {f"x{n}": n for n in range(MAX_PROBLEMS)}
     assert len((await door.post("/num_tasks", json=body)).json()["detail"]) == MAX_PROBLEMS
-
-
-async def test_a_long_wrong_value_is_not_repeated(open_door):
     door = await open_door()
     answer = await door.post("/task", json={"split": "train", "index": "x" * 100_000})
     assert len(answer.content) < 1_000
