@@ -107,16 +107,13 @@ async def test_the_reserve_is_for_the_urgent_who_also_go_first() -> None:
         assert waiters.order[-1] == "t2"
 
 
-async def test_a_place_given_back_twice_counts_once() -> None:
+async def test_a_place_given_back_twice_counts_once_and_a_cancelled_wait_leaves_no_trace() -> None:
     admission = Admission(1)
     first = await admission.take("a")
     first.release()
     first.release()
     await admission.take("a")
     assert admission.figures().running == 1
-
-
-async def test_a_cancelled_wait_takes_no_place_and_leaves_no_trace() -> None:
     admission = Admission(1)
     held = await admission.take("a")
     with anyio.move_on_after(0):

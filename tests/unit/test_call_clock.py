@@ -116,14 +116,11 @@ def test_a_clock_without_a_limit_is_never_up(seconds):
     assert clock.left_s == float("inf")
 
 
-async def test_code_is_stopped_when_its_time_is_up():
+async def test_code_is_stopped_when_its_time_is_up_and_left_alone_when_it_ends_before():
     with anyio.fail_after(LIMIT):
         with counting(start_clock(0.01)) as clock:
             await anyio.sleep_forever()
     assert clock.is_up
-
-
-async def test_code_that_ends_in_time_is_left_alone():
     with counting(start_clock(LIMIT)) as clock:
         await anyio.lowlevel.checkpoint()
     assert not clock.is_up
@@ -146,15 +143,12 @@ async def test_a_paused_clock_does_not_ring():
     assert clock.is_up
 
 
-async def test_others_can_plan_by_the_deadline():
+async def test_others_can_plan_by_the_deadline_and_outside_a_call_there_is_no_clock():
     with counting(start_clock(100.0)) as clock:
         left = anyio.current_effective_deadline() - anyio.current_time()
         assert 99 < left < 101
         assert call_clock.get() is clock
     assert call_clock.get() is None
-
-
-async def test_where_no_call_runs_there_is_no_clock_to_stop():
     with paused_call_clock():
         assert call_clock.get() is None
 

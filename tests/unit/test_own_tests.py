@@ -12,7 +12,6 @@ CHECKS = {"raises", "warns", "fail", "RaisesGroup", "until"}
 RAISES_OTHERWISE = "the function that is tested raises, or returns nothing"
 UNCHECKED = {
     "properties/test_sums.py": "the machine that hypothesis plays asserts after every rule",
-    "unit/client/test_pure_parts.py": RAISES_OTHERWISE,
     "unit/test_settings_sources.py": RAISES_OTHERWISE,
 }
 """Files with a test that has no assertion, to the reason."""

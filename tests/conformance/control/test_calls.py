@@ -7,13 +7,16 @@ from ors_server import GroupCandidate, Message, TextBlock
 from ors_server.errors import CallIdReusedError
 
 
-async def test_a_call_waits_for_its_output(control):
+async def test_a_call_waits_for_its_output_and_without_an_id_is_given_one(control):
     session_id = await control.create()
     answer = await control.call(session_id, "pay", {"reward": 0.5})
     assert (answer["kind"], answer["step"], answer["is_error"]) == ("completed", 1, False)
     assert answer["output"]["reward"] == 0.5
     assert answer["output"]["metadata"]["answer"] == 42
     assert answer["output"]["metadata"]["episode"]["return"] == 0.5
+    session_id = await control.create()
+    answers = [await control.call(session_id, "pay", {"reward": 0.5}) for _ in range(2)]
+    assert answers[0]["call_id"] != answers[1]["call_id"]
 
 
 async def test_a_call_id_is_run_once(control):
@@ -23,12 +26,6 @@ async def test_a_call_id_is_run_once(control):
     assert first == again
     assert first["call_id"] == "mine"
     assert (await control.get(f"/sessions/{session_id}")).json()["episode"]["return"] == 0.5
-
-
-async def test_a_call_without_an_id_is_given_one(control):
-    session_id = await control.create()
-    answers = [await control.call(session_id, "pay", {"reward": 0.5}) for _ in range(2)]
-    assert answers[0]["call_id"] != answers[1]["call_id"]
 
 
 async def test_a_charged_mistake_is_an_answer(control):
@@ -125,14 +122,11 @@ async def test_a_call_that_waits_for_its_turn_can_be_cancelled(control, gate):
     assert (await control.get(f"/sessions/{session_id}/steps")).json()["total"] == 1
 
 
-async def test_a_finished_call_keeps_its_result_when_it_is_cancelled(control):
+async def test_a_finished_or_an_unknown_call_is_not_cancelled(control):
     session_id = await control.create()
     await control.call(session_id, "pay", {"reward": 1.0}, body={"call_id": "done"})
     answer = await control.post(f"/sessions/{session_id}/calls/done/cancel")
     assert answer.json() == {"call_id": "done", "cancelled": False}
-
-
-async def test_an_unknown_call_cannot_be_cancelled(control):
     session_id = await control.create()
     answer = await control.post(f"/sessions/{session_id}/calls/never/cancel")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_call")

@@ -150,7 +150,7 @@ async def test_a_filter_that_makes_no_sense_is_refused(control, query):
     assert answer.json()["mistakes"]
 
 
-async def test_pages_follow_one_another_to_the_end(control):
+async def test_pages_follow_one_another_to_the_end_and_an_unknown_cursor_is_told(control):
     ids = [await played(control) for _ in range(5)]
     for order, expected in (("newest", ids[::-1]), ("oldest", ids)):
         seen, cursor = [], ""
@@ -159,9 +159,6 @@ async def test_pages_follow_one_another_to_the_end(control):
             seen += [episode["episode_id"] for episode in page["episodes"]]
             cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
         assert seen == expected
-
-
-async def test_a_cursor_of_nothing_on_record_is_unknown(control):
     answer = await control.get("/episodes?cursor=never")
     assert (answer.status_code, answer.json()["code"]) == (404, "episode_not_found")
 
@@ -204,13 +201,10 @@ async def test_an_episode_is_shown_in_full(control):
     assert shown["closed"]
 
 
-async def test_an_episode_has_three_names(control):
+async def test_an_episode_has_three_names_and_a_session_id_stands_for_its_newest_episode(control):
     episode = await played(control, session_id="mine")
     for name in (episode, episode[:6], episode[:20], "mine"):
         assert (await control.get(f"/episodes/{name}")).json()["episode_id"] == episode
-
-
-async def test_a_session_id_that_was_used_again_stands_for_its_newest_episode(control):
     older = await played(control, session_id="mine")
     newer = await played(control, session_id="mine")
     assert (await control.get("/episodes/mine")).json()["episode_id"] == newer

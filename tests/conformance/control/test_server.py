@@ -54,13 +54,10 @@ async def test_an_unknown_path_is_told_where_the_description_is(control, path):
     assert "openapi.json" in answer.json()["detail"]
 
 
-async def test_an_unknown_method_is_told_the_known_ones(control):
+async def test_an_unknown_method_is_told_the_known_ones_and_head_is_one_where_get_is(control):
     answer = await control.ask("PATCH", "/sessions/x")
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
     assert answer.headers["allow"] == "GET, DELETE"
-
-
-async def test_head_is_answered_where_get_is(control):
     assert (await control.ask("HEAD", "/health")).status_code == 200
 
 

@@ -17,14 +17,11 @@ async def test_a_session_is_made_from_a_place_and_says_how_to_reach_it(control):
     assert prompt["blocks"][0]["text"] == "Task 3."
 
 
-async def test_urls_begin_with_the_host_that_the_caller_used(open_control):
+async def test_urls_begin_with_the_host_that_was_used_or_the_public_url(open_control):
     control = await open_control(allowed_hosts=["gym.example"])
     headers = {"Host": "gym.example:9000"}
     made = (await control.post("/sessions", {"task_spec": {}}, headers=headers)).json()
     assert made["agent_url"].startswith("http://gym.example:9000/agent/agt_")
-
-
-async def test_urls_begin_with_the_public_url_where_one_is_set(open_control):
     control = await open_control(public_url="https://gym.example/base")
     made = (await control.post("/sessions", {"task_spec": {}})).json()
     assert made["agent_url"].startswith("https://gym.example/base/agent/agt_")

@@ -101,16 +101,13 @@ async def test_the_clients_own_time_limit_ends_the_wait_and_not_the_call(open_pl
     assert slope.runs == ["rest"]
 
 
-async def test_a_session_whose_creation_was_answered_into_the_void_is_found_again(place):
+async def test_a_session_whose_creation_was_not_answered_is_found_again_and_no_other(place):
     place.network.plan("/sessions", "lose", 502)
     async with place.client.episode(split="train", index=0) as episode:
         assert "agent_token" in episode.access
         await episode.call("climb", {"reward": 1.0})
         await episode.check()
     assert place.network.count("/_ors/sessions") == 3
-
-
-async def test_a_session_of_somebody_else_is_not_taken_for_ones_own(place):
     async with place.client.episode(split="train", index=0, session_id="mine"):
         with pytest.raises(errors.SessionExistsError):
             async with place.client.episode(split="train", index=0, session_id="mine"):

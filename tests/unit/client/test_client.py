@@ -9,7 +9,10 @@ from ors_server.client.connection import Connection
 from ors_server.sessions.session_request import SessionRequest
 
 
-async def test_it_asks_what_is_served(place):
+async def test_it_asks_what_is_served_and_once_which_environment_is_the_default_one(place):
+    await place.client.splits()
+    await place.client.splits()
+    assert place.network.count("/list_environments") == 1
     client = place.client
     assert await client.environments() == ["slope"]
     assert [split.name for split in await client.splits()] == ["train", "test"]
@@ -17,12 +20,6 @@ async def test_it_asks_what_is_served(place):
     assert await client.task("test", 1) == {"name": "test-1"}
     assert await client.tasks("train", 1) == [{"name": "train-1"}, {"name": "train-2"}]
     assert {tool.name for tool in (await client.tools()).tools} >= {"climb", "rest"}
-
-
-async def test_it_asks_once_which_environment_is_the_default_one(place):
-    await place.client.splits()
-    await place.client.splits()
-    assert place.network.count("/list_environments") == 1
 
 
 async def test_what_is_not_there_is_named_by_the_servers_own_errors(place):
@@ -139,19 +136,19 @@ async def test_somebody_elses_rewards_are_missed(place):
     assert caught.value.blame is errors.Blame.US
 
 
-async def test_secrets_reach_the_environment(place):
+async def test_secrets_reach_the_environment_and_a_long_result_arrives_as_it_left(place):
     async with place.client.episode(split="train", index=0, secrets={"KEY": "v"}) as episode:
         assert (await episode.call("whisper")).text == '{"KEY": "v"}'
+    text = "  é\n\t" + " " * 9_000 + "x"
+    async with place.client.episode(split="train", index=0) as episode:
+        assert (await episode.call("speak", {"text": text})).text == text
 
 
-async def test_the_session_is_deleted_when_the_body_raises_and_the_error_comes_out_as_it_was(place):
+async def test_the_session_is_deleted_when_the_body_raises_or_is_cancelled(place):
     with pytest.raises(KeyError, match="mine"):
         async with place.client.episode(split="train", index=0) as episode:
             raise KeyError("mine")
     assert (await place.client.summary(episode.session_id)).phase == "deleted"
-
-
-async def test_the_session_is_deleted_when_the_player_is_cancelled(place):
     with anyio.CancelScope() as scope:
         async with place.client.episode(split="train", index=0) as episode:
             scope.cancel()
@@ -220,12 +217,6 @@ async def test_signs_of_life_are_sent_until_the_session_is_gone(open_place):
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(errors.InvalidRequestError, match="URL"):
         AsyncClient(url)
-
-
-async def test_a_long_result_arrives_as_it_left(place):
-    text = "  é\n\t" + " " * 9_000 + "x"
-    async with place.client.episode(split="train", index=0) as episode:
-        assert (await episode.call("speak", {"text": text})).text == text
 
 
 async def test_what_is_no_ors_server_is_said_to_be_none(place):

@@ -46,14 +46,11 @@ def test_without_numbers_rewards_are_added_as_they_arrived():
     assert ledger.rewards == (1.0, 2.0)
 
 
-def test_a_call_counts_once_however_often_it_is_answered():
+def test_a_call_counts_once_and_two_answers_to_it_must_not_differ():
     ledger = Ledger()
     for _ in range(3):
         ledger.note(paid("a", 0.5, 1))
     assert (ledger.total, ledger.steps) == (0.5, 1)
-
-
-def test_two_answers_to_one_call_must_not_differ():
     ledger = Ledger()
     ledger.note(paid("a", 0.5, 1))
     with pytest.raises(SumMismatchError, match=r"'a' was first answered with the reward 0\.5"):

@@ -63,7 +63,7 @@ async def test_mcp_alone_is_enough(place, era):
         assert (await episode.check()).phase == "deleted"
 
 
-async def test_the_lobby_is_played_as_an_agent_finds_it(place, era):
+async def test_the_lobby_is_played_as_an_agent_finds_it_and_says_why_it_starts_nothing(place, era):
     async with mcp_client(place, era) as client, client.lobby_episode("slope", "train", 0) as episode:
         assert await episode.prompt() == "Climb train-0."
         assert [message.role for message in await episode.messages()] == ["user"]
@@ -71,9 +71,6 @@ async def test_the_lobby_is_played_as_an_agent_finds_it(place, era):
         assert {"climb", "start_episode"} & names == {"climb"}
         total = await climb(episode)
         assert (await episode.check()).episode_return == total
-
-
-async def test_a_lobby_that_starts_nothing_says_why(place, era):
     async with mcp_client(place, era) as client:
         with pytest.raises(errors.InvalidRequestError, match="Invalid index 9"):
             async with client.lobby_episode("slope", "train", 9):
@@ -156,16 +153,13 @@ async def test_a_stream_that_breaks_is_asked_for_again(open_place, era, slope):
     assert slope.runs == ["climb"]
 
 
-async def test_patience_ends_and_the_connection_survives(place, era):
+async def test_a_server_that_cannot_be_reached_is_said_to_be_and_the_connection_survives(place, era):
     async with place.client.mcp_episode(era=era, split="train", index=0) as episode:
         place.network.plan("/mcp", *["refuse"] * 99)
         with pytest.raises(UnreachableError, match="refused"):
             await episode.call("climb", {"reward": 0.5})
         place.network.plan("/mcp")
         assert (await episode.call("climb", {"reward": 0.5})).reward == 0.5
-
-
-async def test_a_server_that_cannot_be_reached_is_said_to_be(place, era):
     place.network.plan("/mcp", *["refuse"] * 99)
     async with mcp_client(place, era) as client:
         with pytest.raises(UnreachableError, match="refused"):

@@ -28,12 +28,9 @@ def test_what_the_standard_has_no_block_for_becomes_text():
     assert "ors://x" in blocks[1].text
 
 
-def test_figures_of_another_form_are_no_answer():
+def test_figures_of_another_form_are_no_answer_and_without_figures_there_is_content_alone():
     with pytest.raises(BrokenAnswerError, match="figures"):
         result_of("c", "t", result("x", reward="much"))
-
-
-def test_a_server_without_figures_gives_content_alone():
     plain = result_of("c", "t", result("hello"))
     assert (plain.text, plain.reward, plain.step, plain.finished) == ("hello", None, None, False)
     refused = result_of("c", "t", result("no such tool", is_error=True))

@@ -229,26 +229,20 @@ async def test_a_call_that_was_never_sent_or_not_taken_is_sent_again(open_client
     assert result.reward == 0.5
 
 
-async def test_an_answer_that_the_server_forgot_is_lost(open_client):
+async def test_an_answer_that_was_forgotten_or_a_stream_that_always_breaks_is_given_up(open_client):
     reference = Reference(streams=[(sse(("task_id", "t1")),), whole(("error", "unknown task_id"))])
     with pytest.raises(CallLostError, match="no longer remembers"):
         await play(open_client, reference)
-
-
-async def test_a_stream_that_always_breaks_is_given_up(open_client):
     reference = Reference(streams=[(sse(("task_id", "t1")),)] * 99)
     with pytest.raises(UnreachableError, match="ended before its result"):
         await play(open_client, reference)
     assert len(reference.calls()) == Patience().attempts
 
 
-async def test_an_error_is_the_environments(open_client):
+async def test_an_error_is_the_environments_and_a_refusal_an_answer(open_client):
     reference = Reference(streams=[whole(("task_id", "t1"), ("error", "kaboom"))])
     with pytest.raises(errors.ToolFailedError, match="kaboom"):
         await play(open_client, reference)
-
-
-async def test_a_refusal_is_an_answer(open_client):
     refused = {"ok": False, "error": "'go' is not a valid tool"}
     reference = Reference(streams=[whole(("task_id", "t1"), ("end", json.dumps(refused)))])
     _, result = await play(open_client, reference)
@@ -262,30 +256,18 @@ async def test_a_result_of_another_form_is_no_answer(open_client, text):
         await play(open_client, reference)
 
 
-async def test_a_session_that_is_gone_is_said_to_be_gone(open_client):
+async def test_what_a_server_lacks_is_told_by_name(open_client):
     gone = httpx2.Response(404, json={"detail": "Active environment not found"})
     with pytest.raises(errors.SessionNotFoundError, match="Active environment"):
         await play(open_client, Reference(streams=[gone]))
-
-
-async def test_an_environment_that_is_not_served_is_said_to_be_unknown(open_client):
     async with open_client(Reference()) as client:
         with pytest.raises(errors.UnknownEnvironmentError, match="nonesuch"):
             await client.tools("nonesuch")
-
-
-async def test_a_server_without_environments_has_no_default_one(open_client):
     async with open_client(Reference("empty")) as client:
         with pytest.raises(errors.UnknownEnvironmentError, match="the server has no environment"):
             await client.splits()
-
-
-async def test_a_server_that_tells_no_session_id_is_no_ors_server(open_client):
     with pytest.raises(BrokenAnswerError, match="expected a session id"):
         await play(open_client, Reference("mute"))
-
-
-async def test_only_an_ors_server_is_played_over_mcp(open_client):
     async with open_client(Reference()) as client:
         with pytest.raises(errors.NotSupportedError, match="MCP"):
             async with client.mcp_episode(split="train", index=0):

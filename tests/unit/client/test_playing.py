@@ -20,16 +20,13 @@ async def test_an_agent_sees_the_task_the_tools_and_what_its_moves_came_to(place
     assert played.summary.episode_return == 0.75
 
 
-async def test_an_agent_may_think_and_may_give_up(place):
+async def test_an_agent_may_think_give_up_and_is_stopped_where_it_does_not_stop(place):
     async def agent(turn):
         return None if turn.results else Move("climb")
 
     async with place.client.episode(split="train", index=0) as episode:
         played = await play(episode, agent)
     assert (played.finished, len(played.results), played.summary.steps) == (False, 1, 1)
-
-
-async def test_an_agent_that_does_not_stop_is_stopped(place):
     async with place.client.episode(split="train", index=0) as episode:
         played = await play(episode, lambda turn: Move("climb", {"reward": 0.1}), max_calls=3)
     assert len(played.results) == 3

@@ -28,15 +28,9 @@ def test_events_are_read_whatever_the_line_ends_and_the_cuts():
     assert read(*(stream[at : at + 1] for at in range(len(stream)))) == whole
 
 
-def test_one_leading_space_is_removed_and_no_more():
+def test_the_lines_of_an_event_are_read_as_the_standard_says():
     assert read(b"event: chunk\ndata:   two spaces\n\n") == [ServerSentEvent("chunk", "  two spaces")]
-
-
-def test_data_lines_are_joined_and_an_event_without_a_name_is_a_message():
     assert read(b"data: a\ndata: b\n\n") == [ServerSentEvent("message", "a\nb")]
-
-
-def test_an_event_without_its_blank_line_is_none():
     assert read(b"event: end\ndata: {}\n") == []
 
 
@@ -72,12 +66,9 @@ def test_a_task_is_named_once(wishes):
         check_request(wishes)
 
 
-def test_a_task_is_named_by_value_or_by_place():
+def test_a_task_is_named_by_value_or_by_place_and_an_order_says_nothing_else():
     check_request({"task_spec": {}})
     check_request({"split": "train", "index": 0, "seed": 1})
-
-
-def test_an_order_says_what_was_wished_and_nothing_else():
     wishes = {"split": "train", "index": 0, "seed": 0, "labels": None}
     assert control_body(None, wishes, "id") == {"split": "train", "index": 0, "seed": 0, "session_id": "id"}
 
@@ -190,16 +181,13 @@ def test_the_number_of_a_step_is_in_the_standing():
     assert step_of(ToolOutput()) is None
 
 
-def test_an_error_without_blame_is_nobodys():
+def test_an_error_without_blame_is_nobodys_and_unreadable_figures_are_a_broken_answer():
     assert named_error(None, None, "x") is None
     assert OrsServerError("x").blame is Blame.US
+    with pytest.raises(BrokenAnswerError, match="figures of the episode cannot be read"):
+        Summary.of({"session_id": "s", "environment": "e", "episode": {"phase": "ready", "steps": "many"}})
 
 
 def test_the_old_name_of_a_request_leads_to_the_new_one():
     with pytest.warns(DeprecationWarning, match="Wishes is deprecated, use ors_server.client.EpisodeRequest"):
         assert client.Wishes is client.EpisodeRequest
-
-
-def test_figures_that_cannot_be_read_are_a_broken_answer():
-    with pytest.raises(BrokenAnswerError, match="figures of the episode cannot be read"):
-        Summary.of({"session_id": "s", "environment": "e", "episode": {"phase": "ready", "steps": "many"}})

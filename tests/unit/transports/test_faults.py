@@ -76,14 +76,11 @@ def test_every_class_has_a_code_of_its_own(cls):
     assert sharing == {cls} or all(issubclass(a, b) or issubclass(b, a) for a in sharing for b in sharing)
 
 
-def test_an_error_class_of_somebody_else_looks_like_its_nearest_ancestor():
+def test_an_unknown_error_class_looks_like_its_ancestor_and_whoever_may_come_back_is_told_when():
     class OwnCapacityError(CapacityError):
         pass
 
     assert look_up(OwnCapacityError("full")) is FAULTS[CapacityError]
-
-
-def test_whoever_may_come_back_is_told_when():
     assert extra_headers(CapacityError("full", retry_after=7)) == {"retry-after": "7"}
     assert extra_headers(StartingError("soon", retry_after=3))["retry-after"] == "3"
     assert extra_headers(ShuttingDownError("bye")) == {"retry-after": "1"}

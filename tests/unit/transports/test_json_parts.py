@@ -51,13 +51,10 @@ def test_a_short_value_is_one_part(value):
     assert list(json_parts(value)) == [compact_json(value).encode()]
 
 
-def test_a_deep_value_is_written():
+def test_a_deep_value_is_written_and_what_is_no_json_refused():
     value: object = LONG_TEXT
     for _ in range(400):
         value = [value]
     assert b"".join(json_parts(value)).decode() == compact_json(value)
-
-
-def test_what_is_no_json_is_refused():
     with pytest.raises(ValueError, match="JSON compliant"):
         list(json_parts([LONG_TEXT, float("nan")]))

@@ -80,11 +80,8 @@ def test_an_event_holds_a_data_line_for_every_line(data):
     assert stream.count(b"data: ") == max(1, len(data.splitlines()))
 
 
-def test_a_session_ends_with_an_empty_end():
+def test_a_comment_is_no_event_and_a_session_ends_with_an_empty_end():
     assert event("end", "") == END_OF_LIFE
-
-
-def test_a_comment_is_no_event():
     assert read(comment("ping")) == []
 
 

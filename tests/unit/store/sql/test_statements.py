@@ -16,13 +16,10 @@ def test_every_row_is_in_one_statement(rows):
         assert all(0 < size <= 64 for size in sizes)
 
 
-def test_sqlite_takes_all_rows_at_once_and_postgresql_sees_few_different_statements():
+def test_a_statement_has_a_mark_for_every_value_and_databases_see_few_of_them():
     assert sizes_of(37, "?") == (37,)
     assert sizes_of(37, "%s") == (32, 4, 1)
     assert len({size for rows in range(1025) for size in sizes_of(rows, "%s")}) == 7
-
-
-def test_a_statement_has_a_mark_for_every_value():
     text = STEPS.text(3, "?")
     assert text.startswith("INSERT INTO steps (episode, number, reward, body, digest, blobs) VALUES ")
     assert text.count("(?, ?, ?, ?, ?, ?)") == 3
