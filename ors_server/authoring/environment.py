@@ -14,15 +14,7 @@ from ors_server.rewards.define import Reward
 from ors_server.rewards.result import RewardResult
 from ors_server.sandboxes.base import Limits, Sandbox
 from ors_server.visibility import Visibility
-from ors_server.wire import (
-    GroupCandidate,
-    GroupScore,
-    ImageBlock,
-    JSONObject,
-    Message,
-    Split,
-    TextBlock,
-)
+from ors_server.wire import GroupCandidate, GroupScore, ImageBlock, JSONObject, Message, Split, TextBlock
 
 Prompt: TypeAlias = str | Sequence[str | TextBlock | ImageBlock]
 """A prompt: text, or blocks in order."""

@@ -7,6 +7,7 @@ marks of their decorators, and every value is converted to one of ours. Behaviou
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -30,14 +31,7 @@ from ors_server.authoring.tasks import ClassTasks
 from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
-from ors_server.wire import (
-    GroupCandidate,
-    GroupScore,
-    JSONObject,
-    Message,
-    ToolOutput,
-    ToolSpec,
-)
+from ors_server.wire import GroupCandidate, GroupScore, JSONObject, Message, ToolOutput, ToolSpec
 
 _HOMES = ("openreward.environments", "ors.environment")
 """Modules in which the foreign `Environment` base classes live."""
@@ -70,7 +64,8 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
     return EnvironmentDefinition(
         name=cls.__name__.lower(),
         packages=packages_of(cls),
-        volatile=_read_volatile(cls),
+        # An attribute of that name that is not a list is ignored: such a class does not know ours.
+        volatile=read_volatile(cls) if isinstance(getattr(cls, "volatile", None), list | tuple) else (),
         version=str(getattr(cls, "version", "0")),
         description=inspect.cleandoc(cls.__doc__ or ""),
         policy=EpisodePolicy(),
@@ -84,11 +79,6 @@ def define_foreign(cls: Any, base: type) -> EnvironmentDefinition:
         hooks=_hooks(cls, base, scores_groups=scores_groups),
         listing=make_listing(everything, supports_score_group=scores_groups),
     )
-
-
-def _read_volatile(cls: type) -> tuple[str, ...]:
-    """Ignore an attribute of that name that is not a list: such a class does not know ours."""
-    return read_volatile(cls) if isinstance(getattr(cls, "volatile", None), list | tuple) else ()
 
 
 def _read_tools(cls: type) -> dict[str, ToolDefinition]:
@@ -162,10 +152,7 @@ def _hooks(cls: Any, base: type, *, scores_groups: bool) -> Hooks:
     prompt, messages = _prompt_hooks(cls, base)
 
     async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
-        def construct() -> Any:
-            return cls(task_spec=task_spec, secrets=dict(secrets))
-
-        return await call_hook(construct)
+        return await call_hook(partial(cls, task_spec=task_spec, secrets=dict(secrets)))
 
     async def task_tools(instance: Instance) -> list[ToolSpec | ToolDefinition]:
         listing = await call_hook(instance.list_task_tools)

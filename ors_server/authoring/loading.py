@@ -31,16 +31,8 @@ OWN_PACKAGE = "ors-server"
 ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 RESERVED_NAMES = frozenset(
     {
-        *(
-            "health",
-            "version",
-            "list_environments",
-            "create_session",
-            "create",
-            "ping",
-            "delete",
-            "delete_session",
-        ),
+        *("health", "version", "list_environments", "create_session", "create", "ping"),
+        *("delete", "delete_session"),
         *("tools", "splits", "tasks", "num_tasks", "task", "task_range", "get_task", "get_task_range"),
         *("prompt", "messages", "task_tools", "call", "score_group"),
         *("mcp", "sessions", "agent", "console", "docs", "openapi", "metrics"),
@@ -171,7 +163,8 @@ def find_classes(reference: str) -> list[type]:
     if class_name:
         found = getattr(module, class_name, None)
         if not inspect.isclass(found):
-            msg = f"{reference}: {place} has no class {class_name!r}; it has {_class_names(module) or 'none'}"
+            names = ", ".join(cls.__name__ for cls in _environment_classes(module)) or "none"
+            msg = f"{reference}: {place} has no class {class_name!r}; it has {names}"
             raise UnknownEnvironmentError(msg)
         return [found]
     classes = _environment_classes(module)
@@ -226,16 +219,8 @@ def _import_path(path: Path, reference: str) -> ModuleType:
 
 
 def _environment_classes(module: ModuleType) -> list[type]:
-    found: list[type] = []
-    for value in vars(module).values():
-        if (
-            inspect.isclass(value)
-            and value not in found
-            and _is_environment(value)
-            and _belongs(value, module)
-        ):
-            found.append(value)
-    return found
+    classes = [value for value in vars(module).values() if inspect.isclass(value) and _is_environment(value)]
+    return [cls for cls in dict.fromkeys(classes) if _belongs(cls, module)]
 
 
 def _is_environment(cls: Any) -> bool:
@@ -257,7 +242,3 @@ def _is_only_a_base(cls: Any, classes: list[type]) -> bool:
     if not any(other is not cls and issubclass(other, cls) for other in classes):
         return False
     return inspect.isabstract(cls) or (foreign_base(cls) is None and is_incomplete(cls))
-
-
-def _class_names(module: ModuleType) -> str:
-    return ", ".join(cls.__name__ for cls in _environment_classes(module))

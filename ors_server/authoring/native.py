@@ -77,7 +77,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         packages=packages_of(cls),
         volatile=read_volatile(cls),
         version=cls.version,
-        description=_own_description(cls),
+        description=inspect.cleandoc(cls.__doc__ or ""),
         policy=cls.policy,
         visibility=None if cls.visibility is None else Visibility(cls.visibility),
         source=cls,
@@ -158,10 +158,6 @@ def _check_split(item: Any, where: str) -> Split:
 
 def _overrides(cls: type, name: str) -> bool:
     return inspect.getattr_static(cls, name) is not inspect.getattr_static(Environment, name)
-
-
-def _own_description(cls: type) -> str:
-    return inspect.cleandoc(cls.__doc__ or "")
 
 
 def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScorer | None) -> Hooks:

@@ -53,11 +53,7 @@ def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
     schema = signature.input_schema()
     name = marks.name or member.name
     return ToolDefinition(
-        spec=ToolSpec(
-            name=name,
-            description=read_docstring(function).description,
-            input_schema=schema,
-        ),
+        spec=ToolSpec(name=name, description=read_docstring(function).description, input_schema=schema),
         parse=make_parser(_validator(name, signature, names), schema),
         bind=_binder(member.name, signature),
         to_output=_output_reader(signature.returns, where),

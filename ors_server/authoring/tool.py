@@ -154,12 +154,7 @@ def tool_from_schema(
     """
     _check_target(function)
     marks = ToolMarks(
-        is_tool=True,
-        name=name,
-        description=description,
-        schema=schema,
-        shared=shared,
-        concurrent=concurrent,
+        is_tool=True, name=name, description=description, schema=schema, shared=shared, concurrent=concurrent
     )
     setattr(function, MARK, marks)
     return function

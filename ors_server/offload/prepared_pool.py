@@ -54,17 +54,14 @@ class PreparedPool(WorkerPool):
                 while not self._idle:
                     self._start_another()
                     self._changed.wait()
-                    self._raise_failure()
+                    failure, self._failure = self._failure, None
+                    if failure is not None:
+                        raise failure
             finally:
                 self._waiting -= 1
             worker = self._idle.pop()
             self._busy.add(worker)
             return worker
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
 
     @override
     def _give_back(self, worker: WorkerProcess, *, is_usable: bool) -> None:

@@ -41,7 +41,7 @@ class LocalEnvResource(Resource):
             await self._in_thread(self._build)
             await self._call_if_there("start")
         except BaseException:
-            self._fail()
+            self._set_status(ResourceStatus.FAILED)
             raise
         self._set_status(ResourceStatus.RUNNING)
 
@@ -122,16 +122,13 @@ class LocalEnvResource(Resource):
                 call, abandon_on_cancel=True, limiter=limiter or self._threads
             )
         except anyio.get_cancelled_exc_class():
-            self._fail()
+            self._set_status(ResourceStatus.FAILED)
             raise
 
     def _live(self) -> Any:
         if self._env is None or self._status in {ResourceStatus.FAILED, ResourceStatus.STOPPED}:
             raise ResourceClosedError(f"{self._spec.label} is {self._status}; acquire another one")
         return self._env
-
-    def _fail(self) -> None:
-        self._set_status(ResourceStatus.FAILED)
 
     def _set_status(self, status: ResourceStatus) -> None:
         with self._guard:

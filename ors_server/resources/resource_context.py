@@ -14,6 +14,7 @@ what happens when the context closes. A resource that was acquired with both end
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -200,7 +201,7 @@ class Context:
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as tasks:
                     for key, holding in list(self._holdings.items()):
-                        tasks.start_soon(self._close_one, key, holding)
+                        tasks.start_soon(partial(self._let_go, key, end="rollout" in holding.scopes))
                 if self._owns_pool:
                     await self._pool.aclose()
         finally:
@@ -219,9 +220,6 @@ class Context:
     @property
     def _holder(self) -> int:
         return id(self)
-
-    async def _close_one(self, key: tuple[Claim, Hashable], holding: _Holding) -> None:
-        await self._let_go(key, end="rollout" in holding.scopes)
 
     async def _let_go(self, key: tuple[Claim, Hashable], *, end: bool) -> None:
         holding = self._holdings.pop(key, None)

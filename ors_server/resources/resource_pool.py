@@ -321,7 +321,8 @@ class ResourcePool:
         return self._queues.setdefault(key, SlotQueue(key, spec, backend))
 
     def _forget_if_unused(self, queue: SlotQueue) -> None:
-        if queue.is_unused and self._queues.get(queue.key) is queue:
+        is_unused = queue.total == 0 and not queue.requests
+        if is_unused and self._queues.get(queue.key) is queue:
             del self._queues[queue.key]
         self._say_if_empty()
 

@@ -44,11 +44,6 @@ class SlotQueue:
     """Slots that are taken: idle, held, starting and ending."""
     requests: deque[SlotRequest] = field(default_factory=deque[SlotRequest])
 
-    @property
-    def is_unused(self) -> bool:
-        """Whether there are no resources and no requests."""
-        return self.total == 0 and not self.requests
-
     def ask(self) -> SlotRequest:
         """Request a slot; it may be granted at once."""
         request = SlotRequest()
