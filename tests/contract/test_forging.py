@@ -7,12 +7,12 @@ that the names lead somewhere. Those that go through the door and not through th
 import ast
 from pathlib import Path
 
-import anyio
 import pytest
 
-from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
+from ors_server.testing.local_client import CallRefusedError, LocalSession
 from ors_server_tasks.code import CodeTasks
 from ors_server_tasks.shell import ShellTasks
+from tests.fixtures.bundled_plays import with_client
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 100.0
@@ -94,17 +94,6 @@ def test_there_are_many_of_them():
     assert len(PUBLIC_ATTACKS) >= 25
 
 
-def against(name, body):
-    """Plays against one environment."""
-
-    async def run():
-        with anyio.fail_after(LIMIT):
-            async with open_environment(name) as client:
-                return await body(client)
-
-    return anyio.run(run)
-
-
 async def do(session: LocalSession, actions):
     output = None
     for tool, arguments in actions:
@@ -118,7 +107,7 @@ def test_doing_nothing_earns_nothing(name, cls):
         session = await client.create(split="test", index=0)
         return await session.submit("submit", {})
 
-    output = against(name, body)
+    output = with_client(name, body, LIMIT)
     assert (output.reward, output.finished) == (0.0, True)
 
 
@@ -131,7 +120,7 @@ def test_an_answer_in_words_earns_nothing(name, cls, answer):
         session = await client.create(split="test", index=1)
         return await session.submit("submit", {"answer": answer})
 
-    assert against(name, body).reward == 0.0
+    assert with_client(name, body, LIMIT).reward == 0.0
 
 
 @pytest.mark.parametrize(("name", "cls"), BOTH)
@@ -146,7 +135,7 @@ def test_what_is_over_pays_no_more(name, cls):
                 await session.submit(tool, arguments)
         return await session.summary()
 
-    summary = against(name, body)
+    summary = with_client(name, body, LIMIT)
     assert (summary.episode_return, summary.steps) == (0.0, 1)
 
 
@@ -162,7 +151,7 @@ def test_nothing_is_left_over_from_another_episode(name, cls):
         after = await client.create(split="test", index=3)
         return [won, await beside.submit("submit", {}), await after.submit("submit", {})]
 
-    assert [output.reward for output in against(name, body)] == [1.0, 0.0, 0.0]
+    assert [output.reward for output in with_client(name, body, LIMIT)] == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(("name", "cls"), BOTH)
@@ -172,7 +161,7 @@ def test_the_same_work_is_judged_the_same(name, cls):
     async def body(client):
         return [(await do(await client.create(split="test", index=4), gold)).reward for _ in range(3)]
 
-    assert against(name, body) == [1.0, 1.0, 1.0]
+    assert with_client(name, body, LIMIT) == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(("name", "cls"), BOTH)
@@ -194,4 +183,4 @@ def test_the_answer_is_nowhere_in_the_sandbox(name, cls):
         )
         return (await session.submit("bash", {"command": search})).blocks[0].text
 
-    assert against(name, body).split() == ["/work/pattern", "0", "0"]
+    assert with_client(name, body, LIMIT).split() == ["/work/pattern", "0", "0"]

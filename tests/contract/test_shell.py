@@ -4,92 +4,51 @@ Everything goes through the engine, with the real toolsets in a real sandbox.
 """
 
 import shlex
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
-import anyio
 import pytest
 
-from ors_server.testing.local_client import LocalClient, open_environment
+from ors_server.testing.local_client import LocalClient
 from ors_server_tasks.shell import ShellTasks
 from ors_server_tasks.shell.exercise import Archive, Exercise, File, Folder, Json
 from ors_server_tasks.shell.families import FAMILIES
 from ors_server_tasks.shell.generator import SPLIT_SIZES, generate
+from tests.fixtures.bundled_plays import Key, Play, Played, play_all, with_client
 
-AT_ONCE = 4
 PLAY_LIMIT = 240.0
 """Seconds for everything that one test plays; a quiet machine needs a tenth."""
 
 pytestmark = pytest.mark.timeout(PLAY_LIMIT + 30)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    reward: float | None
-    finished: bool
-    faults: list[str]
-    exit_codes: list[int | None]
+def played(plays: Mapping[Key, Play]) -> dict[Key, Played]:
+    return play_all("shell", plays, PLAY_LIMIT)
 
 
-async def play(client: LocalClient, split: str, index: int, actions: Iterable[tuple[str, dict]]) -> Outcome:
-    """Plays one episode; every call must be answered."""
-    session = await client.create(split=split, index=index)
-    exits: list[int | None] = []
-    output = None
-    for tool, arguments in actions:
-        output = await session.submit(tool, arguments)
-        if "bash" in (output.metadata or {}):
-            exits.append(output.metadata["bash"]["exit_code"])
-    await session.aclose()
-    return Outcome(output.reward, output.finished, (output.metadata or {}).get("faults", []), exits)
+def exit_codes(found: Played) -> list[int | None]:
+    """How the commands of an episode ended, in order."""
+    return [
+        output.metadata["bash"]["exit_code"] for output in found.outputs if "bash" in (output.metadata or {})
+    ]
 
 
-def play_all(plays: dict[object, tuple[str, int, list[tuple[str, dict]]]]) -> dict[object, Outcome]:
-    """Plays episodes, some at a time, in one server."""
-    outcomes: dict[object, Outcome] = {}
-
-    async def one(client: LocalClient, key: object, turns: anyio.CapacityLimiter) -> None:
-        async with turns:
-            split, index, actions = plays[key]
-            outcomes[key] = await play(client, split, index, actions)
-
-    async def run() -> None:
-        with anyio.fail_after(PLAY_LIMIT):
-            async with open_environment("shell") as client, anyio.create_task_group() as group:
-                turns = anyio.CapacityLimiter(AT_ONCE)
-                for key in plays:
-                    group.start_soon(one, client, key, turns)
-
-    anyio.run(run)
-    return outcomes
-
-
-def with_client(act: Callable[[LocalClient], Awaitable[None]]) -> None:
-    async def run() -> None:
-        with anyio.fail_after(PLAY_LIMIT):
-            async with open_environment("shell") as client:
-                await act(client)
-
-    anyio.run(run)
-
-
-def known_plays(name: str, split: str, indices: Iterable[int]) -> dict[object, tuple[str, int, list]]:
+def known_plays(name: str, split: str, indices: Iterable[int]) -> dict[int, Play]:
     give = getattr(ShellTasks, name)
     return {index: (split, index, list(give(ShellTasks.get_task(split, index)))) for index in indices}
 
 
 def test_gold_earns_everything_on_every_test_task():
-    outcomes = play_all(known_plays("gold_actions", "test", range(SPLIT_SIZES["test"])))
+    outcomes = played(known_plays("gold_actions", "test", range(SPLIT_SIZES["test"])))
     wrong = {index: found for index, found in outcomes.items() if found.reward != 1.0}
     assert not wrong
-    assert all(found.finished and found.exit_codes == [0] for found in outcomes.values())
+    assert all(found.finished and exit_codes(found) == [0] for found in outcomes.values())
 
 
 def test_doing_nothing_earns_nothing_on_any_test_task():
-    outcomes = play_all(known_plays("blank_actions", "test", range(SPLIT_SIZES["test"])))
+    outcomes = played(known_plays("blank_actions", "test", range(SPLIT_SIZES["test"])))
     assert len(outcomes) == SPLIT_SIZES["test"]
     assert all((found.reward, found.finished) == (0.0, True) for found in outcomes.values())
-    assert all(found.faults for found in outcomes.values())
+    assert all(found.metadata["faults"] for found in outcomes.values())
 
 
 @pytest.mark.stress
@@ -97,7 +56,7 @@ def test_doing_nothing_earns_nothing_on_any_test_task():
 @pytest.mark.parametrize("part", range(8))
 def test_gold_earns_everything_on_every_other_task(part):
     for split in ("train", "validation"):
-        outcomes = play_all(known_plays("gold_actions", split, range(part, SPLIT_SIZES[split], 8)))
+        outcomes = played(known_plays("gold_actions", split, range(part, SPLIT_SIZES[split], 8)))
         assert not {index: found for index, found in outcomes.items() if found.reward != 1.0}
 
 
@@ -210,25 +169,25 @@ def words(exercise: Exercise) -> str:
 
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheat_earns_nothing_in_any_family(cheat):
-    plays: dict[object, tuple[str, int, list]] = {}
+    plays: dict[str, Play] = {}
     for place, family in enumerate(FAMILIES):
         index = place + len(FAMILIES) * (list(CHEATS).index(cheat) % len(family.kinds))
         exercise = generate(ShellTasks.seed, "test", index)
         answer = {"answer": words(exercise)} if cheat == "answers in the submission" else {}
         plays[family.name] = ("test", index, [*CHEATS[cheat](exercise), ("submit", answer)])
-    outcomes = play_all(plays)
+    outcomes = played(plays)
     assert {name: (found.reward, found.finished) for name, found in outcomes.items()} == {
         family.name: (0.0, True) for family in FAMILIES
     }
-    assert all(code == 0 for found in outcomes.values() for code in found.exit_codes), outcomes
+    assert all(code == 0 for found in outcomes.values() for code in exit_codes(found)), outcomes
 
 
 def test_a_fault_is_named_without_what_was_expected():
     index = 0
     exercise = generate(ShellTasks.seed, "test", index)
     (target,) = targets(exercise)
-    outcomes = play_all({0: ("test", index, [*bash(f"echo x > {target}"), ("submit", {})])})
-    assert outcomes[0].faults == [f"{target}: wrong content"]
+    outcomes = played({0: ("test", index, [*bash(f"echo x > {target}"), ("submit", {})])})
+    assert outcomes[0].metadata["faults"] == [f"{target}: wrong content"]
 
 
 def test_the_agent_is_told_the_exercise_and_the_rules_and_sees_only_the_given_files():
@@ -246,7 +205,7 @@ def test_the_agent_is_told_the_exercise_and_the_rules_and_sees_only_the_given_fi
             not in (await session.call("bash", command="set; env; fc -l; cat ~/.bash_history")).blocks[0].text
         )
 
-    with_client(act)
+    with_client("shell", act, PLAY_LIMIT)
 
 
 def test_after_fifty_steps_the_episode_is_over_and_nothing_is_paid():
@@ -258,7 +217,7 @@ def test_after_fifty_steps_the_episode_is_over_and_nothing_is_paid():
         summary = await session.summary()
         assert (summary.best_reward, summary.stop_reason) == (None, "step_limit")
 
-    with_client(act)
+    with_client("shell", act, PLAY_LIMIT)
 
 
 def test_a_task_that_is_none_is_refused_when_a_session_is_made():
@@ -271,4 +230,4 @@ def test_a_task_that_is_none_is_refused_when_a_session_is_made():
             with pytest.raises(Exception, match="a task of the shell environment has"):
                 await client.create(task_spec=spec)
 
-    with_client(act)
+    with_client("shell", act, PLAY_LIMIT)
