@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CLIENTS := openreward ors_sdk langchain fastmcp mcp_hosts mcp_hosts_1 crewai_tools inspect trl
+CLIENTS := trl inspect openreward crewai_tools mcp_hosts langchain mcp_hosts_1 fastmcp ors_sdk
 GRADERS := math_verify inspect_math mathruler
 TOOLS := audit site
 JOBS ?= 3
@@ -33,7 +33,7 @@ serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1
 
 .PHONY: test
 test: ## From nothing to a verdict: lint, every test but the stress ones.
-	$(MAKE) --no-print-directory -j$(JOBS) packages clients node
+	$(MAKE) --no-print-directory -j$(JOBS) packages node clients
 	scripts/test.sh --lint
 
 .PHONY: coverage
