@@ -1,12 +1,36 @@
 """What the tests of consumers share: the environment, what it pays, and the server's word on an episode."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ors_server.client import Client, Summary
 
 LADDER = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Ladder"
 REWARDS = (0.125, 0.5, 0.25)
 """What the three steps of an episode earn."""
+
+
+@dataclass(frozen=True)
+class Consumers:
+    """One process that plays the ladder at two servers: what it imports takes longer than its plays."""
+
+    urls: dict[str, str]
+    """What the setting `emit` is, to the server's address."""
+    answer: Callable[[str], Any]
+
+    @classmethod
+    def start(cls, serve_with: Callable[..., str], play: Any, *parts: str) -> "Consumers":
+        """Starts the servers and has every part played at each; `play` is the script."""
+        urls = {emit: serve_with(None, LADDER, ORS_EMIT=emit) for emit in ("dense", "final")}
+        play.start(urls["dense"], *(f"{url}#{part}" for url in urls.values() for part in parts))
+        return cls(urls, play.answer)
+
+    def of(self, emit: str) -> tuple[str, str, Callable[[str], Any]]:
+        """Gives what a test of one server needs: how it pays, its address, and what came of a part."""
+        url = self.urls[emit]
+        return emit, url, lambda part: self.answer(f"{url}#{part}")
 
 
 def returns_of(url: str, session_id: str) -> Summary:

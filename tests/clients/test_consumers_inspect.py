@@ -3,15 +3,19 @@
 import pytest
 
 from ors_server.client import Client
-from tests.clients.consuming import LADDER, REWARDS
+from tests.clients.consuming import REWARDS, Consumers
+
+PARTS = ("whole", "half", "refused", "slips", "beyond")
 
 
-@pytest.fixture(scope="module", params=["dense", "final"])
-def consumed(request, serve_with, play):
-    url = serve_with(None, LADDER, ORS_EMIT=request.param)
-    started = play("inspect", "consume_inspect.py")
-    started.start(url, "whole", "half", "refused", "slips", "beyond")
-    return request.param, url, started.answer
+@pytest.fixture(scope="module")
+def consumers(serve_with, play):
+    return Consumers.start(serve_with, play("inspect", "consume_inspect.py"), *PARTS)
+
+
+@pytest.fixture(params=["dense", "final"])
+def consumed(request, consumers):
+    return consumers.of(request.param)
 
 
 def test_it_takes_the_last_reward_or_the_return(consumed):

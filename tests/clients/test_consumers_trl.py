@@ -6,18 +6,20 @@ The same environment is served twice, once paying with each step and once at the
 import pytest
 
 from ors_server.client import Client
-from tests.clients.consuming import LADDER, REWARDS, returns_of
+from tests.clients.consuming import REWARDS, Consumers, returns_of
 
 PARTS = ("whole", "half", "blind", "refused", "slips", "open")
 MISTAKE = -0.0625
 
 
-@pytest.fixture(scope="module", params=["dense", "final"])
-def consumed(request, serve_with, play):
-    url = serve_with(None, LADDER, ORS_EMIT=request.param)
-    started = play("trl", "consume_trl.py")
-    started.start(url, *PARTS)
-    return request.param, url, started.answer
+@pytest.fixture(scope="module")
+def consumers(serve_with, play):
+    return Consumers.start(serve_with, play("trl", "consume_trl.py"), *PARTS)
+
+
+@pytest.fixture(params=["dense", "final"])
+def consumed(request, consumers):
+    return consumers.of(request.param)
 
 
 def test_it_takes_the_last_reward_or_the_return(consumed):

@@ -1,6 +1,6 @@
 """Evaluates a scripted model on the ladder through `inspect-openreward` and prints the score of its sample.
 
-Usage: `python consume_inspect.py URL PART...`, with the interpreter of a virtual environment that has
+Usage: `python consume_inspect.py URL URL#PART...`, with the interpreter of a virtual environment that has
 `inspect-ai` and `inspect-openreward`. The script judges nothing: the test that starts it does.
 """
 
@@ -57,7 +57,14 @@ PLAYS = {
 }
 
 
-def consume(environment: Any, outputs: list[ModelOutput]) -> dict[str, Any]:
+def consume(url: str, part: str) -> dict[str, Any]:
+    """Plays a part at a server."""
+    os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = url
+    with OpenReward(api_key="").environments as api:
+        return evaluate(api.get("ladder"), PLAYS[part]())
+
+
+def evaluate(environment: Any, outputs: list[ModelOutput]) -> dict[str, Any]:
     """Runs the first task with a scripted model and tells its score."""
     with tempfile.TemporaryDirectory() as folder:
         [log] = run_evaluation(
@@ -86,7 +93,5 @@ def consume(environment: Any, outputs: list[ModelOutput]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with OpenReward(api_key="").environments as api:
-        ladder = api.get("ladder")
-        seen = {name: consume(ladder, PLAYS[name]()) for name in sys.argv[2:]}
+    seen = {word: consume(*word.split("#")) for word in sys.argv[2:]}
     sys.stdout.write(json.dumps(seen))

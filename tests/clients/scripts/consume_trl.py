@@ -1,6 +1,6 @@
 """Plays the ladder through TRL's `OpenRewardSpec` and prints which number its trainer would train on.
 
-Usage: `python consume_trl.py URL PART...`, with the interpreter of a virtual environment that has `trl`,
+Usage: `python consume_trl.py URL URL#PART...`, with the interpreter of a virtual environment that has `trl`,
 `datasets`, `transformers` and `openreward`. The script judges nothing: the test that starts it does.
 """
 
@@ -61,13 +61,26 @@ def slips(env: Any) -> None:
     SAID.append(env.climb(hand="right"))
 
 
-def consume(play: Any) -> dict[str, Any]:
+PLAYS = {
+    "whole": whole,
+    "half": half,
+    "blind": blind,
+    "refused": refused,
+    "slips": slips,
+    "open": left_open,
+}
+
+
+def consume(url: str, part: str) -> dict[str, Any]:
     """Plays one rollout as the trainer does, and asks the reward function that it would ask."""
-    spec = OpenRewardSpec(sys.argv[1], num_tasks=1)
+    os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = url
+    spec = OpenRewardSpec(url, num_tasks=1)
+    play = PLAYS[part]
     env = spec.environment_factory()
     env.reset(**dict(spec.train_dataset[0]))
     play(env)
     session = env._session.sid
+    bare = OpenRewardSpec(url, num_tasks=1, include_metadata=False)
     seen = {
         "trained_on": spec.reward_funcs(environments=[env])[0],
         "rewards": env.rewards,
@@ -76,9 +89,7 @@ def consume(play: Any) -> dict[str, Any]:
         "said": list(SAID),
         "columns": spec.train_dataset.column_names,
         "answers": spec.train_dataset["answer"][:1],
-        "columns_without": OpenRewardSpec(
-            sys.argv[1], num_tasks=1, include_metadata=False
-        ).train_dataset.column_names,
+        "columns_without": bare.train_dataset.column_names,
     }
     SAID.clear()
     if play is not left_open:
@@ -87,12 +98,4 @@ def consume(play: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    plays = {
-        "whole": whole,
-        "half": half,
-        "blind": blind,
-        "refused": refused,
-        "slips": slips,
-        "open": left_open,
-    }
-    sys.stdout.write(json.dumps({name: consume(plays[name]) for name in sys.argv[2:]}))
+    sys.stdout.write(json.dumps({word: consume(*word.split("#")) for word in sys.argv[2:]}))
