@@ -155,10 +155,6 @@ def _items(kind: Any, value: Any) -> list[Any]:
     return list(kind.__iter__(value))
 
 
-def _complex_base(kind: Any, value: Any) -> complex:
-    return complex(kind.real.__get__(value), kind.imag.__get__(value))
-
-
 def _pairs(kind: Any, value: Any) -> list[Any]:
     return list(kind.items(value))
 
@@ -255,10 +251,7 @@ _PARTS: dict[str, Callable[[Any], list[Any]]] = {
     "datetime.date": lambda value: [value.year, value.month, value.day],
     "datetime.datetime": lambda value: [*value.timetuple()[:6], value.microsecond, *_naive(value)],
     "datetime.time": lambda value: [
-        value.hour,
-        value.minute,
-        value.second,
-        value.microsecond,
+        *(value.hour, value.minute, value.second, value.microsecond),
         *_naive(value),
     ],
     "datetime.timedelta": lambda value: [value.days, value.seconds, value.microseconds],
@@ -268,7 +261,7 @@ _PARTS: dict[str, Callable[[Any], list[Any]]] = {
 _BASES: dict[type, Callable[[Any], Any]] = {
     int: int.__int__,
     float: float.__float__,
-    complex: lambda value: _complex_base(complex, value),
+    complex: complex.__pos__,
     str: str.__str__,
     bytes: lambda value: bytes.__getitem__(value, slice(None)),
     bytearray: lambda value: bytearray(bytes(memoryview(value))),

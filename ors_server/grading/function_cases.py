@@ -28,8 +28,6 @@ from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 
 WHOLE = 30.0
 """By default, all cases together get this many times one case's time."""
-_INLINE = 65_536
-_MAX_SHOWN = 200
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Handles:
         self.objects = objects
         self._kept: list[Any] = []
         self._numbers: dict[int, int] = {}
-        self._told: dict[int, int] = {}
+        self._told: set[int] = set()
         self._news: list[dict[str, Any]] = []
 
     def look_up(self, number: int) -> Any:
@@ -62,13 +62,9 @@ class Handles:
         if issubclass(kind, dict) and kind.__module__ in _COPIED_MODULES:
             return as_its_base(value)
         if isinstance(value, type):
-            return self._class_tree(value)
+            is_pythons = getattr(builtins, value.__name__, None) is value
+            return {"n": value.__name__} if is_pythons else {"k": self.describe(value)}
         return self.handle_tree(value)
-
-    def _class_tree(self, kind: type) -> Any:
-        if getattr(builtins, kind.__name__, None) is kind:
-            return {"n": kind.__name__}
-        return {"k": self.describe(kind)}
 
     def handle_tree(self, value: Any) -> Any:
         """Return the tree of a handle, even for a value that could be copied."""
@@ -91,7 +87,7 @@ class Handles:
         """Return a class's handle; the first time, its description is queued to be sent."""
         number = self.number(kind)
         if number not in self._told:
-            self._told[number] = number
+            self._told.add(number)
             is_error = issubclass(kind, BaseException)
             bases = [kind.__base__] if is_error else [base for base in kind.__bases__ if base is not object]
             self._news.append(

@@ -157,6 +157,13 @@ class RemoteError:
         return super().__str__() if self._ors_text is None else self._ors_text
 
 
+def _comparison(name: str) -> Callable[[Any, object], Any]:
+    def compare(self: Any, other: object) -> Any:
+        return operate(name, [_plain(self, name), other])
+
+    return compare
+
+
 class RemoteObject(metaclass=RemoteClass):
     """A mirror of an object."""
 
@@ -187,26 +194,11 @@ class RemoteObject(metaclass=RemoteClass):
     def __bool__(self) -> bool:
         return bool(_plain(self, "bool"))
 
-    def __eq__(self, other: object) -> Any:
-        return _compare(self, "eq", other)
-
-    def __ne__(self, other: object) -> Any:
-        return _compare(self, "ne", other)
-
-    def __lt__(self, other: object) -> Any:
-        return _compare(self, "lt", other)
-
-    def __le__(self, other: object) -> Any:
-        return _compare(self, "le", other)
-
-    def __gt__(self, other: object) -> Any:
-        return _compare(self, "gt", other)
-
-    def __ge__(self, other: object) -> Any:
-        return _compare(self, "ge", other)
-
-    def __hash__(self) -> int:
-        return object.__hash__(self)
+    __eq__ = _comparison("eq")
+    __ne__ = _comparison("ne")
+    __lt__, __le__ = _comparison("lt"), _comparison("le")
+    __gt__, __ge__ = _comparison("gt"), _comparison("ge")
+    __hash__ = object.__hash__
 
 
 def _attribute(mirror: Any, name: str) -> Any:
@@ -239,25 +231,16 @@ def call(mirror: Any, *arguments: Any, **keywords: Any) -> Any:
     return mine.link.call(mirror, arguments, keywords)
 
 
-def _judges(mirror: Any, other: Any) -> bool:
-    """Return whether the agent's side may decide about the two."""
-    return reference_of(mirror).is_built or is_mirror(other)
-
-
 def _plain(mirror: Any, name: str) -> Any:
     """Return an object's plain value; the test is stopped if it has none."""
     mine = reference_of(mirror)
     return mine.plain[0] if mine.plain else mine.link.stop(_not_to_judge(mirror, name))
 
 
-def _compare(mirror: Any, name: str, other: Any) -> Any:
-    return operate(name, [_plain(mirror, name), other])
-
-
 def _combine(name: str, *, is_reflected: bool = False) -> Callable[..., Any]:
     def combine(self: Any, other: Any, *more: Any) -> Any:
         mine = reference_of(self)
-        if _judges(self, other):
+        if mine.is_built or is_mirror(other):  # then the agent's side may decide about the two
             operands = (other, self) if is_reflected else (self, other)
             return mine.link.operate(name, *operands, *more)
         if mine.plain:

@@ -4,6 +4,7 @@ First the tests are counted with blank modules, in a fork that leaves no traces.
 server requests it, they run with mirrors. The verdict is sent by a pipe and confirmed by the exit status.
 """
 
+import json
 import os
 import resource
 import sys
@@ -16,7 +17,7 @@ from ors_server.grading.blank import install_blanks
 from ors_server.grading.channel import AgentChannel, take_standard_streams
 from ors_server.grading.encoding import to_text
 from ors_server.grading.recorder import Recorder
-from ors_server.grading.remote_agent import RemoteAgent, read_json
+from ors_server.grading.remote_agent import RemoteAgent
 
 MEMORY_BYTES = 1 << 30
 """Most memory of this process: an agent's code can return much, often."""
@@ -25,7 +26,7 @@ MEMORY_BYTES = 1 << 30
 def main() -> None:
     """Count, run, and exit with pytest's status."""
     channel = take_standard_streams()
-    orders = read_json(channel.receive() or b"{}")
+    orders = json.loads(channel.receive() or b"{}")
     _set_limits(orders["processor_s"])
     _count(channel, orders)
     if channel.receive() != b"run":

@@ -5,7 +5,8 @@ or an error, and never a piece of code, nor an object of this process that was n
 """
 
 import builtins
-import json
+import collections
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -23,7 +24,6 @@ from ors_server.grading.mirrors import (
     make_object,
     reference_of,
 )
-from ors_server.grading.rebuilding import make_error, make_named_tuple, python_class, require_plain
 from ors_server.grading.remote_reference import AgentLostError, RefusedError, RemoteReference, StoppedError
 
 _SIGNS = {
@@ -36,6 +36,8 @@ _SIGNS = {
     "in": "contains",
     "bool": "bool",
 }
+_PLAIN_CLASSES = {kind.__name__: kind for kind in (*PLAIN, bool, object, type(None))}
+_MAX_FIELDS = 100
 
 
 class RemoteAgent:
@@ -71,24 +73,18 @@ class RemoteAgent:
         if below is not None:
             return below
         found = self._request({"order": "get", "target": self._reference(mirror), "name": name})
-        if path and isinstance(mirror, RemoteModule | type):
-            self._set_path(found, (*path, name))
+        has_path = path and isinstance(mirror, RemoteModule | type)
+        if has_path and is_mirror(found) and not isinstance(found, RemoteError):
+            mine = reference_of(found)
+            if not mine.path:
+                mine.path = (*path, name)
+                mine.is_built = mine.path in self._named and isinstance(found, type)
         return found
-
-    def _set_path(self, found: Any, path: tuple[str, ...]) -> None:
-        if is_mirror(found) and not isinstance(found, RemoteError) and not reference_of(found).path:
-            reference_of(found).path = path
-            reference_of(found).is_built = path in self._named and isinstance(found, type)
 
     def set(self, mirror: Any, name: str, value: Any) -> None:
         """Set an attribute of a mirror's object; an object of this process can only be kept and called."""
         self._request(
-            {
-                "order": "set",
-                "target": self._reference(mirror),
-                "name": name,
-                "value": self._tree(value),
-            }
+            {"order": "set", "target": self._reference(mirror), "name": name, "value": self._tree(value)}
         )
 
     def delete(self, mirror: Any, name: str) -> None:
@@ -255,15 +251,15 @@ class RemoteAgent:
         if key == "r":
             return self._foreign[content]
         if key == "n":
-            return python_class(content)
+            return _python_class(content)
         if key == "m":
             name, fields, items = content
-            return make_named_tuple(name, fields, [self._value(item) for item in items])
+            return _make_named_tuple(name, fields, [self._value(item) for item in items])
         raise DecodingError(f"unknown type {key!r}")
 
     def _object(self, number: int, kind: int, *plain: Any) -> Any:
         made = make_object(self._classes[kind], self._new_reference(number))
-        reference_of(made).plain = [require_plain(self._value(tree)) for tree in plain]
+        reference_of(made).plain = [_require_plain(self._value(tree)) for tree in plain]
         return made
 
     def _new_reference(self, number: int) -> RemoteReference:
@@ -293,7 +289,7 @@ class RemoteAgent:
 
     def _make_class(self, news: dict[str, Any], mine: RemoteReference) -> type:
         bases = tuple(
-            self._classes[base] if isinstance(base, int) else python_class(base) for base in news["bases"]
+            self._classes[base] if isinstance(base, int) else _python_class(base) for base in news["bases"]
         )
         name = str(news["name"])
         if news["error"]:
@@ -311,11 +307,11 @@ class RemoteAgent:
             error = self._foreign[received["foreign"]]
             return error if isinstance(error, BaseException) else RefusedError("no error was raised")
         kind: Any = received.get("class", "Exception")
-        cls = self._classes[kind] if isinstance(kind, int) else python_class(kind)
+        cls = self._classes[kind] if isinstance(kind, int) else _python_class(kind)
         if not issubclass(cls, Exception | SystemExit):
             self.failures.append(f"the agent's code raised {cls.__name__}")
             return RefusedError(f"the agent's code raised {cls.__name__}")
-        made = make_error(cls, [self._value(tree) for tree in received["arguments"]])
+        made = _make_error(cls, [self._value(tree) for tree in received["arguments"]])
         if isinstance(made, RemoteError):
             made.mirror(self._new_reference(int(received["handle"])), str(received["text"]))
         return made
@@ -329,6 +325,36 @@ def _with_parents(modules: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def read_json(payload: bytes) -> Any:
-    """Return the server's message."""
-    return json.loads(payload)
+def _require_plain(value: Any) -> Any:
+    """Return an object exactly of a plain type; raises DecodingError for any other."""
+    if type(value) not in PLAIN:
+        raise DecodingError("not the plain side of an object")
+    return value
+
+
+def _make_error(kind: type[BaseException], arguments: list[Any]) -> BaseException:
+    """Return an error with these `args`, whatever its constructor requires."""
+    try:
+        return kind(*arguments)
+    except Exception:  # noqa: BLE001 # its constructor wants something else
+        made = kind.__new__(kind)
+        made.args = tuple(arguments)
+        return made
+
+
+def _python_class(name: str) -> Any:
+    """Return a class of Python's plain values or errors by name; raises DecodingError for any other."""
+    if name in _PLAIN_CLASSES:
+        return _PLAIN_CLASSES[name]
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, BaseException):
+        return kind
+    raise DecodingError(f"a class that cannot be named: {name[:100]}")
+
+
+def _make_named_tuple(name: str, fields: list[str], items: list[Any]) -> Any:
+    """Return a named tuple of its own class; raises DecodingError if the fields are not valid."""
+    if len(fields) > _MAX_FIELDS or keyword.iskeyword(name):
+        raise DecodingError("not the tree of a named tuple")
+    made: Any = collections.namedtuple(name, fields)  # type: ignore[misc] # noqa: PYI024 # pyright: ignore[reportUntypedNamedTuple]
+    return made(*items)

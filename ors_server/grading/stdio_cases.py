@@ -11,7 +11,7 @@ from ors_server.grading.agent_worker import isolated_python
 from ors_server.grading.cases import LEAST_SECONDS, CaseReport, CaseResult, StdioCase, TimeLimits, name_cases
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.grading_errors import GraderFailedError
-from ors_server.grading.text_comparison import TextComparison, texts_agree
+from ors_server.grading.text_comparison import TextComparison
 from ors_server.offload import OverLimitError
 from ors_server.sandboxes.base import KIB
 from ors_server.sandboxes.fresh import FreshRun
@@ -141,7 +141,7 @@ class _ProgramGrader:
         printed = run.stdout.kept
         size = len(printed) + len(case.stdout)
         try:
-            agrees = await offload.run_sized(size, texts_agree, self._compare, case.stdout, printed)
+            agrees = await offload.run_sized(size, TextComparison.agrees, self._compare, case.stdout, printed)
         except OverLimitError as error:
             return f"printed what cannot be compared: {error}"
         return None if agrees else "printed something else"

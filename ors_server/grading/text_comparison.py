@@ -52,11 +52,6 @@ class TextComparison:
         return abs(wanted - float(answer)) <= (self.tolerance or 0.0) * (abs(wanted) or 1.0)
 
 
-def texts_agree(comparison: TextComparison, expected: str, answer: bytes) -> bool:
-    """Return whether an answer is the expected one, for a worker process."""
-    return comparison.agrees(expected, answer)
-
-
 def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().split("\n")]
 
