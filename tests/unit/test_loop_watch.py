@@ -128,13 +128,11 @@ async def test_errors_and_cancellations_pass_through_in_both_directions(watch):
     assert cleaned == [True]
 
 
-async def test_a_future_is_stepped_like_a_coroutine(watch):
+async def test_a_future_and_an_awaitable_of_an_authors_own_are_stepped_like_a_coroutine(watch):
     future = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(future.set_result, 7)
     assert await watch.stepping(future, "tool") == 7
 
-
-async def test_an_awaitable_of_an_authors_own_is_stepped_too(watch):
     class Plain:
         def __await__(self):
             return iter([None])

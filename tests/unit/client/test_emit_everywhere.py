@@ -68,14 +68,11 @@ async def test_the_step_that_a_limit_makes_the_last_one_pays(place, open_episode
         assert (await episode.check()).stop_reason == "step_limit"
 
 
-async def test_an_episode_that_is_deleted_says_for_ever_what_it_withheld(place, open_episode):
+async def test_an_episode_that_is_deleted_or_ends_by_a_fault_says_what_it_withheld(place, open_episode):
     async with open_episode(place) as episode:
         await episode.call("climb", {"reward": 0.5})
     final = await episode.check()
     assert (final.phase, final.episode_return, final.withheld) == ("deleted", 0.0, 0.5)
-
-
-async def test_an_end_by_the_environments_fault_pays_nothing_and_says_so(place, open_episode):
     async with open_episode(place, policy={"emit": "final", "step_limit": 2}) as episode:
         await episode.call("climb", {"reward": 0.5})
         with pytest.raises(Exception, match="the ground gave way"):

@@ -107,14 +107,11 @@ def test_an_end_that_the_server_does_not_know_is_a_mismatch():
         ledger.check(summary(1.0, 1))
 
 
-def test_an_account_may_go_on_from_a_standing():
+def test_an_account_may_go_on_from_a_standing_and_expects_no_answered_call_again():
     ledger = Ledger(opening=0.1, opening_steps=4)
     ledger.note(paid("a", 0.2, 5))
     assert (ledger.total, ledger.steps) == (0.1 + 0.2, 5)
     ledger.check(summary(0.1 + 0.2, 5))
-
-
-def test_a_call_that_was_answered_is_not_expected_again():
     ledger = Ledger()
     ledger.note(paid("a", 1.0, 1))
     ledger.expect("a")

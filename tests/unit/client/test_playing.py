@@ -32,7 +32,7 @@ async def test_an_agent_may_think_give_up_and_is_stopped_where_it_does_not_stop(
     assert len(played.results) == 3
 
 
-async def test_a_play_that_the_server_counts_otherwise_is_no_result(place):
+async def test_without_figures_the_clients_own_sum_is_all_there_is_and_otherwise_a_mismatch_is_told(place):
     async def agent(turn):
         call = await place.app.manager.call(episode.session_id, "climb", {"reward": 0.5})
         await call.wait()
@@ -40,9 +40,6 @@ async def test_a_play_that_the_server_counts_otherwise_is_no_result(place):
     async with place.client.episode(split="train", index=0) as episode:
         with pytest.raises(SumMismatchError):
             await play(episode, agent)
-
-
-async def test_without_figures_the_clients_own_sum_is_all_there_is(place):
     async with place.client.episode(split="train", index=0, visibility="visible") as owned:
         place.client.reach.connection.http.headers["X-API-Key"] = owned.access["agent_token"]
         async with place.client.attach(owned.session_id) as episode:

@@ -21,14 +21,11 @@ def read(*pieces):
     return [event for piece in pieces for event in reader.feed(piece)]
 
 
-def test_events_are_read_whatever_the_line_ends_and_the_cuts():
+def test_events_are_read_whatever_the_line_ends_and_the_cuts_and_as_the_standard_says():
     stream = b": ping\r\n\r\nevent: task_id\r\ndata: abc\r\n\r\nevent:end\ndata:{}\nid: 7\nretry: 5\nodd\n\n"
     whole = [ServerSentEvent("task_id", "abc"), ServerSentEvent("end", "{}")]
     assert read(stream) == whole
     assert read(*(stream[at : at + 1] for at in range(len(stream)))) == whole
-
-
-def test_the_lines_of_an_event_are_read_as_the_standard_says():
     assert read(b"event: chunk\ndata:   two spaces\n\n") == [ServerSentEvent("chunk", "  two spaces")]
     assert read(b"data: a\ndata: b\n\n") == [ServerSentEvent("message", "a\nb")]
     assert read(b"event: end\ndata: {}\n") == []
@@ -123,12 +120,9 @@ def test_a_server_that_names_no_code_is_read_by_its_status(status, cls):
     assert str(error_from({}, status)) == f"HTTP status {status}"
 
 
-def test_the_problems_of_a_body_are_told_one_by_one():
+def test_the_problems_of_a_body_are_told_and_what_a_newer_standard_adds_is_left_out():
     rows = [{"msg": "Field required", "loc": ["split"]}, "odd"]
     assert str(error_from({"detail": rows}, 422)) == "Field required; odd"
-
-
-def test_unknown_blocks_and_fields_of_a_newer_standard_are_left_out():
     output = read_output(
         {
             "blocks": [{"type": "text", "text": "a", "new": 1}, {"type": "hologram"}, TextBlock(text="b")],

@@ -6,17 +6,8 @@ import operator
 import anyio
 import pytest
 
-from ors_server import (
-    EpisodePolicy,
-    ForbiddenActionError,
-    TextBlock,
-    ToolError,
-    ToolOutput,
-)
-from ors_server.errors import (
-    CallIdReusedError,
-    UnknownCallError,
-)
+from ors_server import EpisodePolicy, ForbiddenActionError, TextBlock, ToolError, ToolOutput
+from ors_server.errors import CallIdReusedError, UnknownCallError
 from ors_server.sessions.session_call import Completed, Refusal, RefusalReason
 from ors_server.trajectory import StepStatus
 
@@ -222,7 +213,7 @@ async def test_a_forbidden_action_may_end_the_episode(open_player, stage):
         assert (await player.summary(session)).stop_reason == "blocked"
 
 
-async def test_the_step_limit_ends_the_episode_with_its_last_step(open_player):
+async def test_an_episode_ends_with_the_last_step_of_its_limit_and_overlong_steps_cost(open_player):
     async with open_player(policy=EpisodePolicy(step_limit=2)) as player:
         session = await player.create()
         assert not (await player.call(session, "pay", reward=1.0)).output.finished
@@ -232,9 +223,6 @@ async def test_the_step_limit_ends_the_episode_with_its_last_step(open_player):
         assert (await player.call(session, "pay", reward=1.0)).reason is RefusalReason.EPISODE_FINISHED
         summary = await player.summary(session)
     assert (summary.steps, summary.stop_reason, summary.phase) == (2, "step_limit", "finished")
-
-
-async def test_overlong_steps_cost_whatever_they_pay(open_player):
     async with open_player(policy=EpisodePolicy(overlong_after=1, overlong_penalty=0.1)) as player:
         session = await player.create()
         paid = [(await player.call(session, "pay", reward=r)).output.reward for r in (1.0, 1.0, None)]

@@ -142,28 +142,22 @@ async def test_an_illegal_or_oversized_output_fails_its_call_and_pays_nothing(pl
     assert (await player.summary(session)).episode_return == 0.0
 
 
-async def test_metadata_that_refers_to_itself_fails(player, session, stage):
+async def test_metadata_becomes_what_json_makes_of_it_or_fails(player, session, stage):
     metadata: dict = {}
     metadata["self"] = metadata
     stage.acts["return"] = lambda env, context: ToolOutput.model_construct(
         blocks=[], reward=None, finished=False, metadata=metadata
     )
     assert isinstance((await player.act(session, "return")).error, ToolOutputError)
-
-
-async def test_metadata_becomes_what_json_makes_of_it(player, session, stage):
     stage.acts["return"] = lambda env, context: ToolOutput(metadata={"t": (1, 2), "lone": "a\ud800b"})
     metadata = (await player.act(session, "return")).output.metadata
     assert (metadata["t"], metadata["lone"]) == ([1, 2], "a?b")
 
 
-async def test_text_that_utf8_cannot_express_is_replaced_and_the_rest_kept(player, session, stage):
+async def test_texts_and_error_messages_are_kept_encodable_and_messages_short(player, session, stage):
     stage.acts["return"] = lambda env, context: ToolOutput.ongoing("é\ud800!", "é", "plain")
     blocks = (await player.act(session, "return")).output.blocks
     assert [block.text for block in blocks] == ["é?!", "é", "plain"]
-
-
-async def test_an_error_message_is_kept_short_and_encodable(player, session, stage):
     stage.acts["long"] = raising(RuntimeError("x" * 50_000_000))
     stage.acts["lone"] = raising(ToolError("a\ud800b"))
     assert len(str((await player.act(session, "long")).error)) < 10_000

@@ -53,14 +53,11 @@ async def table():
         yield Table(engine)
 
 
-async def test_a_seed_decides_every_chance_of_an_episode(table):
+async def test_a_seed_decides_every_chance_of_an_episode_and_one_without_gets_one(table):
     first, second, other = [await table.seat(seed=seed) for seed in (7, 7, 8)]
     thrown = await table.throw(first, 5)
     assert await table.throw(second, 5) == thrown
     assert await table.throw(other, 5) != thrown
-
-
-async def test_a_session_without_a_seed_gets_one_and_says_which(table):
     session = await table.seat()
     seed = (await table.engine.status(session)).origin.seed
     assert 0 <= seed < 2**53

@@ -15,16 +15,13 @@ async def write(call):
         call.resolve(RESULT)
 
 
-async def test_a_wish_to_stop_that_comes_while_the_result_is_written_comes_too_late():
+async def test_a_wish_to_stop_does_not_interrupt_the_writing_and_comes_too_late_during_it():
     call = Call("c", "echo", {})
     with anyio.CancelScope() as call.scope, call.seal():
         call.cancel()
         await checkpoint()
         call.resolve(RESULT)
     assert call.result is RESULT
-
-
-async def test_a_wish_to_stop_that_came_before_does_not_interrupt_the_writing():
     call = Call("c", "echo", {})
     with anyio.CancelScope() as call.scope:
         call.cancel()

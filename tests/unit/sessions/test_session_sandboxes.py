@@ -120,7 +120,7 @@ async def test_what_isolates_a_session_is_on_its_record():
         assert status.as_json()["sandbox"]["backend"] == "scripted"
 
 
-async def test_only_who_needs_a_sandbox_gets_one():
+async def test_only_who_needs_a_sandbox_gets_one_with_or_without_setup():
     backend = ScriptedBackend()
     async with opened(Plain, await offer(backend)) as engine:
         without = await engine.create(SessionRequest(split="train", index=0))
@@ -130,9 +130,6 @@ async def test_only_who_needs_a_sandbox_gets_one():
         assert with_notes.origin.sandbox is not None
         await engine.prompt(with_notes.origin.session_id)
         assert len(backend.sandboxes) == 1
-
-
-async def test_an_environment_without_setup_gets_its_sandbox_all_the_same():
     backend = ScriptedBackend()
     async with opened(NoSetup, await offer(backend)) as engine:
         status = await engine.create(SessionRequest(split="train", index=0))
@@ -176,21 +173,18 @@ async def test_an_environment_tells_whoever_asks_too_early():
         _ = Sandboxed({}).sandbox
 
 
-async def test_a_backend_is_prepared_only_where_an_environment_may_need_it():
+async def test_a_backend_is_prepared_only_where_it_may_be_needed_and_one_that_was_named_must_work():
     async with open_sandboxes([define(NoPlain)]) as found:
         assert found is NO_SANDBOXES
+    with pytest.raises(UnsandboxedRefusedError):
+        async with open_sandboxes([define(Sandboxed)], BackendRequest(BackendChoice.NONE)):
+            pass
 
 
 class NoPlain(Plain):
     """Needs nothing at all."""
 
     session_toolsets = MappingProxyType({})
-
-
-async def test_what_was_asked_for_by_name_must_work():
-    with pytest.raises(UnsandboxedRefusedError):
-        async with open_sandboxes([define(Sandboxed)], BackendRequest(BackendChoice.NONE)):
-            pass
 
 
 def test_an_unknown_toolset_is_named():

@@ -186,7 +186,7 @@ async def test_going_back_changes_the_world_and_not_what_was_paid(engine):
     ]
 
 
-async def test_a_fork_can_begin_in_the_past(engine):
+async def test_a_fork_can_begin_in_the_past_with_the_secrets_of_its_parent(engine):
     session = await begin(engine)
     await call(engine, session, "add", amount=2)
     kept = await engine.snapshot(session)
@@ -194,9 +194,6 @@ async def test_a_fork_can_begin_in_the_past(engine):
     (child,) = await fork(engine, session, snapshot_id=kept.id)
     assert (await call(engine, child, "add", amount=1)).metadata["count"] == 3
     assert (await engine.status(child)).summary.episode_return == 3.0
-
-
-async def test_a_fork_has_the_secrets_and_its_own_memory(engine):
     parent = await begin(engine, secrets={"word": "hush"})
     (child,) = await fork(engine, parent)
     assert (await call(engine, child, "tell")).blocks[0].text == "hush"

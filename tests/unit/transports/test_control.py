@@ -96,7 +96,7 @@ async def test_nothing_is_sent_to_a_client_that_left(events):
     assert connection.sent == []
 
 
-async def test_a_server_below_a_mount_point_says_so_in_its_addresses():
+async def test_an_address_names_the_mount_point_and_a_path_of_another_door_is_unknown():
     async def answer(request: ControlRequest) -> Anything:
         return Anything(value=request.base_url)
 
@@ -105,13 +105,11 @@ async def test_a_server_below_a_mount_point_says_so_in_its_addresses():
     await door_to(answer)(connection.scope, connection.receive, connection.send)
     assert '"https://localhost/gym"' in connection.body
 
-
-async def test_a_path_of_another_door_is_unknown():
-    async def answer() -> Anything:
+    async def nothing() -> Anything:
         return Anything()
 
     connection = Connection("/elsewhere/thing")
-    await door_to(answer)(connection.scope, connection.receive, connection.send)
+    await door_to(nothing)(connection.scope, connection.receive, connection.send)
     assert connection.status == 404
 
 

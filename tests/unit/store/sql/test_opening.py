@@ -83,7 +83,7 @@ async def test_a_record_in_memory_loads_no_sql():
     assert done.stdout.decode().strip() == "set()"
 
 
-async def test_a_record_is_its_owners_alone_and_its_folder_is_made(tmp_path):
+async def test_a_record_is_its_owners_alone_in_a_folder_that_is_made_or_the_ways_out_are_named(tmp_path):
     path = tmp_path / "new" / "folder" / "record.db"
     store = await open_store(str(path))
     await store.aclose()
@@ -91,9 +91,6 @@ async def test_a_record_is_its_owners_alone_and_its_folder_is_made(tmp_path):
     reader = await open_reader(str(path))
     assert (await reader.totals()).episodes == 0
     await reader.aclose()
-
-
-async def test_a_place_that_cannot_be_written_names_the_ways_out(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"--store PATH.*--store memory"):
         await open_store(str(tmp_path / "file" / "record.db"))
