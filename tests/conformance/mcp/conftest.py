@@ -1,12 +1,13 @@
 """The MCP door on loopback, in this process, and the real `mcp` client of both eras."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -27,6 +28,7 @@ from ors_server.settings import Settings
 from ors_server.trajectory import EpisodeSummary
 from ors_server.visibility import Visibility
 from tests.fixtures.loopback import listening
+from tests.fixtures.single_task import SingleTask
 
 ASKING = {"X-ORS-Rewards": "meta"}
 """The header by which a program asks for the figures of its calls."""
@@ -34,6 +36,11 @@ MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 LIMIT = 20.0
 """Seconds within which anything in these tests happens."""
+
+
+def text_of(result: types.CallToolResult) -> str:
+    """The texts of a result, one below the other."""
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
 @dataclass
@@ -124,21 +131,12 @@ class Desk(Environment):
         return "counted"
 
 
-class Shelf(Environment):
+class Shelf(SingleTask):
     """A shelf, whose tools share names with the desk's."""
 
     name = "shelf"
-
-    @classmethod
-    def list_splits(cls) -> Sequence[str]:
-        return ["test"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{}]
-
-    def get_prompt(self) -> str:
-        return "Put things on the shelf."
+    SPLIT = "test"
+    WORDS = "Put things on the shelf."
 
     @tool
     async def say(self, text: list[str], loud: Literal["yes", "no"] = "no") -> str:
@@ -189,6 +187,19 @@ class Site:
             transport = streamable_http_client(f"{self.url}{path}", http_client=http)
             async with Client(transport, mode=mode, **options) as client:
                 yield client
+
+    @contextlib.asynccontextmanager
+    async def play(
+        self,
+        era: str = MODERN,
+        environment: str = "desk",
+        order: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> AsyncIterator[tuple[str, Client]]:
+        """Makes a session, and connects the real client to its endpoint."""
+        session_id = await self.start(environment, **(order or {}))
+        async with self.client(f"/sessions/{session_id}/mcp", era, **options) as client:
+            yield session_id, client
 
     async def post(
         self,

@@ -39,13 +39,10 @@ async def test_an_agents_key_starts_a_task_of_a_test_split_once(make_site):
     assert not (await start(site, OTHER_KEY))["isError"]
 
 
-async def test_an_agents_key_starts_a_training_task_any_number_of_times_and_the_record_counts(make_site):
+async def test_a_training_task_and_a_trainers_task_are_started_any_number_of_times(make_site):
     site = await make_site(api_keys=KEYS)
     labels = [await label(site, await start(site, AGENT_KEY, "train")) for _ in range(3)]
     assert labels == ["1", "2", "3"]
-
-
-async def test_a_trainer_starts_a_task_any_number_of_times(make_site):
     site = await make_site(api_keys=KEYS)
     results = [await start(site, TRAINER_KEY) for _ in range(3)]
     assert [result["isError"] for result in results] == [False] * 3

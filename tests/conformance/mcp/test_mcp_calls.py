@@ -12,25 +12,22 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from ors_server import Ability, AbilityError, AskError, CallContext, Environment, tool
+from ors_server import Ability, AbilityError, AskError, CallContext, tool
 from ors_server.transports.mcp import calling_clients as calling_clients_module
 from ors_server.transports.mcp import input_requests as input_requests_module
 from ors_server.transports.mcp import mcp_calls as mcp_calls_module
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY
+from tests.conformance.mcp.conftest import text_of
+from tests.fixtures.single_task import SingleTask
 
 LIMIT = 20.0
-
-
-def text_of(result: types.CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
 # Call ids
 
 
 async def test_a_repeated_call_id_is_answered_from_the_record(site, era):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (session_id, client):
         first = await client.call_tool("say", {"text": "test0"}, meta={CALL_ID_KEY: "once"})
         again = await client.call_tool("say", {"text": "test0"}, meta={CALL_ID_KEY: "once"})
     assert text_of(first) == text_of(again)
@@ -117,8 +114,7 @@ async def test_a_client_that_leaves_another_attached_does_not_disturb_it(site, s
 
 
 async def test_a_client_of_the_handshake_era_withdraws_a_call_by_saying_so(site, signals):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", "2025-11-25") as client:
+    async with site.play("2025-11-25") as (_, client):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "wait", {})
             with anyio.fail_after(LIMIT):
@@ -172,21 +168,12 @@ async def test_a_call_without_a_wish_for_progress_gets_a_plain_answer(site):
 # Questions
 
 
-class Asker(Environment):
+class Asker(SingleTask):
     """Asks the client."""
 
     name = "asker"
-
-    @classmethod
-    def list_splits(cls):
-        return ["test"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
-
-    def get_prompt(self):
-        return "Answer."
+    SPLIT = "test"
+    WORDS = "Answer."
 
     @tool
     async def ask_name(self, context: CallContext) -> str:
@@ -239,8 +226,7 @@ async def refused(_context: Any, params: object) -> types.ErrorData:
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 async def test_a_person_behind_the_client_answers_a_tool_in_one_step(make_site, era):
     site = await make_site(Asker)
-    session_id = await site.start("asker")
-    async with site.client(f"/sessions/{session_id}/mcp", era, elicitation_callback=elicited) as client:
+    async with site.play(era, "asker", elicitation_callback=elicited) as (session_id, client):
         result = await client.call_tool("ask_name", {})
     assert text_of(result) == "accept Ada, step 1"
     assert (await site.summary(session_id)).steps == 1
@@ -259,16 +245,14 @@ async def test_a_tool_may_ask_again_and_again(make_site, era):
 
 async def test_a_tool_may_go_on_without_an_answer(make_site, era):
     site = await make_site(Asker)
-    session_id = await site.start("asker")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era, "asker") as (_, client):
         result = await client.call_tool("ask_gently", {})
     assert text_of(result) == "no sampling, False"
 
 
 async def test_a_client_that_offers_something_else_is_told_what_is_missing(make_site, era):
     site = await make_site(Asker)
-    session_id = await site.start("asker")
-    async with site.client(f"/sessions/{session_id}/mcp", era, elicitation_callback=elicited) as client:
+    async with site.play(era, "asker", elicitation_callback=elicited) as (session_id, client):
         with pytest.raises(MCPError) as caught:
             await client.call_tool("insist", {})
     assert caught.value.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY

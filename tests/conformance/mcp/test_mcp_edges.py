@@ -28,12 +28,9 @@ from ors_server.transports.mcp import mcp_calls as mcp_calls_module
 from ors_server.transports.mcp.input_requests import InputRequests, RequestKey
 from ors_server.transports.mcp.log_levels import LogLevels
 from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION
+from tests.conformance.mcp.conftest import text_of
 
 LIMIT = 20.0
-
-
-def text_of(result: types.CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
 class Tools(Toolset):
@@ -98,6 +95,11 @@ class Stage(Environment):
         return "bowed"
 
 
+def of_task(**task: bool) -> dict[str, Any]:
+    """Asks for a session of a task that is in no split."""
+    return {"task_spec": task, "split": None, "index": None}
+
+
 @pytest.fixture
 async def stage(make_site):
     Stage.curtain = anyio.Event()
@@ -106,8 +108,7 @@ async def stage(make_site):
 
 
 async def test_a_failed_setup_shows_in_every_answer_but_the_handshake(stage, era):
-    session_id = await stage.start("stage", task_spec={"fail": True}, split=None, index=None)
-    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with stage.play(era, "stage", order=of_task(fail=True)) as (_, client):
         assert "You play one episode" in str(client.instructions)
         for ask in (client.get_prompt("task"), client.call_tool("borrow", {})):
             with pytest.raises(MCPError) as caught:
@@ -117,8 +118,7 @@ async def test_a_failed_setup_shows_in_every_answer_but_the_handshake(stage, era
 
 async def test_a_slow_setup_does_not_hold_up_the_handshake_or_the_list(stage, era, monkeypatch):
     monkeypatch.setattr(episode_endpoint_module, "PROMPT_PATIENCE", 0.01)
-    session_id = await stage.start("stage", task_spec={"wait": True}, split=None, index=None)
-    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with stage.play(era, "stage", order=of_task(wait=True)) as (_, client):
         listed = [one.name for one in (await client.list_tools()).tools]
         assert "Look." not in str(client.instructions)
         Stage.curtain.set()
@@ -127,8 +127,7 @@ async def test_a_slow_setup_does_not_hold_up_the_handshake_or_the_list(stage, er
 
 
 async def test_a_conversation_as_task_becomes_prompt_messages(stage, era):
-    session_id = await stage.start("stage")
-    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with stage.play(era, "stage") as (_, client):
         prompt = await client.get_prompt("task")
         resource = await client.read_resource("ors://session/task")
     assert [(one.role, one.content.type) for one in prompt.messages] == [
@@ -141,15 +140,11 @@ async def test_a_conversation_as_task_becomes_prompt_messages(stage, era):
     assert "image/png" in [part.mime_type for part in resource.contents]
 
 
-async def test_tools_of_toolsets_are_in_the_lobby_too(stage, era):
+async def test_tools_of_toolsets_are_in_the_lobby_and_a_question_of_nothing_is_answered(stage, era):
     async with stage.client("/mcp", era) as client:
         names = [one.name for one in (await client.list_tools()).tools]
     assert "borrow" in names
-
-
-async def test_a_question_of_nothing_is_answered_at_once(stage, era):
-    session_id = await stage.start("stage")
-    async with stage.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with stage.play(era, "stage") as (_, client):
         assert text_of(await client.call_tool("nothing", {})) == "0"
 
 

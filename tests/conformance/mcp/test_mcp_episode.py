@@ -8,34 +8,25 @@ import pytest
 from mcp import MCPError
 
 from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY, SESSION_KEY
-
-
-def text_of(result: types.CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+from tests.conformance.mcp.conftest import text_of
 
 
 def figures_of(result: types.CallToolResult) -> dict:
     return (result.meta or {})[RESULT_KEY]
 
 
-async def test_an_episode_is_found_by_its_url(site, era):
+async def test_an_episode_is_found_by_its_url_by_the_session_header_or_by_the_request_itself(site, era):
     session_id = await site.start()
     async with site.client(f"/sessions/{session_id}/mcp", era) as client:
         result = await client.call_tool("look", {})
     assert text_of(result) == "step 1"
     assert (await site.summary(session_id)).steps == 1
-
-
-async def test_an_episode_is_found_by_the_session_header(site, era):
     session_id = await site.start()
     async with site.client("/mcp", era, headers={"X-Session-ID": session_id}) as client:
         listed = await client.list_tools()
         result = await client.call_tool("look", {})
     assert [tool.name for tool in listed.tools] == ["say", "look", "stumble", "collapse", "wait", "count"]
     assert text_of(result) == "step 1"
-
-
-async def test_an_episode_is_found_by_the_request_itself(site, era):
     session_id = await site.start()
     async with site.client("/mcp", era) as client:
         result = await client.call_tool("look", {}, meta={SESSION_KEY: session_id})
@@ -62,8 +53,7 @@ async def test_steps_go_on_when_each_call_has_a_connection_of_its_own(site, era)
 
 
 async def test_the_task_is_a_prompt_and_a_resource_and_in_the_instructions(site, era):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (_, client):
         prompts = await client.list_prompts()
         prompt = await client.get_prompt("task")
         resource = await client.read_resource("ors://session/task")
@@ -76,8 +66,7 @@ async def test_the_task_is_a_prompt_and_a_resource_and_in_the_instructions(site,
 
 
 async def test_nothing_on_an_agents_endpoint_holds_the_tasks_answer(site, era):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (_, client):
         everything = [
             client.instructions,
             (await client.list_tools()).model_dump_json(),
@@ -90,8 +79,7 @@ async def test_nothing_on_an_agents_endpoint_holds_the_tasks_answer(site, era):
 
 
 async def test_figures_travel_beside_the_content_by_default(site, era):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (_, client):
         judged = await client.call_tool("say", {"text": "no"})
         not_judged = await client.call_tool("look", {})
     assert judged.structured_content is None
@@ -106,8 +94,7 @@ async def test_figures_travel_beside_the_content_by_default(site, era):
 
 
 async def test_a_visible_episode_gives_whole_outputs_that_fit_the_announced_schema(site, era):
-    session_id = await site.start(visibility="visible")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era, order={"visibility": "visible"}) as (_, client):
         listed = await client.list_tools()
         result = await client.call_tool("say", {"text": "test0"})
         mistake = await client.call_tool("say", {"text": 5})
@@ -119,8 +106,7 @@ async def test_a_visible_episode_gives_whole_outputs_that_fit_the_announced_sche
 
 
 async def test_a_hidden_episode_gives_no_figure_at_all(site, era):
-    session_id = await site.start(visibility="hidden")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era, order={"visibility": "hidden"}) as (session_id, client):
         listed = await client.list_tools()
         results = [await client.call_tool("say", {"text": text}) for text in ("no", "test0", "late")]
     assert not any(tool.output_schema for tool in listed.tools)
@@ -131,8 +117,7 @@ async def test_a_hidden_episode_gives_no_figure_at_all(site, era):
 
 
 async def test_the_last_result_says_in_words_that_the_episode_is_over(site, era):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (session_id, client):
         result = await client.call_tool("say", {"text": "test0"})
         after = await client.call_tool("say", {"text": "test0"})
     assert text_of(result) == f"Right.\n\n{EPISODE_OVER}"
@@ -158,8 +143,7 @@ async def test_the_last_result_says_in_words_that_the_episode_is_over(site, era)
     ],
 )
 async def test_what_an_agent_can_react_to_is_an_erroneous_result(site, era, tool, arguments, words):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (_, client):
         result = await client.call_tool(tool, arguments)
         after = await client.call_tool("look", {})
     assert result.is_error
@@ -167,37 +151,30 @@ async def test_what_an_agent_can_react_to_is_an_erroneous_result(site, era, tool
     assert not after.is_error
 
 
-async def test_an_unknown_session_is_a_protocol_error(site):
+async def test_an_unknown_session_is_a_protocol_error_in_calls_and_at_the_handshake(site):
     for method, params in (("tools/list", {}), ("tools/call", {"name": "look"}), ("server/discover", {})):
         answer = (await site.post("/sessions/nobody/mcp", method, params)).json()
         assert answer["error"]["data"]["code"] == "session_not_found", method
-
-
-async def test_an_unknown_session_is_refused_at_the_handshake(site):
     with pytest.RaisesGroup(pytest.RaisesExc(MCPError, match="no live session"), flatten_subgroups=True):
         async with site.client("/sessions/nobody/mcp", "2025-11-25"):
             pass
 
 
 async def test_an_ended_session_is_a_protocol_error(site, era):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (session_id, client):
         await site.app.manager.delete(session_id)
         with pytest.raises(MCPError) as caught:
             await client.call_tool("look", {})
     assert caught.value.data["code"] == "session_not_found"
 
 
-async def test_an_unknown_resource_is_a_protocol_error_that_names_it(site, era):
+async def test_an_unknown_resource_or_prompt_is_a_protocol_error_that_names_it(site, era):
     session_id = await site.start()
     async with site.client(f"/sessions/{session_id}/mcp", era) as client:
         with pytest.raises(MCPError) as caught:
             await client.read_resource("ors://session/answer")
     assert caught.value.code == (types.INVALID_PARAMS if era == "2026-07-28" else -32002)
     assert caught.value.data == {"uri": "ors://session/answer"}
-
-
-async def test_an_unknown_prompt_is_a_protocol_error(site, era):
     session_id = await site.start()
     async with site.client(f"/sessions/{session_id}/mcp", era) as client:
         with pytest.raises(MCPError, match="no prompt"):

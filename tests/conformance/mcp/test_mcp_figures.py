@@ -13,8 +13,9 @@ import pytest
 from mcp import MCPError
 from mcp.client.extension import advertise
 
-from ors_server import Environment, EpisodePolicy, ImageBlock, TextBlock, ToolOutput, tool
+from ors_server import EpisodePolicy, ImageBlock, TextBlock, ToolOutput, tool
 from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY
+from tests.fixtures.single_task import SingleTask
 
 GOLD = "forty-two"
 PRICE = 77.125
@@ -24,26 +25,18 @@ KEYS = f"trainer:t:{TRAINER_KEY},agent:a:{AGENT_KEY}"
 UNASKED = {"X-Nothing": "1"}
 
 
-class Vault(Environment):
+class Vault(SingleTask):
     """A vault whose code fails with the answer in its hands."""
 
     name = "vault"
     policy = EpisodePolicy(reward_range=(0.0, 1.0))
-
-    @classmethod
-    def list_splits(cls):
-        return ["test"]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{"gold": GOLD}, {"gold": GOLD, "breaks": True}]
+    SPLIT = "test"
+    TASKS = ({"gold": GOLD}, {"gold": GOLD, "breaks": True})
+    WORDS = "Open the vault."
 
     async def setup(self) -> None:
         if self.task_spec.get("breaks"):
             raise KeyError(self.task_spec["gold"])
-
-    def get_prompt(self) -> str:
-        return "Open the vault."
 
     @tool
     async def open(self) -> ToolOutput:
@@ -94,16 +87,13 @@ async def test_a_caller_that_did_not_ask_gets_no_number(make_site, era, path):
     assert (await site.summary(session_id)).episode_return == 1.0
 
 
-async def test_a_caller_asks_by_a_header(make_site, era):
+async def test_a_caller_asks_by_a_header_of_one_value_and_no_other(make_site, era):
     site = await make_site(Vault)
     for path in ("/sessions/{}/mcp", "/agent/{}/mcp"):
         session_id = await site.start("vault")
         word = site.app.agent_token(session_id) if path.startswith("/agent") else session_id
         async with site.client(path.format(word), era, headers={"X-ORS-Rewards": "Meta"}) as client:
             assert numbers_of(await client.call_tool("turn"))["reward"] == 0.25
-
-
-async def test_a_header_of_another_value_asks_for_nothing(make_site, era):
     site = await make_site(Vault)
     session_id = await site.start("vault")
     async with site.client(f"/sessions/{session_id}/mcp", era, headers={"X-ORS-Rewards": "no"}) as client:
@@ -132,10 +122,7 @@ async def test_a_client_of_the_handshake_asks_in_its_capabilities(make_site):
         async with httpx2.AsyncClient(headers=common) as http:
             body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
             hello = await http.post(url, json=body)
-            known = {
-                "Mcp-Session-Id": hello.headers["mcp-session-id"],
-                "MCP-Protocol-Version": "2025-11-25",
-            }
+            known = {"Mcp-Session-Id": hello.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
             ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             await http.post(url, json=ready, headers=known)
             call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "turn"}}
@@ -161,8 +148,7 @@ async def test_a_trainers_key_asks_and_an_agents_key_does_not(make_site, era):
 async def test_other_settings_do_not_depend_on_asking(make_site, era, visibility, count):
     site = await make_site(Vault)
     for headers in (UNASKED, None):
-        session_id = await site.start("vault", visibility=visibility)
-        async with site.client(f"/sessions/{session_id}/mcp", era, headers=headers) as client:
+        async with site.play(era, "vault", order={"visibility": visibility}, headers=headers) as (_, client):
             result = await client.call_tool("open")
         told = [numbers_of(result), result.structured_content]
         assert sum(figures is not None for figures in told) == count
@@ -190,8 +176,7 @@ async def test_a_failure_reaches_the_agent_as_an_id_and_the_trainer_in_words(
 
 async def test_a_failure_is_told_in_words_to_a_program_that_asked_and_not_in_the_content(make_site, era):
     site = await make_site(Vault)
-    session_id = await site.start("vault")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era, "vault") as (_, client):
         result = await client.call_tool("drop")
     assert GOLD not in text_of(result)
     assert GOLD in numbers_of(result)["failed"]["detail"]
@@ -251,21 +236,12 @@ async def test_an_agent_of_the_standard_reads_no_author_words_and_a_trainer_does
 
 
 async def test_the_closing_words_join_the_last_text(make_site, era):
-    class Shapes(Environment):
+    class Shapes(SingleTask):
         """Ends in every shape."""
 
         name = "shapes"
-
-        @classmethod
-        def list_splits(cls):
-            return ["test"]
-
-        @classmethod
-        def list_tasks(cls, split):
-            return [{}]
-
-        def get_prompt(self) -> str:
-            return "End."
+        SPLIT = "test"
+        WORDS = "End."
 
         @tool
         async def end(self, shape: str) -> ToolOutput:
@@ -278,8 +254,7 @@ async def test_the_closing_words_join_the_last_text(make_site, era):
     site = await make_site(Shapes)
     told = {}
     for shape in ("none", "text", "image", "both"):
-        session_id = await site.start("shapes")
-        async with site.client(f"/sessions/{session_id}/mcp", era, headers=UNASKED) as client:
+        async with site.play(era, "shapes", headers=UNASKED) as (_, client):
             content = (await client.call_tool("end", {"shape": shape})).content
         told[shape] = [getattr(part, "text", part.type) for part in content]
     assert told == {

@@ -5,7 +5,6 @@ Source: MCP 2026-07-28, server/tools: the list may not vary by connection.
 
 from typing import Any, Literal
 
-import mcp_types as types
 import pytest
 from pydantic import BaseModel, create_model
 
@@ -13,10 +12,8 @@ from ors_server import Environment, ImageBlock, TextBlock, tool
 from ors_server.authoring.loading import define
 from ors_server.transports.mcp.lobby_tools import LobbyTools
 from ors_server.transports.mcp.mcp_results import RESULT_KEY, SESSION_KEY
-
-
-def text_of(result: types.CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+from tests.conformance.mcp.conftest import text_of
+from tests.fixtures.single_task import SingleTask
 
 
 async def start(client, environment: str = "desk") -> str:
@@ -83,18 +80,11 @@ async def test_the_task_comes_with_the_handle(site, era):
 
 
 async def test_handle_and_task_stand_in_one_block_and_pictures_after_it(make_site, era):
-    class Gallery(Environment):
+    class Gallery(SingleTask):
         """Shows pictures."""
 
         name = "gallery"
-
-        @classmethod
-        def list_splits(cls):
-            return ["test"]
-
-        @classmethod
-        def list_tasks(cls, split):
-            return [{}]
+        SPLIT = "test"
 
         def get_prompt(self):
             picture = ImageBlock(data="iVBORw0KGgo=", mimeType="image/png")

@@ -1,14 +1,12 @@
 """Long results over MCP are what the tool gave, to the letter, although they are written in parts."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
-from ors_server import Environment, ImageBlock, TextBlock, ToolOutput, tool
+from ors_server import ImageBlock, TextBlock, ToolOutput, tool
 from ors_server.transports.json_parts import LONG
 from ors_server.transports.mcp.mcp_results import EXTENSION, RESULT_KEY
 from tests.conformance.mcp.conftest import HANDSHAKE, MODERN, Site
+from tests.fixtures.single_task import SingleTask
 
 STAND_IN = f'"long-value-{"0" * 32}"'
 """What a stand-in looks like, in a text of an author's."""
@@ -32,18 +30,12 @@ OUTPUTS = {
 }
 
 
-class Speaker(Environment):
+class Speaker(SingleTask):
     """Gives one of the outputs above."""
 
     name = "speaker"
-
-    @classmethod
-    def list_splits(cls) -> Sequence[str]:
-        return ["test"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{"text": "t" * 2 * LONG}]
+    SPLIT = "test"
+    TASKS = ({"text": "t" * 2 * LONG},)
 
     def get_prompt(self) -> str:
         return str(self.task_spec["text"])

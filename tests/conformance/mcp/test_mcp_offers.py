@@ -4,9 +4,8 @@ Sources: MCP 2026-07-28 and 2025-11-25, server/prompts, server/resources, server
 """
 
 import base64
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import mcp_types as types
 import pytest
@@ -14,7 +13,6 @@ from mcp import MCPError
 
 from ors_server import (
     CallContext,
-    Environment,
     Message,
     TextBlock,
     ToolOutput,
@@ -25,22 +23,17 @@ from ors_server import (
     terminal,
     tool,
 )
+from tests.fixtures.single_task import SingleTask
 
 FIXTURE = str(Path(__file__).parents[2] / "fixtures" / "mcp_fixture.py") + ":McpFixture"
 
 
-class Library(Environment):
+class Library(SingleTask):
     """A library with prompts and resources."""
 
     name = "library"
-
-    @classmethod
-    def list_splits(cls) -> Sequence[str]:
-        return ["test"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[dict[str, Any]]:
-        return [{"book": "Emma"}]
+    SPLIT = "test"
+    TASKS = ({"book": "Emma"},)
 
     def get_prompt(self) -> list[str]:
         return ["Find", self.task_spec["book"]]
@@ -135,14 +128,11 @@ async def test_an_environments_prompt_is_rendered_for_the_task(make_site, era):
     assert [message.content.text for message in several.messages] == ["one", "two"]
 
 
-async def test_a_prompt_without_its_arguments_is_a_protocol_error(make_site, era):
+async def test_a_prompt_without_arguments_is_refused_and_one_that_breaks_is_the_servers_error(make_site, era):
     client, _ = await connected(make_site, era)
     async with client as reader:
         with pytest.raises(MCPError, match="missing arguments: length"):
             await reader.get_prompt("summarise")
-
-
-async def test_a_prompt_or_resource_that_breaks_is_the_servers_error(make_site, era):
     client, _ = await connected(make_site, era)
     async with client as reader:
         for ask in (reader.get_prompt("broken_prompt"), reader.read_resource("library://broken")):
@@ -179,8 +169,7 @@ async def test_resources_are_listed_and_read_by_name_and_by_pattern(make_site, e
 
 async def test_reading_and_prompting_are_no_steps(make_site, era):
     site = await make_site(Library)
-    session_id = await site.start("library")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as reader:
+    async with site.play(era, "library") as (session_id, reader):
         await reader.get_prompt("several")
         await reader.read_resource("library://cover")
     assert (await site.summary(session_id)).steps == 0
@@ -188,22 +177,16 @@ async def test_reading_and_prompting_are_no_steps(make_site, era):
 
 async def test_rich_content_travels_whole_over_mcp_and_as_text_elsewhere(make_site, era):
     site = await make_site(Library)
-    session_id = await site.start("library")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as reader:
+    async with site.play(era, "library") as (session_id, reader):
         result = await reader.call_tool("listen", {})
     assert [block.type for block in result.content] == ["audio", "resource", "resource"]
     steps = await site.app.manager.steps(session_id)
-    assert [block.text for block in steps[0].blocks] == [
-        "a click",
-        "a text",
-        "[image/png: library://y]",
-    ]
+    assert [block.text for block in steps[0].blocks] == ["a click", "a text", "[image/png: library://y]"]
 
 
 async def test_the_terminal_tool_is_a_tool_like_any_other(make_site, era):
     site = await make_site(Library)
-    session_id = await site.start("library")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as reader:
+    async with site.play(era, "library") as (session_id, reader):
         tools = {one.name: one for one in (await reader.list_tools()).tools}
         result = await reader.call_tool("answer", {"text": "here"})
     assert list(tools) == ["listen", "chatter", "answer"]
@@ -250,8 +233,7 @@ async def test_a_resource_can_be_subscribed_to_in_the_handshake_era(make_site):
 
 async def test_the_suites_own_environment_is_served_by_its_path(make_site, era):
     site = await make_site(FIXTURE)
-    session_id = await site.start("mcp_fixture")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era, "mcp_fixture") as (_, client):
         tools = await client.list_tools()
         result = await client.call_tool("test_multiple_content_types", {})
     assert len(tools.tools) == 23

@@ -76,8 +76,7 @@ async def test_an_episode_that_ends_through_one_door_is_over_behind_the_other(si
 
 
 async def test_one_call_id_is_one_call_whichever_door_it_comes_through(site, era):
-    session_id = await site.start()
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era) as (session_id, client):
         first = await client.call_tool("say", {"text": "test0"}, meta={CALL_ID_KEY: "shared"})
     again = await ors_call(site, session_id, "say", {"text": "test0"}, call_id="shared")
     assert (first.meta or {})[RESULT_KEY]["reward"] == again["output"]["reward"] == 1.0
@@ -85,8 +84,7 @@ async def test_one_call_id_is_one_call_whichever_door_it_comes_through(site, era
 
 
 async def test_an_agent_plays_over_mcp_unseeing_while_its_trainer_reads_over_ors(site, era):
-    session_id = await site.start(visibility="hidden")
-    async with site.client(f"/sessions/{session_id}/mcp", era) as client:
+    async with site.play(era, order={"visibility": "hidden"}) as (session_id, client):
         seen = await client.call_tool("say", {"text": "no"}, meta={CALL_ID_KEY: "a"})
     read = await ors_call(site, session_id, "say", {"text": "no"}, call_id="a")
     assert RESULT_KEY not in (seen.meta or {})
