@@ -84,20 +84,27 @@ def serve() -> Iterator[Callable[..., Served]]:
     with contextlib.ExitStack() as stack:
 
         def start(*words: str, **environ: str) -> Served:
-            process = subprocess.Popen(
-                [*COMMAND, "serve", *words, "--port", "0", "--json"],
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **environ},
-            )
+            environment = {**os.environ, **environ}
+            process = start_command("serve", *words, "--port", "0", "--json", cwd=ROOT, env=environment)
             stack.callback(_end, process)
             line = process.stdout.readline()
             assert line, process.communicate(timeout=LIMIT)[1]
             return Served(process, json.loads(line))
 
         yield start
+
+
+def run_python(program: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a program, which must succeed, in an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=LIMIT
+    )
+
+
+def start_command(*words: str, **options: Any) -> "subprocess.Popen[str]":
+    """Starts the command line as a process."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*COMMAND, *words], **{**pipes, **options})
 
 
 def _end(process: subprocess.Popen[str]) -> None:

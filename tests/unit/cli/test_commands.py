@@ -16,6 +16,11 @@ from ors_server.testing import play as play_episode
 REFENV = "tests/fixtures/refenv.py"
 
 
+class TerminalInput(io.StringIO):
+    def isatty(self):
+        return True
+
+
 @pytest.fixture(autouse=True)
 def in_the_root(monkeypatch, request):
     monkeypatch.chdir(request.config.rootpath)
@@ -61,18 +66,8 @@ def test_a_call_shows_the_output_and_the_reward(run):
 
 
 def test_a_call_picks_the_environment_and_the_task(run):
-    words = (
-        "call",
-        REFENV,
-        "echo",
-        '{"text": "exam"}',
-        "--split",
-        "test",
-        "--environment",
-        "refenv",
-        "--json",
-    )
-    result = run(*words).json
+    words = ("--split", "test", "--environment", "refenv", "--json")
+    result = run("call", REFENV, "echo", '{"text": "exam"}', *words).json
     assert result["kind"] == "completed"
     assert (result["output"]["reward"], result["output"]["finished"], result["step"]) == (1.0, True, 1)
 
@@ -103,17 +98,8 @@ def test_a_session_needs_a_server(run):
 
 
 def test_a_script_plays_an_episode_to_its_end(run, typed):
-    typed(
-        "# a comment",
-        "",
-        ":tools",
-        ":prompt",
-        ":standing",
-        ":what",
-        "noargs",
-        'echo {"text": "world"}',
-        "count",
-    )
+    commands = ("", ":tools", ":prompt", ":standing", ":what", "noargs")
+    typed("# a comment", *commands, 'echo {"text": "world"}', "count")
     ran = run("play", f"{REFENV}:RefEnv", "--index", "1", "--json")
     lines = ran.out.splitlines()
     assert lines[0] == "Call the `echo` tool with text='world' to win."
@@ -140,7 +126,7 @@ def test_a_person_is_asked_for_each_argument(capsys, monkeypatch):
         asked.append(question)
         return next(answers)
 
-    monkeypatch.setattr(sys, "stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
+    monkeypatch.setattr(sys, "stdin", TerminalInput())
     with play_episode(f"{REFENV}:RefEnv") as episode:
         Player(episode, read).run()
     assert asked[1:3] == ["  a (integer): ", "  b (integer, optional): "]
@@ -148,9 +134,7 @@ def test_a_person_is_asked_for_each_argument(capsys, monkeypatch):
 
 
 def test_a_person_s_terminal_is_read_with_a_question_until_its_end(monkeypatch):
-    monkeypatch.setattr(
-        sys, "stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})("count\n")
-    )
+    monkeypatch.setattr(sys, "stdin", TerminalInput("count\n"))
     assert read_line("> ") == "count"
     assert read_line("> ") is None
 
@@ -170,9 +154,8 @@ def test_what_is_typed_is_read_as_the_schema_wants_it():
 
 
 def test_check_reports_on_an_environment(run):
-    ran = run(
-        "check", "math_word_problems", "--only", "gold-earns-the-most", "--only", "tool-names", "--tasks", "1"
-    )
+    only = ("--only", "gold-earns-the-most", "--only", "tool-names")
+    ran = run("check", "math_word_problems", *only, "--tasks", "1")
     assert ran.status == 0
     assert ran.out.splitlines()[-1] == "2 passed, 0 failed, 0 not judged"
     assert "gold_actions earn the greatest return" in ran.out
@@ -205,10 +188,8 @@ def test_check_plays_the_promises_of_an_isolation(run):
     only = ("--only", "state-lasts", "--only", "a-signal-is-128-and-its-number")
     report = run("check", "--sandbox", "bubblewrap", "--json", *only).json
     assert report["conformant"] is True
-    assert [verdict["id"] for verdict in report["verdicts"]] == [
-        "a-signal-is-128-and-its-number",
-        "state-lasts",
-    ]
+    ids = [verdict["id"] for verdict in report["verdicts"]]
+    assert ids == ["a-signal-is-128-and-its-number", "state-lasts"]
 
 
 def test_check_judges_a_strangers_isolation(run):
@@ -239,13 +220,8 @@ def test_a_new_environment_passes_its_checks_and_its_tests(run, tmp_path):
     assert ran.status == 0
     folder = tmp_path / "tiny_sums"
     assert run("check", str(folder), "--quiet").out == "21 passed, 0 failed, 0 not judged\n"
-    tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    tests = subprocess.run(pytest_, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert tests.returncode == 0, tests.stdout
 
 

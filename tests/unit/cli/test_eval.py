@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from ors_server.evaluation.runner import Tally
 from tests.conftest import LiveServer
 from tests.fixtures.chat_server import ChatServer, played_by_hint
 from tests.fixtures.made_runs import make_attempt
+from tests.unit.cli.conftest import start_command
 
 ROOT = Path(__file__).parents[3]
 GUESSING = f"{ROOT / 'tests/fixtures/evaluated_environments.py'}:Guessing"
@@ -132,18 +132,10 @@ def test_many_reasons_are_cut(evaluated):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param(
-            [f"{EVERYTHING}:Talking", "--agent", "oracle"], "`gold_actions(task_spec)`", id="no gold"
-        ),
-        pytest.param([GUESSING, "--agent", "openai:small"], "no API key: set OPENAI_API_KEY", id="no key"),
-        pytest.param(
-            [GUESSING, "--agent", "openai:small", "--agent-option", "api_key_env=MY_KEY"],
-            "set MY_KEY",
-            id="own key",
-        ),
-        pytest.param(
-            [GUESSING, "--agent", "command: no-such-program {url}"], "no such program", id="no program"
-        ),
+        ([f"{EVERYTHING}:Talking", "--agent", "oracle"], "`gold_actions(task_spec)`"),
+        ([GUESSING, "--agent", "openai:small"], "no API key: set OPENAI_API_KEY"),
+        ([GUESSING, "--agent", "openai:small", "--agent-option", "api_key_env=MY_KEY"], "set MY_KEY"),
+        ([GUESSING, "--agent", "command: no-such-program {url}"], "no such program"),
     ],
 )
 def test_what_could_play_no_attempt_is_refused_before_the_first(
@@ -178,9 +170,8 @@ def test_budgets_policies_and_options_reach_the_attempts(evaluated, tmp_path):
 
 def test_options_of_agents_are_json_or_text(evaluated, tmp_path):
     evaluated("--agent", f"{AGENTS}:guess", "--agent-option", "offset=1", "--limit", "1")
-    evaluated(
-        "--agent", f"{AGENTS}:guess_in_a_thread", "--agent-option", "words=a = b", "--limit", "1", folder="b"
-    )
+    words = ("--agent-option", "words=a = b", "--limit", "1")
+    evaluated("--agent", f"{AGENTS}:guess_in_a_thread", *words, folder="b")
     assert [one.episode_return for one in read_attempts(tmp_path / "run")] == [0.0]
     assert read_run(tmp_path / "b").agent["options"] == {"words": "a = b"}
 
@@ -273,9 +264,8 @@ anyio.run(main)
 def test_a_program_that_speaks_mcp_is_evaluated(evaluated, tmp_path):
     program = tmp_path / "agent.py"
     program.write_text(PROGRAM)
-    ran = evaluated(
-        "--agent", f"command: {sys.executable} {program} {{url}}", "--tasks", "3", "--max-steps", "2"
-    )
+    agent = f"command: {sys.executable} {program} {{url}}"
+    ran = evaluated("--agent", agent, "--tasks", "3", "--max-steps", "2")
     assert ran.status == 0, ran.err
     (attempt,) = read_attempts(tmp_path / "run")
     assert (attempt.episode_return, attempt.steps, attempt.stop_reason) == (1.0, 1, "completed")
@@ -314,11 +304,9 @@ def test_an_interrupted_run_goes_on_without_repeating_an_ended_attempt(tmp_path,
 
 
 def start_eval(tmp_path, server, *words):
-    command = [sys.executable, "-m", "ors_server", "eval", GUESSING, "--agent", "openai:scripted"]
+    command = ["eval", GUESSING, "--agent", "openai:scripted"]
     command += ["--agent-option", f"base_url={server.url}", "--output", str(tmp_path / "run"), *words]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    )
+    return start_command(*command)
 
 
 def wait_until(condition, process):
@@ -369,15 +357,12 @@ def test_progress_is_for_terminals_only(monkeypatch, tmp_path):
     assert "mean 0.750" in shown.getvalue()
 
 
+PLAYED = Tally(5, ended=4, errored=1, over_budget=1, succeeded=2, total=2.5)
+
+
 @pytest.mark.parametrize(
     ("tally", "words"),
-    [
-        (Tally(5), "no return yet, 0 succeeded"),
-        (
-            Tally(5, ended=4, errored=1, over_budget=1, succeeded=2, total=2.5),
-            "mean 0.833, 2 succeeded, 1 errored, 1 over budget",
-        ),
-    ],
+    [(Tally(5), "no return yet, 0 succeeded"), (PLAYED, "mean 0.833, 2 succeeded, 1 errored, 1 over budget")],
     ids=["nothing yet", "everything"],
 )
 def test_the_running_figures_are_told_in_a_few_words(tally, words):

@@ -15,21 +15,15 @@ PLANTED = {
     "answer in a call": "call-answer-PLANTED-0004",
 }
 ENVIRONMENT = '''
-from ors_server import Environment, ToolOutput, tool
+from ors_server import ToolOutput, tool
+from tests.fixtures.single_task import SingleTask
 
-class Quiz(Environment):
+class Quiz(SingleTask):
     name = "quiz"
-
-    @classmethod
-    def list_splits(cls):
-        return ["train"]
 
     @classmethod
     def list_tasks(cls, split):
         return [{"answer": "task-answer-PLANTED-0003"}]
-
-    def get_prompt(self):
-        return "?"
 
     @tool
     async def submit(self, answer: str) -> ToolOutput:
@@ -55,40 +49,20 @@ def post(url, path, body, **headers):
 def play(server):
     """Plays one episode with everything that is secret in it; gives the agent's token."""
     key = {"X_API_Key": PLANTED["api key"], "Content_Type": "application/json"}
+    place, answer = {"split": "train", "index": 0}, PLANTED["answer in a call"]
+
+    def ask(path, body, session="s", **headers):
+        return post(server.url, path, body, X_Session_ID=session, **headers, **key)
+
     secrets = base64.b64encode(json.dumps({"TOKEN": {"value": PLANTED["session secret"]}}).encode()).decode()
-    post(server.url, "/create", {"split": "train", "index": 0}, X_Session_ID="s", X_Secrets=secrets, **key)
-    for answer in (
-        "raise " + PLANTED["answer in a call"],
-        PLANTED["answer in a call"],
-        PLANTED["answer in a call"],
-    ):
-        post(
-            server.url, "/quiz/call", {"name": "submit", "input": {"answer": answer}}, X_Session_ID="s", **key
-        )
-    post(
-        server.url,
-        "/quiz/call",
-        {"name": "submit", "input": {"wrong": PLANTED["answer in a call"]}},
-        X_Session_ID="s",
-        **key,
-    )
-    made = json.loads(
-        post(
-            server.url,
-            "/_ors/sessions",
-            {"split": "train", "index": 0, "secrets": {"A": PLANTED["session secret"]}},
-            **key,
-        )
-    )
-    post(server.url, f"/agent/{made['agent_token']}/mcp", {"nonsense": PLANTED["answer in a call"]}, **key)
-    post(
-        server.url,
-        "/create",
-        {"split": "train", "index": PLANTED["answer in a call"]},
-        X_Session_ID="t",
-        **key,
-    )
-    post(server.url, "/delete", {}, X_Session_ID="s", **key)
+    ask("/create", place, X_Secrets=secrets)
+    for given in ({"answer": f"raise {answer}"}, {"answer": answer}, {"answer": answer}, {"wrong": answer}):
+        ask("/quiz/call", {"name": "submit", "input": given})
+    order = {**place, "secrets": {"A": PLANTED["session secret"]}}
+    made = json.loads(post(server.url, "/_ors/sessions", order, **key))
+    post(server.url, f"/agent/{made['agent_token']}/mcp", {"nonsense": answer}, **key)
+    ask("/create", {**place, "index": answer}, session="t")
+    ask("/delete", {})
     return made["agent_token"]
 
 
@@ -118,6 +92,5 @@ def test_there_is_a_line_for_each_episode_and_at_debug_for_each_call(serve, tmp_
         names = [event["event"] for event in events]
         assert (names.count("call"), names.count("episode")) == (calls, 1)
         (episode,) = [event for event in events if event["event"] == "episode"]
-        assert {"session_id", "environment", "steps", "episode_return", "stop_reason", "timestamp"} <= set(
-            episode
-        )
+        named = {"session_id", "environment", "steps", "episode_return", "stop_reason", "timestamp"}
+        assert named <= set(episode)

@@ -121,13 +121,8 @@ def test_what_could_not_be_judged_is_told_apart(regrade, run, here):
 def test_a_group_is_the_episodes_of_one_task(regrade):
     ran = regrade("most", "--all", "--by-task", "--json")
     rows = [json.loads(line) for line in ran.out.splitlines()]
-    assert [(row["index"], row["reward"]) for row in rows] == [
-        (0, 0.0),
-        (0, 1.0),
-        (1, 1.0),
-        (1, 1.0),
-        (2, 1.0),
-    ]
+    assert [row["index"] for row in rows] == [0, 0, 1, 1, 2]
+    assert [row["reward"] for row in rows] == [0.0, 1.0, 1.0, 1.0, 1.0]
 
 
 def test_the_final_response_can_be_somewhere_else(regrade):

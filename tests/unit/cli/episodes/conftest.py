@@ -1,13 +1,9 @@
 """A record of two episodes, read at the server that wrote it and in its file."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.fixtures.workshop import Player, Workshop
-
-COMMAND = [sys.executable, "-c", "import sys; from ors_server.cli.main import main; sys.exit(main())"]
+from tests.unit.cli.conftest import start_command
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +48,8 @@ def start():
     processes = []
 
     def start(*words):
-        process = subprocess.Popen(
-            [*COMMAND, "episodes", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        processes.append(process)
-        return process
+        processes.append(start_command("episodes", *words))
+        return processes[-1]
 
     yield start
     for process in processes:

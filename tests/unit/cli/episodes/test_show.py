@@ -8,7 +8,8 @@ import pytest
 
 from ors_server.cli.episodes_show import header_lines, step_lines, summary_lines
 from ors_server.recording import RECORD, STEP
-from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, Fork, Step, StepStatus, first_summary
+from ors_server.testing.store_promises import make_step
+from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, Fork, StepStatus, first_summary
 from tests.fixtures.workshop import HOSTILE
 
 LIMIT = 60
@@ -86,11 +87,8 @@ def test_the_whole_record_comes_as_one_object(episodes, long_one):
 
 
 def test_both_ways_lead_to_the_same_record(run, player, record, long_one):
-    shown = [
-        run("episodes", "show", long_one, "--json", *where).json
-        for where in (("--url", player.url), ("--store", record))
-    ]
-    assert shown[0] == shown[1]
+    at_server = run("episodes", "show", long_one, "--json", "--url", player.url).json
+    assert run("episodes", "show", long_one, "--json", "--store", record).json == at_server
 
 
 def test_an_episode_is_found_by_a_prefix_and_by_its_session(episodes, short_one):
@@ -115,21 +113,8 @@ def test_nobody_who_reads_is_a_quiet_end(start, record, long_one):
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BARE = EpisodeOrigin("s", "game", "1", "1", {}, "0" * 64, None, None, NOW, {})
-STEP_OF_NOTHING = Step(
-    number=1,
-    call_id="c",
-    tool="do",
-    arguments={},
-    status=StepStatus.GRADED,
-    blocks=(),
-    reward=None,
-    components={},
-    finished=False,
-    error=None,
-    error_code=None,
-    metadata=None,
-    started_at=NOW,
-    duration=0.5,
+STEP_OF_NOTHING = make_step(
+    1, tool="do", arguments={}, blocks=(), reward=None, components={}, metadata=None, duration=0.5
 )
 
 

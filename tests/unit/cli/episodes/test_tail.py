@@ -14,7 +14,8 @@ from ors_server.cli.episodes_tail import EpisodeWatch, event_line
 from ors_server.recording import STEP
 from ors_server.store.base import EpisodeFilter
 from ors_server.store.memory import MemoryStore
-from ors_server.trajectory import EpisodeOrigin, Step, StepStatus, first_summary
+from ors_server.testing.store_promises import make_origin, make_step
+from ors_server.trajectory import first_summary
 from tests.fixtures.workshop import HOSTILE, Player
 
 LIMIT = 60
@@ -105,17 +106,13 @@ class Record:
         self.origins = {}
 
     async def open(self, name, at=0.0, split="train"):
-        origin = EpisodeOrigin(
-            session_id=f"of-{name}",
+        origin = make_origin(
+            3,
             environment=f"game{HOSTILE}",
-            environment_version="1",
-            server_version="1",
-            task_spec={},
             task_hash="0" * 64,
             split=split,
             index=None if split is None else 3,
             created_at=NOW + timedelta(seconds=at),
-            policy={},
             labels={"run": HOSTILE},
             episode_id=name * 32,
         )
@@ -124,22 +121,7 @@ class Record:
 
     async def step(self, name, *numbers):
         for number in numbers:
-            step = Step(
-                number=number,
-                call_id="c",
-                tool=f"do{HOSTILE}",
-                arguments={"text": HOSTILE * 10},
-                status=StepStatus.GRADED,
-                blocks=(),
-                reward=0.5,
-                components={"tool": 0.5},
-                finished=False,
-                error=None,
-                error_code=None,
-                metadata=None,
-                started_at=NOW,
-                duration=0.1,
-            )
+            step = make_step(number, tool=f"do{HOSTILE}", arguments={"text": HOSTILE * 10}, reward=0.5)
             await self.store.append(name * 32, step, self.summary(name, number))
 
     def summary(self, name, steps):
