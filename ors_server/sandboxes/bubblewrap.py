@@ -19,17 +19,17 @@ from types import MappingProxyType
 from typing_extensions import override
 
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.cell import Cell
+from ors_server.sandboxes.cell import Cell, FreshFolders
+from ors_server.sandboxes.descriptors import close_all
 from ors_server.sandboxes.fresh import FreshProgram
-from ors_server.sandboxes.fresh_process import ProcessStreams
-from ors_server.sandboxes.host_cell import SYSTEM_PATH, FreshFolders, HostCell, start_with
+from ors_server.sandboxes.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.server_state import ServerState
-from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
+from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, ulimits
 
 _INNER_ID = "1000"
 _PROGRAMS = ("bwrap", "unshare", "nsenter", "setpriv", "mount", "install", "sh")
@@ -55,24 +55,15 @@ _ENTER = f"""
 """
 
 
-class BubblewrapCell(HostCell):
+class BubblewrapCell(Cell):
     """One session's namespaces."""
 
     fresh_dir = "/grader"
 
     def __init__(self, state: ServerState, limits: Limits) -> None:
         self._namespaces: list[int] = []
-        self._pid_namespace: str | None = None
         self._info = -1
         super().__init__(state, limits)
-
-    @override
-    def make_layout(self) -> SandboxLayout:
-        return LAYOUT
-
-    @override
-    def prepare(self) -> None:
-        """Do nothing: the first launch creates the files in their namespace."""
 
     @override
     def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
@@ -110,11 +101,6 @@ class BubblewrapCell(HostCell):
             self._close_info()
 
     @override
-    def is_inside(self, pid: int) -> bool:
-        """Return whether a process is in the session's pid namespace."""
-        return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
-
-    @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
         rights = ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
         view = ["--bind", str(self._data), "/data", "--chdir", "/data", *rights]
@@ -137,10 +123,10 @@ class BubblewrapCell(HostCell):
         self._close_info()
 
     @override
-    def close_namespaces(self) -> None:
-        """Close the mount namespace, and with it the session's file system."""
-        for descriptor in self._namespaces:
-            os.close(descriptor)
+    def close_folders(self) -> None:
+        """Close the mount namespace too, and with it the session's file system."""
+        super().close_folders()
+        close_all(*self._namespaces)
         self._namespaces = []
 
     # Fresh programs
@@ -232,9 +218,8 @@ class BubblewrapCell(HostCell):
         ]
 
     def _close_info(self) -> None:
-        if self._info >= 0:
-            os.close(self._info)
-            self._info = -1
+        close_all(self._info)
+        self._info = -1
 
 
 class BubblewrapBackend(HostedBackend):
@@ -244,7 +229,6 @@ class BubblewrapBackend(HostedBackend):
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
-        """Make the host side of a session's namespaces."""
         return BubblewrapCell(self.state, limits)
 
     @override
@@ -259,7 +243,6 @@ class BubblewrapBackend(HostedBackend):
 
     @override
     def describe(self) -> IsolationReport:
-        """Return the report for a session of this backend on this machine."""
         has = self.state.hierarchies.has
         cgroup = f"cgroup v{self.state.hierarchies.version}"
         held = {

@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 
 from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.descriptors import close_all
 from ors_server.sandboxes.processes import send_signal
 
 _PERIOD_US = 100_000
@@ -44,10 +45,9 @@ class Hierarchies:
 def find_hierarchies(mounts: Path = _MOUNTS, own: Path = Path("/proc/self/cgroup")) -> Hierarchies:
     """Find where cgroups can be created; creates and removes one to be sure."""
     try:
-        rows = [line.split(":", 2) for line in own.read_text().splitlines()]
+        ours = _groups(own)
     except OSError:
         return Hierarchies(0)
-    ours = {name: path for _, names, path in rows for name in names.split(",")}
     unified = _unified(mounts, ours.get("", "/"))
     if unified is not None:
         return Hierarchies(2, dict.fromkeys((*_CONTROLLERS, "freezer"), unified))
@@ -86,14 +86,55 @@ def _is_writable(parent: Path) -> bool:
     return True
 
 
-@dataclass
-class Cgroup:
+class ProcessCounters:
+    """The kernel's counters of the processes in one cgroup; nothing is written to it."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Keep the folder of the controller `pids`; `None` if nothing is counted."""
+        self._folder = folder
+        self._events = -1
+
+    def alive(self) -> int:
+        """Return how many processes and threads are inside; 0 if that is not counted."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self._folder / "pids.current").read_text()) if self._folder is not None else 0
+        return 0
+
+    def denials(self) -> int:
+        """Return how often the process limit refused a process; cheap, because every command calls it."""
+        try:
+            if self._events < 0 and self._folder is not None:
+                self._events = os.open(self._folder / "pids.events", os.O_RDONLY | os.O_CLOEXEC)
+            return int(os.pread(self._events, 256, 0).split()[1])
+        except (OSError, ValueError, IndexError):
+            return 0
+
+    def close(self) -> None:
+        """Close the file that is held open."""
+        close_all(self._events)
+        self._events = -1
+
+
+def counters_of(pid: int, mounts: Path = _MOUNTS) -> ProcessCounters:
+    """Return the counters of the cgroup that a process of this host's pid namespace is in."""
+    found = _groups(Path(f"/proc/{pid}/cgroup"))
+    own = found["pids"] if "pids" in found else found.get("", "/")
+    return ProcessCounters(mounts / ("pids" if "pids" in found else "") / own.lstrip("/"))
+
+
+def _groups(file: Path) -> dict[str, str]:
+    """Return controller to path, as /proc/<pid>/cgroup lists them; version 2 has the name ""."""
+    rows = [line.split(":", 2) for line in file.read_text().splitlines()]
+    return {name: path for _, names, path in rows for name in names.split(",")}
+
+
+class Cgroup(ProcessCounters):
     """The cgroups of one session, one folder per hierarchy."""
 
-    hierarchies: Hierarchies
-    folders: dict[str, Path]
-    _events: int = field(default=-1, init=False)
-    """The counter of refusals, held open."""
+    def __init__(self, hierarchies: Hierarchies, folders: dict[str, Path]) -> None:
+        super().__init__(folders.get("pids"))
+        self.hierarchies = hierarchies
+        self.folders = folders
 
     @classmethod
     def make(cls, hierarchies: Hierarchies, name: str, limits: Limits) -> "Cgroup | None":
@@ -125,24 +166,9 @@ class Cgroup:
     def processes(self) -> list[int]:
         """Return the pids inside."""
         for folder in self.folders.values():
-            with contextlib.suppress(OSError):
-                return [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+            if found := members(folder):
+                return found
         return []
-
-    def alive(self) -> int:
-        """Return how many processes and threads are inside; 0 if that is not counted."""
-        with contextlib.suppress(OSError, KeyError, ValueError):
-            return int((self.folders["pids"] / "pids.current").read_text())
-        return 0
-
-    def denials(self) -> int:
-        """Return how often the process limit refused a process; cheap, because every command calls it."""
-        try:
-            if self._events < 0:
-                self._events = os.open(self.folders["pids"] / "pids.events", os.O_RDONLY | os.O_CLOEXEC)
-            return int(os.pread(self._events, 256, 0).split()[1])
-        except (OSError, KeyError, ValueError, IndexError):
-            return 0
 
     def freeze(self) -> bool:
         """Stop every process inside; return whether the kernel can."""
@@ -178,9 +204,7 @@ class Cgroup:
 
     async def remove(self) -> None:
         """Remove the cgroups; processes that were just killed get half a second to leave them."""
-        if self._events >= 0:
-            os.close(self._events)
-            self._events = -1
+        self.close()
         left = set(self.folders.values())
         for _ in range(_REMOVE_TRIES):
             left = {folder for folder in left if not try_remove(folder)}
@@ -232,6 +256,13 @@ def _settings(version: int, limits: Limits) -> dict[str, dict[str, str]]:
         "pids": {"pids.max": str(limits.pids)},
         "cpu": {"cpu.max": f"{quota} {_PERIOD_US}", "cpu.weight": str(_WEIGHT)},
     }
+
+
+def members(folder: Path) -> list[int]:
+    """Return the pids in one cgroup; none if it is gone."""
+    with contextlib.suppress(OSError):
+        return [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+    return []
 
 
 def try_remove(folder: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ors_server.sandboxes.bubblewrap import kill_leftovers
-from ors_server.sandboxes.cgroups import try_remove
+from ors_server.sandboxes.cgroups import members, try_remove
 from ors_server.sandboxes.landlock import kill_marked
 from ors_server.sandboxes.processes import has_uid, processes_of_uids, send_signal
 from ors_server.sandboxes.server_state import FOLDER_PREFIX, LOCK_FILE, base_folder, remove_tree
@@ -93,8 +93,8 @@ def _end_groups(groups: list[Path]) -> None:
 def _kill_group(group: Path) -> None:
     if _write_file(group / "cgroup.kill", "1"):
         return
-    for pid in _members(group):
-        send_signal(pid, signal.SIGKILL, lambda pid: pid in _members(group))
+    for pid in members(group):
+        send_signal(pid, signal.SIGKILL, lambda pid: pid in members(group))
 
 
 def _write_file(file: Path, text: str) -> bool:
@@ -107,12 +107,6 @@ def _write_file(file: Path, text: str) -> bool:
         os.write(descriptor, text.encode())
     os.close(descriptor)
     return True
-
-
-def _members(group: Path) -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
-    return []
 
 
 def _kill_by_uid() -> int:

@@ -89,7 +89,6 @@ class DockerBackend(HostedBackend):
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
-        """Make a session's containers' host side."""
         if self._engine is None or self._facts is None:
             raise SandboxUnavailableError(
                 "the backend is not connected to the engine yet; start the sandbox through `start`"
@@ -102,7 +101,6 @@ class DockerBackend(HostedBackend):
 
     @override
     def describe(self) -> IsolationReport:
-        """Report what isolates a session of this backend on this machine."""
         if self._facts is None:
             raise SandboxUnavailableError("the backend is not connected to the engine yet")
         return describe(self._facts, has_uids=self.state.uids is not None)

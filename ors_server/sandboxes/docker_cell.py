@@ -15,24 +15,24 @@ from typing_extensions import override
 from ors_server.sandboxes import docker_containers as containers
 from ors_server.sandboxes import docker_launcher
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.cgroups import Cgroup
-from ors_server.sandboxes.docker_engine import ContainerGroup, Engine, EngineFacts
+from ors_server.sandboxes.cell import KILL_LIMIT, Cell, FreshFolders
+from ors_server.sandboxes.cgroups import Cgroup, ProcessCounters, counters_of
+from ors_server.sandboxes.descriptors import close_all
+from ors_server.sandboxes.docker_engine import Engine, EngineFacts
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
-from ors_server.sandboxes.fresh_process import ProcessStreams
-from ors_server.sandboxes.host_cell import KILL_LIMIT, FreshFolders, HostCell, start_with
+from ors_server.sandboxes.fresh_process import ProcessStreams, start_with
 from ors_server.sandboxes.processes import ended, namespace_of, send_signal
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.server_state import ServerState
-from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, ulimits
+from ors_server.sandboxes.shell_scripts import EnforcedLimits, ulimits
 
 _STATUS_BYTES = 65_536
 _REPORT_LIMIT = 60.0
 
 
-class DockerCell(HostCell):
+class DockerCell(Cell):
     """One session's containers."""
 
-    start_limit = 60.0
     fresh_dir = containers.FRESH_DIR
     fresh_ending = signal.SIGTERM
 
@@ -47,16 +47,11 @@ class DockerCell(HostCell):
         self._go = -1
         self._leash = -1
         self._terminal = ""
-        self._pid_namespace: str | None = None
         self._init_fd = -1
-        self._group: ContainerGroup | None = None
+        self._group: ProcessCounters | None = None
         self._is_paused = False
         self._begun = -1
         super().__init__(state, limits)
-
-    @override
-    def make_layout(self) -> SandboxLayout:
-        return LAYOUT
 
     @override
     def make_group(self, suffix: str) -> Cgroup | None:
@@ -69,7 +64,8 @@ class DockerCell(HostCell):
 
     @override
     def prepare(self) -> None:
-        """Write what the containers are shown beside the control folder."""
+        """Write what the containers are shown beside the control folder, too."""
+        super().prepare()
         folder = self._folder.path
         (self.control / "start").write_text(containers.START_SCRIPT)
         (folder / "identity").mkdir(mode=0o755)
@@ -134,7 +130,7 @@ class DockerCell(HostCell):
         try:
             report = await self._wait_for_report("init")
             self._take_hold(int(report["init"]))
-            self._group = ContainerGroup(self.init)
+            self._group = counters_of(self.init)
             if self._data_folder is None:
                 self._data_folder = str(report["data"])
                 self.hold(f"/proc/{report['holder']}/root/data")
@@ -179,11 +175,6 @@ class DockerCell(HostCell):
         except OSError:
             return False
         return is_shown and namespace not in {None, namespace_of(os.getpid(), "pid")}
-
-    @override
-    def is_inside(self, pid: int) -> bool:
-        """Return whether a process, by the server's pid of it, is in the container's pid namespace."""
-        return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
 
     @override
     def alive(self) -> int:
@@ -250,9 +241,7 @@ class DockerCell(HostCell):
             self._engine.remove(container)
 
     def _close_pipes(self) -> None:
-        for descriptor in (self._reports, self._go):
-            if descriptor >= 0:
-                os.close(descriptor)
+        close_all(self._reports, self._go)
         self._reports = self._go = -1
 
     # Copiers and fresh programs

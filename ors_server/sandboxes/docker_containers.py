@@ -102,10 +102,7 @@ def holder(place: ContainerSetting) -> Config:
         "Target": _VOLUME,
         "VolumeOptions": {
             "NoCopy": True,
-            "DriverConfig": {
-                "Name": "local",
-                "Options": {"type": "tmpfs", "device": "tmpfs", "o": options},
-            },
+            "DriverConfig": {"Name": "local", "Options": {"type": "tmpfs", "device": "tmpfs", "o": options}},
         },
     }
     config = _config(place, [volume, _bind(place.folder / "leash", _LEASH)])

@@ -8,9 +8,7 @@ import importlib
 import os
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
@@ -186,44 +184,3 @@ def _path_of(image: dict[str, Any]) -> str | None:
         if name == "PATH":
             return value
     return None
-
-
-class ContainerGroup:
-    """The counters of the control group that the engine made for a container; nothing is written to it."""
-
-    def __init__(self, pid: int, mounts: Path = Path("/sys/fs/cgroup")) -> None:
-        """Find the group of the container to which a process of this host's pid namespace belongs."""
-        rows = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-        found = {name: path for _, names, path in rows for name in names.split(",")}
-        if "pids" in found:
-            folder = mounts / "pids" / found["pids"].lstrip("/")
-        else:
-            folder = mounts / found.get("", "/").lstrip("/")
-        self._current = _open(folder / "pids.current")
-        self._events = _open(folder / "pids.events")
-
-    def alive(self) -> int:
-        """Return the number of live processes and threads; 0 if it cannot be read."""
-        with suppress(OSError, ValueError):
-            return int(os.pread(self._current, 64, 0))
-        return 0
-
-    def denials(self) -> int:
-        """Return how often the process limit was hit; 0 if it cannot be read."""
-        with suppress(OSError, ValueError, IndexError):
-            return int(os.pread(self._events, 256, 0).split()[1])
-        return 0
-
-    def close(self) -> None:
-        """Close the counters' files."""
-        for descriptor in (self._current, self._events):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._current = self._events = -1
-
-
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1

@@ -16,12 +16,14 @@ from typing_extensions import override
 
 from ors_server.sandboxes.base import Snapshot
 from ors_server.sandboxes.cell import Cell
+from ors_server.sandboxes.descriptors import opened
 from ors_server.sandboxes.processes import ended
 from ors_server.sandboxes.sandbox_errors import SandboxError, SnapshotError
 from ors_server.sandboxes.tree_copy import copy_tree, is_small
 
 _COPY_LIMIT = 120.0
 _FOLDERS = ["work", "home", "tmp", "state"]
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY
 _POSIX = ["--format=posix", "--pax-option=delete=atime,delete=ctime"]
 """Headers with fractions of a second, and modification times only."""
 _PACK = ["/bin/tar", "--create", *_POSIX, "--sparse", "--file=-", *_FOLDERS]
@@ -116,17 +118,12 @@ async def copy_between(source: Cell, target: Cell) -> None:
 def _copy_small(source: Cell, target: Cell) -> bool:
     """Copy a small tree here; returns whether it was small."""
     try:
-        above = _open_again(source.files_folder())
-        try:
+        # Opened again, because the cells hold them without read access.
+        with opened(".", _FOLDER_FLAGS, dir_fd=source.files_folder()) as above:
             if not is_small(above, _FOLDERS):
                 return False
-            below = _open_again(target.files_folder())
-            try:
+            with opened(".", _FOLDER_FLAGS, dir_fd=target.files_folder()) as below:
                 copy_tree(above, below, _FOLDERS, target.owner)
-            finally:
-                os.close(below)
-        finally:
-            os.close(above)
     except RecursionError:
         return False  # too deep a tree: the programs start over
     except PermissionError:
@@ -134,11 +131,6 @@ def _copy_small(source: Cell, target: Cell) -> bool:
     except OSError as error:
         raise SnapshotError(f"copying the files failed: {error}") from error
     return True
-
-
-def _open_again(folder: int) -> int:
-    """Open a folder again that is held by a descriptor without read access."""
-    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
 
 
 async def run_together(*jobs: Callable[[], Awaitable[object]]) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import anyio
 from typing_extensions import override
 
 from ors_server.sandboxes.captured_output import Output, OutputCapture
+from ors_server.sandboxes.descriptors import close_all
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.poller import Poller
 from ors_server.sandboxes.processes import ended, kill_with_children, lower_priority
@@ -37,6 +38,8 @@ _KILL_LIMIT = 60.0
 """Seconds until killed processes must be gone; on a busy machine, or in a throttled cgroup, they end late."""
 _LAST_WORDS_LIMIT = 1.0
 """Seconds that standard error may stay open after the end: its holders have been killed by then."""
+SYSTEM_PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+"""The environment of a program that isolates others."""
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 _EXEC_REFUSED = b"bwrap: execvp "
@@ -53,6 +56,44 @@ class ProcessStreams:
     stderr: int
     status: int = -1
     """Descriptor on which its guardian reports its status; -1 if that is not needed."""
+
+
+def start_with(
+    instructions: bytes,
+    command: Callable[[int], list[str]],
+    ends: ProcessStreams,
+    *passed: int,
+    environment: Mapping[str, str],
+    leads_session: bool = True,
+) -> "subprocess.Popen[bytes]":
+    """Start a program that reads its instructions from the descriptor with which `command` is called.
+
+    It inherits no other descriptor than that, its streams and those that are passed. As the leader of a
+    session of its own it gets no signal that is sent to the server's process group.
+
+    Raises:
+        SandboxStartError: It could not be started.
+    """
+    descriptor = os.memfd_create("ors-instructions", os.MFD_CLOEXEC)
+    argv = command(descriptor)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:  # a descriptor
+            file.write(instructions)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return subprocess.Popen(  # noqa: S603 # a list of our own making
+            argv,
+            stdin=ends.stdin,
+            stdout=ends.stdout,
+            stderr=ends.stderr,
+            pass_fds=[fd for fd in (descriptor, ends.status, *passed) if fd >= 0],
+            env=environment,
+            cwd="/",
+            start_new_session=leads_session,
+        )
+    except OSError as error:
+        raise SandboxStartError(f"cannot start the launcher of a sandbox, {argv[0]}: {error}") from error
+    finally:
+        os.close(descriptor)
 
 
 Spawn = Callable[[ProcessStreams], "subprocess.Popen[bytes]"]
@@ -217,7 +258,7 @@ class HostedProcess(FreshProcess):
         for descriptor in (self._stdin, self._stdout):
             if descriptor >= 0:
                 anyio.notify_closing(descriptor)
-        _close_all(self._stdin, self._stdout, self._stderr, self._status, self._guardian_fd, self._child)
+        close_all(self._stdin, self._stdout, self._stderr, self._status, self._guardian_fd, self._child)
         self._stdin = self._stdout = self._stderr = self._status = self._guardian_fd = self._child = -1
         self._is_over = True
         self._notify()
@@ -288,10 +329,4 @@ def _start(spawn: Spawn) -> "tuple[subprocess.Popen[bytes], int, ProcessStreams]
     except OSError as error:
         raise SandboxStartError(f"a fresh program cannot be started: {error}") from error
     finally:
-        _close_all(*opened)
-
-
-def _close_all(*descriptors: int) -> None:
-    for descriptor in descriptors:
-        if descriptor >= 0:
-            os.close(descriptor)
+        close_all(*opened)

@@ -72,7 +72,8 @@ class HostedSandbox(Sandbox):
         if not limit > 0:
             raise ValueError(f"a time limit is above 0 seconds, not {limit!r}")
         async with self._exclusively():
-            self._require_thawed()
+            if self._is_frozen:
+                raise SandboxFrozenError(f"sandbox {self.session_id!r} is frozen; thaw it first")
             result = await self._shell.run(command, min(limit, self.limits.longest_time_limit))
             self._require_open()  # otherwise the end of the sandbox would look like the command's
             return result
@@ -198,10 +199,6 @@ class HostedSandbox(Sandbox):
     def _require_open(self) -> None:
         if self._is_closed:
             raise SandboxClosedError(f"sandbox {self.session_id!r} is closed")
-
-    def _require_thawed(self) -> None:
-        if self._is_frozen:
-            raise SandboxFrozenError(f"sandbox {self.session_id!r} is frozen; thaw it first")
 
     async def _end_freeze(self) -> None:
         if self._is_frozen:

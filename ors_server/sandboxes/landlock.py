@@ -11,25 +11,24 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 from typing_extensions import override
 
 from ors_server.sandboxes import launcher
 from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.cell import Cell
+from ors_server.sandboxes.cell import Cell, FreshFolders
 from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.fresh_files import SharedFolder
-from ors_server.sandboxes.fresh_process import ProcessStreams
+from ors_server.sandboxes.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
 from ors_server.sandboxes.hidden_paths import readable_around
-from ors_server.sandboxes.host_cell import SYSTEM_PATH, FreshFolders, HostCell, start_with
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
-from ors_server.sandboxes.landlock_rules import SYSTEM, System, rules
 from ors_server.sandboxes.processes import (
     ancestors,
     descendants,
@@ -49,23 +48,29 @@ LOCAL_SOCKETS_ONLY = (1,)
 _FILTERED = Policy(families=LOCAL_SOCKETS_ONLY, shared_ipc=False)
 _FOLDERS = ("work", "home", "tmp", "state")
 _MARK = "ORS_SANDBOX"
+System: TypeAlias = tuple[Sequence[str], Sequence[str]]
+"""System paths that may be read whole, and folders that may only be listed."""
+_READABLE = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc"),
+    *("/etc/ld.so.cache", "/etc/alternatives", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"),
+    *("/etc/hosts", "/etc/localtime", "/etc/magic", "/etc/mime.types", "/etc/services", "/etc/protocols"),
+    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/vim"),
+)
+_USABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SYSTEM: System = (_READABLE, ())
+"""All of it."""
 _REAP_LIMIT = 1.0
 _SWEEPS = 1000
 _SWEEP_PAUSE = 0.02
 
 
-class LandlockCell(HostCell):
+class LandlockCell(Cell):
     """One session's folder and processes, confined by rules or (`confined=False`) not at all."""
 
     fresh_ending = signal.SIGTERM
 
     def __init__(
-        self,
-        state: ServerState,
-        limits: Limits,
-        *,
-        confined: bool = True,
-        system: System | None = None,
+        self, state: ServerState, limits: Limits, *, confined: bool = True, system: System | None = None
     ) -> None:
         self._confined = confined
         self._system = system or SYSTEM
@@ -93,7 +98,8 @@ class LandlockCell(HostCell):
 
     @override
     def prepare(self) -> None:
-        """Create the session's folders; the parent stays the server's, so they cannot be replaced."""
+        """Create the session's folders too; the parent stays the server's, so they cannot be replaced."""
+        super().prepare()
         for name in _FOLDERS:
             self._make_own(self._data / name)
         self.hold(str(self._data))
@@ -212,10 +218,7 @@ class LandlockCell(HostCell):
         orders = self._orders(["/bin/sh", "-c", script, "sh", *request.argv], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
         orders["entrances"] = place.entrances
-        orders["environment"] = {
-            **request.variables(str(place.temporary)),
-            _MARK: f"{self._mark}-fresh",
-        }
+        orders["environment"] = {**request.variables(str(place.temporary)), _MARK: f"{self._mark}-fresh"}
         orders["status"] = ends.status
         if self._confined:
             shown = [path for path in (self.layout.work, place.files) if path is not None]
@@ -268,7 +271,6 @@ class LandlockBackend(HostedBackend):
 
     @override
     def make_cell(self, limits: Limits) -> Cell:
-        """Make a session's cell."""
         if self._system is None:
             self._system = readable_around(SYSTEM[0], self.state.hidden)
         return LandlockCell(self.state, limits, system=self._system)
@@ -286,7 +288,6 @@ class LandlockBackend(HostedBackend):
 
     @override
     def describe(self) -> IsolationReport:
-        """Return the report for a session of this backend on this machine."""
         has, version = self.state.hierarchies.has, launcher.abi()
         cgroup = f"cgroup v{self.state.hierarchies.version}"
         held = {IsolatedResource.FILES: "Landlock", IsolatedResource.NETWORK: "seccomp: local sockets only"}
@@ -344,3 +345,20 @@ def kill_marked(mark: str) -> None:
     """Kill the processes whose mark begins with this one."""
     for pid in marked_processes(mark, begins=True):
         send_signal(pid, signal.SIGKILL, lambda pid: has_mark(pid, mark, begins=True))
+
+
+def rules(
+    system: System,
+    *,
+    read: Sequence[str | Path],
+    write: Sequence[str | Path | None],
+    use: Sequence[str | Path] = (),
+) -> dict[str, list[str]]:
+    """Return the launcher's rules: the system, harmless devices, the paths; `use` allows no new files."""
+    readable, listed = system
+    return {
+        "list": list(listed),
+        "read": [*readable, *map(str, read)],
+        "use": [*_USABLE, *map(str, use)],
+        "write": [str(path) for path in write if path is not None],
+    }

@@ -100,7 +100,8 @@ class Shell:
         if self._never_began():
             self._drop_streams()
             end.note("The shell could not open its pipes under limits of its own making; it was replaced.")
-            await self._replace_shell()
+            if not await self._signal_shell(signal.SIGKILL):
+                await self._relaunch()
             end.restarted = True
             await self._attempt(data, time_limit, end)
         return self._result(end, self._clock.monotonic() - began)
@@ -262,10 +263,6 @@ class Shell:
             return False
         finally:
             self._finish = finish
-
-    async def _replace_shell(self) -> None:
-        if not await self._signal_shell(signal.SIGKILL):
-            await self._relaunch()
 
     # The shell's life
 

@@ -17,7 +17,6 @@ import anyio
 NICENESS = 5
 """Niceness of sandboxes above the server's: a third of its weight when both want a processor (sched(7))."""
 _PROC = Path("/proc")
-_COMM_END = b")"
 _STANDS_STILL = "TtZX"
 _STOP_TRIES = 100
 _STOP_PAUSE = 0.001
@@ -35,13 +34,21 @@ class ProcessRow:
     state: str
 
 
-def process_row(pid: int) -> ProcessRow | None:
-    """Look a process up; None if there is none."""
+def read_stat(process: str) -> list[bytes] | None:
+    """Return the fields after the name in the `stat` of `pid` or `pid/task/tid`; None if there is none."""
     try:
-        stat = (_PROC / str(pid) / "stat").read_bytes()
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 # hundreds of them at a time
+            stat = file.read()
     except OSError:
         return None
-    fields = stat[stat.rindex(_COMM_END) + 2 :].split()
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def process_row(pid: int) -> ProcessRow | None:
+    """Look a process up; None if there is none."""
+    fields = read_stat(str(pid))
+    if fields is None:
+        return None
     return ProcessRow(pid, int(fields[1]), int(fields[2]), int(fields[19]), fields[0].decode())
 
 

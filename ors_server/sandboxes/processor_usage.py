@@ -8,13 +8,12 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ors_server.sandboxes.processes import descendants
+from ors_server.sandboxes.processes import descendants, read_stat
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _NANOSECONDS = 1e9
 # Positions in /proc/<pid>/stat after the name in brackets (proc(5): fields 14 to 17, 19 and 41).
 _TIMES = slice(11, 15)
-_OF_CHILDREN = slice(13, 15)
 _NICE = 16
 _POLICY = 38
 _DEPTHS = 2
@@ -76,7 +75,8 @@ def usage_of(guardian: int, child: int = -1) -> ProcessorUsage | None:
     Returns:
         What it used; None if the kernel does not count, or nothing is left to measure.
     """
-    rank = _rank_of(_stat(f"/proc/{guardian}/task/{guardian}/stat"))
+    own = read_stat(f"{guardian}/task/{guardian}")
+    rank = None if own is None else (own[_NICE], own[_POLICY])
     depths = _depths(guardian, child)
     processor = ended = 0.0
     delays: dict[tuple[int, int], float] = {}
@@ -102,22 +102,9 @@ def _depths(guardian: int, child: int) -> dict[int, int]:
     return depths
 
 
-def _stat(path: str) -> list[bytes] | None:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 # hundreds of them at a time
-            stat = file.read()
-    except OSError:
-        return None
-    return stat[stat.rindex(b")") + 2 :].split()
-
-
 def _times(pid: int) -> list[float] | None:
-    fields = _stat(f"/proc/{pid}/stat")
+    fields = read_stat(str(pid))
     return None if fields is None else [int(ticks) / _TICKS_PER_SECOND for ticks in fields[_TIMES]]
-
-
-def _rank_of(fields: list[bytes] | None) -> tuple[bytes, bytes] | None:
-    return None if fields is None else (fields[_NICE], fields[_POLICY])
 
 
 def _keeps(rank: tuple[bytes, bytes] | None, fields: list[bytes]) -> bool:
@@ -131,7 +118,7 @@ def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, f
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 # a hot path
     for name in threads:
         thread = int(name)
-        fields = _stat(f"/proc/{pid}/task/{thread}/stat")
+        fields = read_stat(f"{pid}/task/{thread}")
         if fields is None or not _keeps(rank, fields):
             continue
         delay = _delay(f"/proc/{pid}/task/{thread}/schedstat")

@@ -121,9 +121,7 @@ class ScriptedSandbox(Sandbox):
     @override
     async def read_file(self, path: str, *, most: int | None = None) -> bytes:
         await self._step()
-        name = _inside(path)
-        if self._is_folder(name):
-            raise SandboxPathError(path, "not a plain file")
+        name = self._plain_name(path)
         if name not in self.files:
             raise SandboxFileMissingError(path, "no such file or folder")
         cap = min(most if most is not None else self.limits.read_bytes, self.limits.read_bytes)
@@ -134,9 +132,7 @@ class ScriptedSandbox(Sandbox):
     @override
     async def write_file(self, path: str, content: bytes) -> None:
         await self._step()
-        name = _inside(path)
-        if self._is_folder(name):
-            raise SandboxPathError(path, "not a plain file")
+        name = self._plain_name(path)
         if len(content) > self.limits.read_bytes:
             raise SandboxFileTooLargeError(path, f"content is larger than {self.limits.read_bytes} bytes")
         self.files[name] = content
@@ -144,10 +140,7 @@ class ScriptedSandbox(Sandbox):
     @override
     async def remove_file(self, path: str) -> None:
         await self._step()
-        name = _inside(path)
-        if self._is_folder(name):
-            raise SandboxPathError(path, "not a plain file")
-        if self.files.pop(name, None) is None:
+        if self.files.pop(self._plain_name(path), None) is None:
             raise SandboxFileMissingError(path, "no such file or folder")
 
     @override
@@ -229,6 +222,12 @@ class ScriptedSandbox(Sandbox):
         await anyio.lowlevel.checkpoint()
         if self.is_closed:
             raise SandboxClosedError(f"sandbox {self.session_id!r} is closed")
+
+    def _plain_name(self, path: str) -> str:
+        name = _inside(path)
+        if self._is_folder(name):
+            raise SandboxPathError(path, "not a plain file")
+        return name
 
     def _is_folder(self, name: str) -> bool:
         return name == "." or any(other.startswith(name + "/") for other in self.files)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ors_server.sandboxes import etc_folder
 from ors_server.sandboxes.cgroups import Hierarchies, find_hierarchies
+from ors_server.sandboxes.descriptors import opened
 from ors_server.sandboxes.hidden_paths import HiddenPaths
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sandboxes.uids import UidPool, try_lock
@@ -114,7 +115,8 @@ class ServerState:
         """System paths that sandboxes hide; set before the first one is created."""
         self.hierarchies: Hierarchies = find_hierarchies()
         self._numbers = count(1)
-        self._uids: UidPool | None = None
+        self.uids: UidPool | None = None
+        """The server's uids for sessions; None without root."""
         self.folder.mkdir(mode=0o711)
         lock = try_lock(self.folder / LOCK_FILE)
         if lock is None:
@@ -128,7 +130,7 @@ class ServerState:
 
     def _fill(self) -> None:
         if os.geteuid() == 0:
-            self._uids = UidPool(base_folder())
+            self.uids = UidPool(base_folder())
         base = memory_folder(self.base)
         if base is not None:
             self._memory = base / self.folder.name
@@ -146,11 +148,6 @@ class ServerState:
         record = {"cgroup_parents": parents, "pid": os.getpid(), "quick": str(self._memory)}
         return json.dumps(record).encode()
 
-    @property
-    def uids(self) -> UidPool | None:
-        """The server's uids for sessions; None without root."""
-        return self._uids
-
     def open_session(self) -> SessionFolder:
         """Create a session's folder; with root, the session gets its own uid.
 
@@ -158,7 +155,7 @@ class ServerState:
             SandboxUnavailableError: More sessions than uids are alive.
             OSError: The folder could not be created.
         """
-        owner = self._uids.take() if self._uids is not None else None
+        owner = self.uids.take() if self.uids is not None else None
         name = f"s{next(self._numbers)}"
         session = SessionFolder(name, self.folder / name, owner, self._memory / name / "control")
         try:
@@ -175,8 +172,8 @@ class ServerState:
         """Remove a session's folder and release its uid; its processes must be dead."""
         for folder in dict.fromkeys((session.control.parent, session.path)):
             remove_tree(folder)
-        if session.owner is not None and self._uids is not None:
-            self._uids.release(session.owner)
+        if session.owner is not None and self.uids is not None:
+            self.uids.release(session.owner)
 
     def close(self) -> None:
         """Remove the whole folder and release the locks; a second call does nothing."""
@@ -186,8 +183,8 @@ class ServerState:
             remove_tree(folder)
         os.close(self._lock)
         self._lock = -1
-        if self._uids is not None:
-            self._uids.close()
+        if self.uids is not None:
+            self.uids.close()
 
 
 def remove_tree(path: Path) -> None:
@@ -196,13 +193,10 @@ def remove_tree(path: Path) -> None:
         device = path.lstat().st_dev
     except OSError:
         return
-    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(path.parent, os.O_RDONLY | os.O_DIRECTORY) as parent:
         _remove_below(parent, path.name, device)
         with contextlib.suppress(OSError):
             os.rmdir(path.name, dir_fd=parent)
-    finally:
-        os.close(parent)
 
 
 def _remove_below(parent: int, name: str, device: int) -> None:

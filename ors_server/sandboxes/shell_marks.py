@@ -13,21 +13,7 @@ _LONGEST_MARK = 256 * 1024
 _LONGEST_OTHER_OUTPUT = 4096
 _PROMPT_FIELDS = 4
 
-_ESCAPES = {
-    "a": 7,
-    "b": 8,
-    "t": 9,
-    "n": 10,
-    "v": 11,
-    "f": 12,
-    "r": 13,
-    "e": 27,
-    "E": 27,
-    "\\": 92,
-    "'": 39,
-    '"': 34,
-    "?": 63,
-}
+_ESCAPES = dict(zip("abtnvfreE\\'\"?", b"\a\b\t\n\v\f\r\x1b\x1b\\'\"?", strict=True))
 
 
 @dataclass(frozen=True)

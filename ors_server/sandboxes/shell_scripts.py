@@ -14,9 +14,6 @@ from dataclasses import dataclass
 
 from ors_server.sandboxes.base import Limits
 
-TYPED_LINE_BYTES = 1024
-"""Bound on the typed line, far below the 4,096 bytes of a terminal's canonical line (termios(3))."""
-
 _INIT = """\
 # Process 1 of a session.
 {ulimits}

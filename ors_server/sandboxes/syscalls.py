@@ -23,11 +23,7 @@ class Resolve(IntFlag):
 
 
 class _OpenHow(ctypes.Structure):
-    _fields_ = (
-        ("flags", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
-        ("resolve", ctypes.c_uint64),
-    )
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def openat2(folder: int, path: bytes, flags: int, *, mode: int = 0, resolve: Resolve) -> int:

@@ -23,8 +23,12 @@ from ors_server.sandboxes.sandbox_errors import (
 from ors_server.sandboxes.syscalls import Resolve, openat2
 
 _WALK = Resolve.BENEATH | Resolve.NO_MAGICLINKS
-_LEADS_OUT = {errno.EXDEV, errno.ELOOP}
-_NOT_A_PLAIN_FILE = {errno.ENXIO, errno.EISDIR, errno.ENODEV}
+_MEANINGS: dict[int, tuple[type[SandboxFileError], str | None]] = {
+    errno.ENOENT: (SandboxFileMissingError, "no such file or folder"),
+    **dict.fromkeys((errno.EXDEV, errno.ELOOP), (SandboxPathError, "leads out of the work dir")),
+    errno.ENOTDIR: (SandboxPathError, "not a folder"),
+    **dict.fromkeys((errno.ENXIO, errno.EISDIR, errno.ENODEV), (SandboxPathError, "not a plain file")),
+}
 _PIECE = 1 << 20
 
 
@@ -60,14 +64,12 @@ class WorkDir:
             raise SandboxFileTooLargeError(path, f"content is larger than {self.limits.read_bytes} bytes")
         self._make_folders(path)
         created = True
-        try:
-            opened = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o644)
-        except FileExistsError:
-            created = False
-            with _translated(path):
+        with _translated(path):
+            try:
+                opened = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=0o644)
+            except FileExistsError:
+                created = False
                 opened = self._open(path, os.O_WRONLY)
-        except OSError as error:
-            raise _translate(path, error) from None
         try:
             _require_plain(path, opened)
             with _translated(path):
@@ -204,17 +206,5 @@ def _translated(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise _translate(path, error) from None
-
-
-def _translate(path: str, error: OSError) -> SandboxFileError:
-    code = error.errno
-    if code == errno.ENOENT:
-        return SandboxFileMissingError(path, "no such file or folder")
-    if code in _LEADS_OUT:
-        return SandboxPathError(path, "leads out of the work dir")
-    if code == errno.ENOTDIR:
-        return SandboxPathError(path, "not a folder")
-    if code in _NOT_A_PLAIN_FILE:
-        return SandboxPathError(path, "not a plain file")
-    return SandboxFileError(path, (error.strerror or "refused").lower())
+        kind, reason = _MEANINGS.get(error.errno or 0, (SandboxFileError, None))
+        raise kind(path, reason or (error.strerror or "refused").lower()) from None

@@ -14,9 +14,10 @@ from ors_server.sandboxes import choose as choose_module
 from ors_server.sandboxes import docker_containers as containers
 from ors_server.sandboxes import docker_launcher
 from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cgroups import counters_of
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.docker import DockerBackend, describe
-from ors_server.sandboxes.docker_engine import ContainerGroup, EngineFacts
+from ors_server.sandboxes.docker_engine import EngineFacts
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import (
     SandboxError,
@@ -97,7 +98,7 @@ def test_a_container_s_group_is_read_where_the_kernel_says_it_is(tmp_path, monke
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pids.current").write_text("12\n")
         (folder / "pids.events").write_text("max 3\n")
-    group = ContainerGroup(os.getpid(), tmp_path)
+    group = counters_of(os.getpid(), tmp_path)
     try:
         assert (group.alive(), group.denials()) == ((12, 3) if folder else (0, 0))
     finally:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from ors_server.sandboxes import launcher
-from ors_server.sandboxes.landlock_rules import SYSTEM, rules
+from ors_server.sandboxes.landlock import SYSTEM, rules
 from ors_server.sandboxes.seccomp import Policy, program
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ors_server.sandboxes import file_copies, host_cell, hosted
+from ors_server.sandboxes import cell, file_copies, hosted
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cgroups import Hierarchies
 from ors_server.sandboxes.landlock import LandlockCell
@@ -58,7 +58,7 @@ def refuse(*_arguments, **_keywords):
 
 async def test_a_place_that_cannot_be_made_costs_nothing(monkeypatch):
     async with open_backend() as backend:
-        monkeypatch.setattr(host_cell, "init_script", refuse)
+        monkeypatch.setattr(cell, "init_script", refuse)
         with pytest.raises(SandboxStartError, match=r"cannot create the files.*Too many open files"):
             await backend.start("one")
 
@@ -89,7 +89,7 @@ async def test_a_program_that_cannot_be_started_costs_nothing(monkeypatch):
 
 async def test_a_shell_that_never_answers_costs_nothing(monkeypatch):
     async with open_backend() as backend:
-        monkeypatch.setattr(host_cell, "rc_script", lambda _layout: "exec sleep 1000\n")
+        monkeypatch.setattr(cell, "rc_script", lambda _layout: "exec sleep 1000\n")
         monkeypatch.setattr(LandlockCell, "start_limit", 0.3)
         with pytest.raises(SandboxStartError, match="no shell answered"):
             await backend.start("one")
