@@ -7,10 +7,9 @@ import pytest
 
 from ors_server.grading.evidence import gather_evidence
 from ors_server.grading.grading_errors import GradingError
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.sandbox_errors import SandboxFrozenError
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sandboxes.server_state import ServerState
+from tests.fixtures.opened_backend import open_backend
 
 
 @pytest.fixture
@@ -72,9 +71,7 @@ async def test_a_sandbox_that_was_closed_meanwhile_needs_no_thawing(scripted):
 
 
 async def test_a_daemon_cannot_change_what_is_looked_at_nor_outlive_the_end():
-    state = ServerState()
-    backend = BubblewrapBackend(state)
-    try:
+    async with open_backend() as backend:
         sandbox = await backend.start("daemon")
         loop = "while :; do echo x >>grows; done"
         await sandbox.exec(f"setsid bash -c '{loop}' >/dev/null 2>&1 & until test -s grows; do :; done")
@@ -91,6 +88,3 @@ async def test_a_daemon_cannot_change_what_is_looked_at_nor_outlive_the_end():
         assert (await sandbox.exec("pgrep -f grows; jobs; wc -c <grows")).stdout.text.split() == [
             str(len(last))
         ]
-    finally:
-        await backend.aclose()
-        state.close()

@@ -46,17 +46,15 @@ def outcomes(report: CaseReport):
 
 async def test_values_errors_and_crashes_are_told_apart(look_at):
     async with look_at(FILES) as evidence:
-        report = await grade_functions(
-            evidence, "solution.py", "double", [FunctionCase((n,), expected=2 * n) for n in range(50)]
-        )
+        doubles = [FunctionCase((n,), expected=2 * n) for n in range(50)]
+        report = await grade_functions(evidence, "solution.py", "double", doubles)
         assert report.is_perfect
 
         fragile = [
             FunctionCase((n,), expected=e) for n, e in ((1, 1), (2, 2), (3, 1), (4, 2), (5, 1), (6, 9))
         ]
-        report = await grade_functions(
-            evidence, "solution.py", "fragile", fragile, time_limit=TimeLimits(2, 60)
-        )
+        limits = TimeLimits(2, 60)
+        report = await grade_functions(evidence, "solution.py", "fragile", fragile, time_limit=limits)
         assert outcomes(report) == [True, False, True, False, True, False]
         assert [result.reason for result in report.results if not result.passed] == [
             "the agent's code ended with status 3",
@@ -85,16 +83,10 @@ async def test_arguments_are_copies_and_subclasses_of_plain_types_count_as_those
         report = await grade_functions(evidence, "solution.py", "mangle", mangled)
         assert outcomes(report) == [True, False]
         assert items == [1, 2]
-        assert (
-            await grade_functions(
-                evidence, "solution.py", "count", [FunctionCase(("aab",), expected={"a": 2, "b": 1})]
-            )
-        ).is_perfect
-        assert (
-            await grade_functions(
-                evidence, "./solution.py", "Solver.solve", [FunctionCase((1,), expected={1: (1, [1])})]
-            )
-        ).is_perfect
+        counted = [FunctionCase(("aab",), expected={"a": 2, "b": 1})]
+        assert (await grade_functions(evidence, "solution.py", "count", counted)).is_perfect
+        solved = [FunctionCase((1,), expected={1: (1, [1])})]
+        assert (await grade_functions(evidence, "./solution.py", "Solver.solve", solved)).is_perfect
         twice = [FunctionCase(expected=[1]), FunctionCase(expected=[1, 1])]
         assert (await grade_functions(evidence, "solution.py", "append", twice)).fraction == 1.0
 

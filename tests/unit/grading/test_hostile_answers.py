@@ -7,6 +7,8 @@ from ors_server.grading.mirrors import RemoteObject
 from ors_server.grading.remote_agent import RemoteAgent
 from ors_server.grading.remote_reference import AgentLostError, RefusedError
 
+OPERATORS = ["class", "getattribute", "del", "init_subclass", "eq", "hash", "reduce", "instancecheck"]
+
 
 @pytest.mark.parametrize(
     "answer",
@@ -59,24 +61,8 @@ def test_a_hostile_description_gives_a_mirror_no_powers():
             pass
 
         def receive(self):
-            operators = [
-                "class",
-                "getattribute",
-                "del",
-                "init_subclass",
-                "eq",
-                "hash",
-                "reduce",
-                "instancecheck",
-            ]
-            news = {
-                "class": 1,
-                "name": "X",
-                "module": "m",
-                "error": False,
-                "bases": [],
-                "operators": operators,
-            }
+            made = {"class": 1, "name": "X", "module": "m", "error": False, "bases": []}
+            news = made | {"operators": OPERATORS}
             return b"R" + to_text({"value": {"h": [2, 1]}, "classes": [news]})
 
     made = RemoteAgent(Liar(), ["solution"], []).modules["solution"].add

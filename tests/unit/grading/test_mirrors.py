@@ -276,10 +276,7 @@ def test_a_new_worker_serves_what_has_a_name_and_misses_the_rest(mirror):
     assert isinstance(make(), kind)
     with pytest.raises(AgentLostError, match="lost with its process"):
         old.pop()
-    assert agent.failures == [
-        "the agent's code ended",
-        "an object of the agent's was lost with its process",
-    ]
+    assert agent.failures == ["the agent's code ended", "an object of the agent's was lost with its process"]
 
 
 def test_what_cannot_cross_stops_the_test(mirror):

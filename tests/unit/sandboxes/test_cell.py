@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import subprocess
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from ors_server.sandboxes.sandbox_errors import (
     SandboxUnavailableError,
     SnapshotError,
 )
-from ors_server.sandboxes.server_state import ServerState
+from tests.fixtures import opened_backend
 
 LIMITS = Limits()
 
@@ -34,22 +35,13 @@ def open_descriptors():
 @asynccontextmanager
 async def open_backend():
     """A backend that isolates nothing, since the faults are the same for all; nothing of it may be left."""
-    state = ServerState()
-    backend = NoneBackend(state, allowed=True)
-    before = open_descriptors()
-    try:
+    async with opened_backend.open_backend(NoneBackend, allowed=True) as backend:
+        before = open_descriptors()
         with anyio.fail_after(30):
             yield backend
         assert backend._alive == set()
-        assert [
-            path.name
-            for path in state.folder.iterdir()
-            if path.name.startswith("s") and path.name[1:].isdigit()
-        ] == []
+        assert not [path for path in backend.state.folder.iterdir() if re.fullmatch(r"s\d+", path.name)]
         assert open_descriptors() == before
-    finally:
-        await backend.aclose()
-        state.close()
 
 
 def refuse(*_arguments, **_keywords):

@@ -27,6 +27,7 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.server_state import ServerState
+from tests.fixtures.opened_backend import open_backend
 
 LIMITS = Limits(pids=4096)
 """More processes than the host's own group may count: the containers are in it."""
@@ -198,13 +199,8 @@ def on_engine(fake, play):
     """Plays with a backend on the small engine; returns what it returned and what is left."""
 
     async def run():
-        state = ServerState()
-        backend = DockerBackend(state, image="some:image", host=fake.host)
-        try:
+        async with open_backend(DockerBackend, image="some:image", host=fake.host) as backend:
             return await play(backend)
-        finally:
-            await backend.aclose()
-            state.close()
 
     return anyio.run(run)
 

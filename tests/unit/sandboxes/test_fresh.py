@@ -53,13 +53,9 @@ def test_an_order_that_no_program_can_be_given_is_refused(order):
 
 def test_the_environment_is_clean_and_the_caller_has_the_last_word():
     order = FreshProgram(("a",), environment={"LANG": "C", "X": "1"})
-    assert order.variables("/t") == {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "LANG": "C",
-        "HOME": "/t",
-        "TMPDIR": "/t",
-        "X": "1",
-    }
+    path = "/usr/local/bin:/usr/bin:/bin"
+    variables = {"PATH": path, "LANG": "C", "HOME": "/t", "TMPDIR": "/t", "X": "1"}
+    assert order.variables("/t") == variables
 
 
 async def test_a_scripted_program_runs_to_its_end():

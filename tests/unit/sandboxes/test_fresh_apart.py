@@ -7,7 +7,7 @@ import pytest
 from ors_server.sandboxes.base import MIB, Limits
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.landlock import LandlockBackend
-from ors_server.sandboxes.server_state import ServerState
+from tests.fixtures.opened_backend import open_backend
 
 LIMITS = Limits(pids=24, memory_bytes=96 * MIB)
 FORKS = """
@@ -25,13 +25,8 @@ FOLDERS = "chmod 000 $HOME ${TMPDIR:-/tmp} . 2>/dev/null; true"
 
 @pytest.fixture(params=[BubblewrapBackend, LandlockBackend])
 async def sandbox(request):
-    state = ServerState()
-    backend = request.param(state)
-    try:
+    async with open_backend(request.param) as backend:
         yield await backend.start("apart", LIMITS)
-    finally:
-        await backend.aclose()
-        state.close()
 
 
 async def test_a_program_that_has_all_its_processes_leaves_the_next_one_its_own(sandbox):

@@ -13,8 +13,8 @@ from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.hidden_paths import HiddenPaths, find_visible, readable_around, source_places
 from ors_server.sandboxes.landlock import LandlockBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
-from ors_server.sandboxes.server_state import ServerState
 from ors_server.testing.local_client import open_environment
+from tests.fixtures.opened_backend import open_backend
 
 SYSTEM = Path("/usr/local/share")
 
@@ -36,12 +36,9 @@ def installed():
 
 @pytest.mark.parametrize("make", [BubblewrapBackend, LandlockBackend])
 async def test_hidden_places_are_empty_or_closed_in_commands_and_fresh_programs(make, installed):
-    state = ServerState()
-    state.hidden = HiddenPaths(
-        (installed / "quiz", installed / "riddle.py"), further=(installed / "not there",)
-    )
-    backend = make(state)
-    try:
+    hidden = HiddenPaths((installed / "quiz", installed / "riddle.py"), further=(installed / "not there",))
+    async with open_backend(make) as backend:
+        backend.state.hidden = hidden
         sandbox = await backend.start("curious")
         look = (
             f"cat {installed}/quiz/__init__.py {installed}/quiz/data/answers.json {installed}/riddle.py; "
@@ -56,14 +53,11 @@ async def test_hidden_places_are_empty_or_closed_in_commands_and_fresh_programs(
             assert "nothing hidden" in said
             assert "/usr/bin/env" in said
             assert "<module 'json'" in said
-        assert await find_visible(sandbox, state.hidden) is None
+        assert await find_visible(sandbox, hidden) is None
         assert await find_visible(sandbox, HiddenPaths((installed / "quiz.md",))) == str(
             installed / "quiz.md"
         )
         assert await find_visible(sandbox, HiddenPaths((), ("json",)))
-    finally:
-        await backend.aclose()
-        state.close()
 
 
 async def test_an_isolation_that_shows_answers_is_refused_unless_that_is_allowed(installed):
@@ -112,16 +106,11 @@ def test_a_module_s_source_is_its_package_or_its_file_with_what_was_compiled_of_
 
 
 QUIZ = """
-from ors_server import Environment
-class Quiz(Environment):
+from tests.fixtures.single_task import SingleTask
+class Quiz(SingleTask):
     name = "hidden-quiz"
     toolsets = ("bash", "submit")
     answer = "forty-" + "two"  # answered: forty-two
-    @classmethod
-    def list_splits(cls): return ["test"]
-    @classmethod
-    def list_tasks(cls, split): return [{}]
-    def get_prompt(self): return "What is the answer?"
     async def grade_submission(self, submission): return float(submission.answer == self.answer)
 """
 
@@ -132,7 +121,7 @@ async def test_an_agent_cannot_read_the_environment_that_it_plays(installed, cho
     file.write_text(QUIZ)
     quiz = import_file(file, f"hidden_quiz_{choice}").Quiz
     async with open_environment(quiz, sandbox=BackendRequest(choice)) as client:
-        session = await client.create(split="test", index=0)
+        session = await client.create(split="train", index=0)
         output = await session.submit(
             "bash", {"command": f"cat {file} {installed}/quiz.md; grep -r forty {installed}"}
         )

@@ -127,20 +127,15 @@ async def test_a_wait_that_is_not_over_is_no_sleep() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_a_limit_that_ran_out_is_spent_whatever_was_done_before_it(
-    seed: int,
-) -> None:
+async def test_a_limit_that_ran_out_is_spent_whatever_was_done_before_it(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311  (not a secret)
     clock, used = FakeClock(), ProcessorUsage(0.0, 0.0, {})
     program = ProgramClock(lambda: used, clock)
 
     async def pass_time(seconds: float) -> None:
         nonlocal used
-        computes, is_ready, is_late = (
-            draw.random() < 0.5,
-            draw.random() < 0.5,
-            seconds < 1 and draw.random() < 0.3,
-        )
+        computes, is_ready = draw.random() < 0.5, draw.random() < 0.5
+        is_late = seconds < 1 and draw.random() < 0.3
         for _ in range(int(seconds * 20)):
             delayed = used.delays.get(PROGRAM, 0.0) + 0.05 * is_late
             used = ProcessorUsage(

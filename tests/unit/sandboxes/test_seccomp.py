@@ -26,11 +26,8 @@ def answer(code, arch, number, *arguments):
         if operation == 0x20:
             accumulator = struct.unpack_from("<I", data, value)[0]
         else:
-            is_so = {
-                0x15: accumulator == value,
-                0x35: accumulator >= value,
-                0x45: bool(accumulator & value),
-            }[operation]
+            tests = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}
+            is_so = tests[operation]
             at += then if is_so else otherwise
     raise AssertionError("no answer")
 

@@ -109,16 +109,9 @@ sys.exit(top.exists())
 def test_a_tree_goes_whatever_its_modes_forbid_its_owner():
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         os.chown(folder, NOBODY, NOBODY)
-        drop = [
-            "setpriv",
-            f"--reuid={NOBODY}",
-            f"--regid={NOBODY}",
-            "--clear-groups",
-            "--",
-            "/usr/bin/python3",
-        ]
+        drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
         environment = {"PYTHONPATH": sysconfig.get_path("purelib"), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [*drop, "-c", REMOVER, str(ROOT), folder]
+        command = [*drop, "/usr/bin/python3", "-c", REMOVER, str(ROOT), folder]
         assert subprocess.run(command, check=False, cwd="/", env=environment).returncode == 0
 
 

@@ -3,12 +3,10 @@
 import os
 import stat
 
-import anyio
 import pytest
 
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.server_state import ServerState
 from ors_server.sandboxes.tree_copy import MOST_ENTRIES, copy_tree, is_small
+from tests.fixtures.opened_backend import open_backend
 
 MEGABYTE = 1 << 20
 
@@ -49,11 +47,8 @@ def test_links_are_copied_and_never_followed(places, tmp_path):
     (old / "dangling").symlink_to("nowhere")
     (old / "folder").symlink_to("..")
     copy_tree(source, target, ["work"], None)
-    assert [str((new / name).readlink()) for name in ("out", "dangling", "folder")] == [
-        str(tmp_path / "secret"),
-        "nowhere",
-        "..",
-    ]
+    links = [str((new / name).readlink()) for name in ("out", "dangling", "folder")]
+    assert links == [str(tmp_path / "secret"), "nowhere", ".."]
 
 
 def test_two_names_of_one_file_stay_one_file(places):
@@ -134,26 +129,18 @@ def test_a_tree_is_small_up_to_a_number_of_entries(places):
 
 
 @pytest.mark.parametrize("count", [3, MOST_ENTRIES + 50])
-def test_a_fork_has_what_the_original_had_either_way(count):
-    async def body():
-        state = ServerState()
-        backend = BubblewrapBackend(state)
-        try:
-            one = await backend.start("one")
-            await one.exec(
-                f"mkdir -p d/e; for i in $(seq {count}); do echo $i > d/e/f$i; done; ln d/e/f1 hard; "
-                "ln -s /etc soft; mkfifo p; chmod 640 hard; chmod 000 d/e/f2; touch -d @1000000000 d/e/f3; "
-                "truncate -s 9M hole; kept=1"
-            )
-            other = await one.fork("two")
-            # Whole seconds: an archive keeps no more.
-            rows = "find . /home/agent /tmp -printf '%p %y %m %s %n %l %Ts\\n' | sed 's/[.]0*$//' | sort"
-            look = f"echo $kept; {rows}; cat d/e/f1 hard"
-            first, second = await one.exec(look), await other.exec(look)
-            assert first.stdout.text == second.stdout.text
-            assert first.stdout.text.startswith("1\n")
-        finally:
-            await backend.aclose()
-            state.close()
-
-    anyio.run(body)
+async def test_a_fork_has_what_the_original_had_either_way(count):
+    async with open_backend() as backend:
+        one = await backend.start("one")
+        await one.exec(
+            f"mkdir -p d/e; for i in $(seq {count}); do echo $i > d/e/f$i; done; ln d/e/f1 hard; "
+            "ln -s /etc soft; mkfifo p; chmod 640 hard; chmod 000 d/e/f2; touch -d @1000000000 d/e/f3; "
+            "truncate -s 9M hole; kept=1"
+        )
+        other = await one.fork("two")
+        # Whole seconds: an archive keeps no more.
+        rows = "find . /home/agent /tmp -printf '%p %y %m %s %n %l %Ts\\n' | sed 's/[.]0*$//' | sort"
+        look = f"echo $kept; {rows}; cat d/e/f1 hard"
+        first, second = await one.exec(look), await other.exec(look)
+        assert first.stdout.text == second.stdout.text
+        assert first.stdout.text.startswith("1\n")

@@ -15,11 +15,6 @@ from ors_server.testing import CallRefusedError, FakeClock, open_environment, pl
 REFENV = "tests/fixtures/refenv.py"
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 async def test_a_session_is_played_and_summed():
     async with open_environment(f"{REFENV}:RefEnv") as client:
         session = await client.create(split="train", index=0)

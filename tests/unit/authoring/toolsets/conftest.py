@@ -7,9 +7,8 @@ import pytest
 
 from ors_server import EpisodePolicy
 from ors_server.authoring.call_context import CallContext
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.scripted import ScriptedBackend, silent
-from ors_server.sandboxes.server_state import ServerState
+from tests.fixtures.opened_backend import open_backend
 
 LIMIT = 60.0
 """Seconds that one test's play in a sandbox may take."""
@@ -48,14 +47,9 @@ def real():
 
     @contextlib.asynccontextmanager
     async def open_it(limits=None, **attributes):
-        state = ServerState()
-        backend = BubblewrapBackend(state)
-        try:
+        async with open_backend() as backend:
             with anyio.fail_after(LIMIT):
                 yield Place(await backend.start("session", limits), **attributes)
-        finally:
-            await backend.aclose()
-            state.close()
 
     return open_it
 

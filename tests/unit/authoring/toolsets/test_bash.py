@@ -15,6 +15,8 @@ from ors_server.sandboxes.base import Killed, Limits
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
 from ors_server.sandboxes.scripted import answers, result
 
+NOTE = "[Exit status 137 (128 + n stands for signal n, here 9).]"
+
 
 async def test_a_silent_command_says_so_and_sends_no_empty_text(call, scripted):
     bash = BashTools(await scripted(answers({"true": b""})))
@@ -40,29 +42,20 @@ async def test_a_failing_command_is_a_result_that_is_charged_and_said_in_words(c
     bash = BashTools(await scripted(lambda *_: result(exit_code=137, stdout=b"out\n", stderr=b"err\n")))
     called = call()
     output = await bash.bash(called, command="x")
-    assert texts(output) == {
-        "stdout": "out\n",
-        "stderr": "err\n",
-        "notes": "[Exit status 137 (128 + n stands for signal n, here 9).]",
-    }
+    assert texts(output) == {"stdout": "out\n", "stderr": "err\n", "notes": NOTE}
     assert output.metadata["bash"]["stderr_bytes"] == 4
     assert called.charged == [PenaltyCause.COMMAND_ERROR]
 
 
-async def test_a_command_whose_status_nobody_knows_did_not_succeed(call, scripted):
+async def test_a_command_that_succeeds_is_not_charged_and_one_whose_status_nobody_knows_did_not_succeed(
+    call, scripted
+):
     lost = dataclasses.replace(result(), exit_code=None, killed=Killed.SHELL_DIED)
-    bash = BashTools(await scripted(lambda *_: lost))
-    called = call()
-    output = await bash.bash(called, command="x")
-    assert output.metadata["bash"]["exit_code"] is None
-    assert called.charged == [PenaltyCause.COMMAND_ERROR]
-
-
-async def test_a_command_that_succeeds_is_not_charged(call, scripted):
-    bash = BashTools(await scripted(answers({"true": b""})))
-    called = call()
-    await bash.bash(called, command="true")
-    assert called.charged == []
+    for answer, code, charged in ((lost, None, [PenaltyCause.COMMAND_ERROR]), (result(), 0, [])):
+        called = call()
+        bash = BashTools(await scripted(lambda *_, answer=answer: answer))
+        output = await bash.bash(called, command="x")
+        assert (output.metadata["bash"]["exit_code"], called.charged) == (code, charged)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +63,7 @@ async def test_a_command_that_succeeds_is_not_charged(call, scripted):
     [
         ({"killed": Killed.TIME_LIMIT}, "stopped after its time limit of 2 seconds", "time limit"),
         ({"killed": Killed.OUTPUT_LIMIT}, "printed more than 67108864 bytes", "output limit"),
-        (
-            {"killed": Killed.PROCESS_LIMIT, "notes": ("All were killed.",)},
-            "All were killed.",
-            "process limit",
-        ),
+        ({"killed": Killed.PROCESS_LIMIT, "notes": ("All killed.",)}, "All killed.", "process limit"),
         ({"shell_restarted": True, "notes": ("The shell ended.",)}, "A new shell was started", None),
     ],
 )

@@ -105,18 +105,7 @@ async def test_only_what_the_hunks_name_changes(patches, before, lines, after):
 
 
 WORDS = [
-    "",
-    " ",
-    "def f():",
-    "    return 1",
-    "}",
-    "a",
-    "b",
-    "x = 'y'",
-    "+",
-    "-z",
-    "@@ q",
-    "*** End of File",
+    *("", " ", "def f():", "    return 1", "}", "a", "b", "x = 'y'", "+", "-z", "@@ q", "*** End of File"),
     "\t",
 ]
 

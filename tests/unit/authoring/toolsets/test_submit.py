@@ -8,6 +8,7 @@ from ors_server.authoring.toolsets.submit import SubmitTools
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
+from tests.fixtures.single_task import SingleTask
 
 
 class Judge(Environment):
@@ -136,15 +137,8 @@ async def test_a_dead_sandbox_is_the_machinerys_fault(scripted):
 
 
 def test_an_environment_that_cannot_judge_is_refused_when_it_is_loaded():
-    class Silent(Environment):
+    class Silent(SingleTask):
         toolsets = ("submit",)
-
-        @classmethod
-        def list_splits(cls):
-            return ["train"]
-
-        def get_prompt(self):
-            return ""
 
     with pytest.raises(EnvironmentDefinitionError, match="Silent takes the submit tool and must define"):
         define(Silent)
