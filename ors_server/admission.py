@@ -5,8 +5,7 @@ thousand gradings of one trainer delay another trainer's grading by one, not by 
 """
 
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Hashable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import anyio
@@ -118,17 +117,6 @@ class Admission:
         self._admitted = 0
         self._waited = 0.0
         self._worst = 0.0
-
-    @asynccontextmanager
-    async def permit(
-        self, key: Hashable, *, urgent: bool = False, ahead: bool = False
-    ) -> AsyncGenerator[Permit, None]:
-        """Wait for a permit and hold it."""
-        permit = await self.take(key, urgent=urgent, ahead=ahead)
-        try:
-            yield permit
-        finally:
-            permit.release()
 
     async def take(self, key: Hashable, *, urgent: bool = False, ahead: bool = False) -> Permit:
         """Wait for a permit, which has to be released; the clock of the running call is paused meanwhile.

@@ -88,7 +88,6 @@ class App:
         self.keyring = make_keyring(settings)
         self._clock = clock or SystemClock()
         self._given = store
-        self._store = store
         self._in_process = in_process
         self.on_shutdown: Callable[[], None] | None = None
         """Called when an admin stops the server, if set before it runs; must return at once."""
@@ -140,7 +139,6 @@ class App:
             store = self._given or await open_store(
                 settings.record, store_options(settings), clock=self._clock
             )
-            self._store = store
             stack.push_async_callback(store.aclose)
             manager = await stack.enter_async_context(
                 open_manager(

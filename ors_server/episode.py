@@ -240,8 +240,7 @@ def move(
     """
     target = TRANSITIONS.get((state.phase, event))
     if target is None:
-        msg = f"an episode that is {state.phase} knows no {event}"
-        raise IllegalMoveError(msg)
+        raise IllegalMoveError(f"an episode that is {state.phase} knows no {event}")
     if target is Phase.READY:
         return state._replace(phase=target, started_at=now)
     if target in PLAYABLE:

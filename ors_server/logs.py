@@ -98,6 +98,14 @@ def redact(logger: Any, method: str, event: _EventDict) -> _EventDict:
     return {name: _clean(name, value) for name, value in event.items()}
 
 
+def _redact_trace(logger: Any, method: str, event: _EventDict) -> _EventDict:
+    """Remove credentials from a traceback; everything else of an event was redacted before."""
+    del logger, method
+    if "exception" in event:
+        event["exception"] = _clean("exception", event["exception"])
+    return event
+
+
 def _clean(name: str, value: Any) -> Any:
     if _is_secret(name):
         return REDACTED
@@ -145,10 +153,10 @@ def _formatter(form: str, *, has_colours: bool) -> ProcessorFormatter:
             ProcessorFormatter.remove_processors_meta,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,  # the frames and the message, never the frames' variables
-            redact,
+            _redact_trace,
             renderer,
         ],
-        foreign_pre_chain=[structlog.stdlib.add_logger_name, structlog.stdlib.add_log_level],
+        foreign_pre_chain=[structlog.stdlib.add_logger_name, structlog.stdlib.add_log_level, redact],
     )
 
 

@@ -184,6 +184,7 @@ class LoopWatch:
         self._seen: str | None = None
         self._machine: _MachineDelay | None = None
         self._loop_thread = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     def late_until(self, moment: float) -> float:
         """Return how many seconds the loop has been late in all, up to a moment."""
@@ -300,7 +301,13 @@ class LoopWatch:
         self._machine = _MachineDelay(self._loop_thread)
         stop = threading.Event()
         looker = threading.Thread(target=self._look, args=(stop,), name="ors-loop-watch", daemon=True)
-        beats = _Heartbeat(self)
+        loop = asyncio.get_running_loop()
+
+        def beat_again() -> None:
+            self.beat()
+            self._timer = loop.call_later(BEAT, beat_again)
+
+        beat_again()
         looker.start()
         before = current_watch.get()
         current_watch.set(self)
@@ -308,7 +315,8 @@ class LoopWatch:
             yield self
         finally:
             current_watch.set(before)
-            beats.stop()
+            if self._timer is not None:
+                self._timer.cancel()
             stop.set()
             self._due = math.inf
             self._machine = None
@@ -335,22 +343,6 @@ class LoopWatch:
 def _plain_step(steps: Any) -> Callable[[Any], Any]:
     """Step an iterator that takes nothing."""
     return lambda _argument: next(steps)
-
-
-class _Heartbeat:
-    """Calls a watch's `beat` on the running loop again and again."""
-
-    def __init__(self, watch: LoopWatch) -> None:
-        self._watch = watch
-        self._loop = asyncio.get_running_loop()
-        self._beat()
-
-    def stop(self) -> None:
-        self._timer.cancel()
-
-    def _beat(self) -> None:
-        self._watch.beat()
-        self._timer = self._loop.call_later(BEAT, self._beat)
 
 
 _frames_of_threads: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its documented name

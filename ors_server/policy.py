@@ -90,8 +90,7 @@ class EpisodePolicy(BaseModel):
                 raise ValueError(msg)
         unknown = self.overridable - set(type(self).model_fields)
         if unknown:
-            msg = f"overridable names fields of the policy; unknown: {', '.join(sorted(unknown))}"
-            raise ValueError(msg)
+            raise ValueError(f"overridable names fields of the policy; unknown: {', '.join(sorted(unknown))}")
         return self
 
     def admit(self, reward: float | None) -> float | None:
@@ -104,8 +103,7 @@ class EpisodePolicy(BaseModel):
         if reward is None:
             return None
         if not math.isfinite(reward):
-            msg = f"a reward is a finite number, not {reward}"
-            raise RewardRangeError(msg)
+            raise RewardRangeError(f"a reward is a finite number, not {reward}")
         low, high = self.reward_range or (-MAX_REWARD, MAX_REWARD)
         if low <= reward <= high:
             return reward
@@ -133,8 +131,7 @@ class EpisodePolicy(BaseModel):
         refused = sorted(set(changes) - self.overridable)
         if refused:
             allowed = ", ".join(sorted(self.overridable)) or "nothing"
-            msg = f"a session may override {allowed}; not {', '.join(refused)}"
-            raise InvalidRequestError(msg)
+            raise InvalidRequestError(f"a session may override {allowed}; not {', '.join(refused)}")
         try:
             changed = type(self).model_validate({**self.model_dump(), **changes})
         except ValidationError as error:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from ors_server.errors import RecordError
+from ors_server.errors import EnvironmentFailedError, RecordError
 from ors_server.trajectory import Blocks, EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
 from ors_server.wire import JSONObject
 
@@ -55,10 +55,12 @@ def task_digest(task_spec: JSONObject) -> str:
     """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
 
     Raises:
-        TypeError: If it is not JSON.
-        ValueError: If it holds NaN or an infinity.
+        EnvironmentFailedError: If it is not JSON, or holds NaN or an infinity.
     """
-    text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    try:
+        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
     return sha256(text.encode()).hexdigest()
 
 

@@ -171,8 +171,7 @@ class Message(WireModel):
         for block in self.blocks:
             if block.type not in _PLACES[self.role]:
                 allowed = ", ".join(sorted(_PLACES[self.role]))
-                msg = f"a {self.role} message holds {allowed} blocks, not {block.type!r}"
-                raise ValueError(msg)
+                raise ValueError(f"a {self.role} message holds {allowed} blocks, not {block.type!r}")
         return self
 
 
@@ -208,8 +207,7 @@ class ToolOutput(WireModel):
     @classmethod
     def _refuse_nonsense(cls, value: float | None) -> float | None:
         if value is not None and not math.isfinite(value):
-            msg = f"a reward is a finite number or None, not {value}"
-            raise ValueError(msg)
+            raise ValueError(f"a reward is a finite number or None, not {value}")
         return value
 
     @classmethod
@@ -330,8 +328,7 @@ class GroupScore(WireModel):
     @classmethod
     def _refuse_nonsense(cls, value: float) -> float:
         if not math.isfinite(value):
-            msg = f"a group score is a finite number, not {value}"
-            raise ValueError(msg)
+            raise ValueError(f"a group score is a finite number, not {value}")
         return value
 
 
@@ -379,8 +376,7 @@ class CreateRequest(WireModel):
         by_place = self.split is not None and self.index is not None
         half_place = (self.split is None) != (self.index is None)
         if by_value == by_place or half_place:
-            msg = "Provide either task_spec or both split and index, not both/neither"
-            raise ValueError(msg)
+            raise ValueError("Provide either task_spec or both split and index, not both/neither")
         return self
 
 

@@ -16,7 +16,7 @@ from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest
 from ors_server.client.episode_request import EpisodeRequest
 from ors_server.errors import ClientError
-from ors_server.sessions.manager import hash_task
+from ors_server.recording import task_digest
 from ors_server.wire import JSONObject, Split
 
 Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
@@ -77,7 +77,7 @@ class Target:
         else:
             if policy:
                 request |= {"policy": policy}
-            task_hash = hash_task(await self.client.task(split, index, self.environment))
+            task_hash = task_digest(await self.client.task(split, index, self.environment))
         make = self.client.mcp_episode if self.by_mcp else self.client.episode
         async with make(self.environment, **request) as episode:
             episode.place = replace(episode.place, task_hash=episode.place.task_hash or task_hash)

@@ -10,7 +10,7 @@ from ors_server.episode import StopReason
 from ors_server.errors import Blame, OrsServerError
 from ors_server.resources.resource_errors import ResourceError
 from ors_server.sandboxes.sandbox_errors import SandboxError
-from ors_server.sessions.checked_output import EPISODE_KEY
+from ors_server.sessions.episode_summary import EPISODE_KEY
 from ors_server.trajectory import EpisodeRecord, Step, StepStatus
 
 RESTORED_KEY = "restored_to_step"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
+from ors_server.recording import task_digest
 from ors_server.replaying.normalising import Normaliser
 from ors_server.replaying.recorded_episode import (
     TIMEOUT,
@@ -28,7 +29,6 @@ from ors_server.replaying.step_comparison import (
     compare_origins,
     compare_steps,
 )
-from ors_server.sessions.manager import hash_task
 from ors_server.trajectory import Step, StepStatus
 
 
@@ -49,7 +49,7 @@ async def replay_episode(
     request = request or ReplayRequest()
     origin = episode.record.origin
     notes = _notes_of(episode)
-    if hash_task(origin.task_spec) != origin.task_hash:
+    if task_digest(origin.task_spec) != origin.task_hash:
         return EpisodeReplay(origin, notes=notes, failure="the record's task does not have the record's hash")
     try:
         async with stage.open(origin, request.secrets) as session:

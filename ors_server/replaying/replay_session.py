@@ -12,8 +12,7 @@ from ors_server.client.client_errors import error_from
 from ors_server.client.connection import Connection, HttpRequest
 from ors_server.client.server import session_path
 from ors_server.errors import OrsServerError
-from ors_server.recording import BLOCKS, ORIGIN, STEP
-from ors_server.sessions.manager import hash_task
+from ors_server.recording import BLOCKS, ORIGIN, STEP, task_digest
 from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import JSONObject
 
@@ -116,7 +115,7 @@ async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin
         task = (await connection.ask(HttpRequest("GET", path)))["task_spec"]
     except OrsServerError:
         return None
-    return hash_task(task) == origin.task_hash
+    return task_digest(task) == origin.task_hash
 
 
 def _environment_path(name: str) -> str:

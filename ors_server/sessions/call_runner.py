@@ -242,8 +242,8 @@ class CallRunner:
 
     def _make_run(self, call: Call, tool: BoundTool, parsed: object) -> ToolRun:
         recorder = self._recorder
-        time_limit = _least(tool.definition.time_limit, recorder.policy.call_time_limit)
-        time_limit = _least(time_limit, recorder.remaining_time)
+        limits = (tool.definition.time_limit, recorder.policy.call_time_limit, recorder.remaining_time)
+        time_limit = min((limit for limit in limits if limit is not None), default=None)
         context = CallContext(
             session_id=recorder.origin.session_id,
             call_id=call.id,
@@ -319,12 +319,6 @@ class CallRunner:
     def _log_failure(self, call: Call, error: OrsServerError) -> None:
         session_id = self._recorder.origin.session_id
         log.warning("tool_failed", session_id=session_id, tool=call.tool, call_id=call.id, exc_info=error)
-
-
-def _least(one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
 
 
 def _cancellable(call: Call) -> anyio.CancelScope:

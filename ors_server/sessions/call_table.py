@@ -9,7 +9,7 @@ from ors_server.errors import OrsServerError, StoreError
 from ors_server.logs import get_logger
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
 from ors_server.sessions.session_services import Services
-from ors_server.wire import TextBlock, ToolOutput
+from ors_server.wire import TextBlock
 
 log = get_logger("ors_server.session")
 
@@ -48,8 +48,8 @@ class CallTable:
         """Size of each output that is in memory, by call id, oldest first."""
         self._kept_size = 0
         """Of all of them."""
-        self._on_record: dict[str, tuple[int, bool]] = {}
-        """Step of each call whose output is in the record only, and whether it tells of a mistake."""
+        self._on_record: dict[str, int] = {}
+        """Number of the step of each call whose output is in the record only."""
         self._running: dict[Call, None] = {}
         self._after_end: list[str] = []
 
@@ -68,17 +68,13 @@ class CallTable:
 
     async def load_recorded(self, call_id: str, episode_id: str) -> None:
         """Read a call whose output left memory from the record."""
-        number, is_error = self._on_record[call_id]
+        number = self._on_record[call_id]
         steps = await self._services.store.steps(episode_id, number - 1, number)
         if not steps or steps[0].call_id != call_id:
             raise StoreError(f"the record does not hold step {number}, the call {call_id!r}")
         if self._on_record.pop(call_id, None) is None:
             return  # another request was faster
-        step = steps[0]
-        output = ToolOutput.model_construct(
-            blocks=list(step.blocks), metadata=step.metadata, reward=step.reward, finished=step.finished
-        )
-        call = Call(call_id, step.tool, step.arguments, Completed(output, number, is_error))
+        call = Call(call_id, steps[0].tool, steps[0].arguments, Completed(steps[0]))
         self._known[call_id] = call
         self._keep(call)
 
@@ -94,7 +90,7 @@ class CallTable:
             self._kept_size -= self._kept.pop(oldest)
             result = self._known.pop(oldest).result
             if isinstance(result, Completed):
-                self._on_record[oldest] = (result.step, result.is_error)
+                self._on_record[oldest] = result.step
 
     def add(self, call: Call) -> None:
         """Add a call that is about to run, whose id no other call has."""
@@ -142,6 +138,6 @@ def _size_of(call: Call, result: Completed) -> int:
     for value in call.arguments.values():
         if isinstance(value, str):
             size += len(value)
-    for block in result.output.blocks:
+    for block in result.recorded.blocks:
         size += len(block.text if isinstance(block, TextBlock) else block.data)
     return size

@@ -5,20 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.authoring.boundary import encodable
-from ors_server.episode import EpisodeState, StepReward, remaining_time
 from ors_server.errors import ToolOutputError
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.sessions.json_copies import JSONCopyError, check_size, read_json, write_json
-from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput, make_of_checked
+from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 BLOCK_OVERHEAD = 64
 """Bytes that a block counts for besides its content."""
 
 MAX_BLOCKS = 10_000
 """Blocks of one output: more would hold the event loop."""
-
-EPISODE_KEY = "episode"
-"""Key of an output's metadata under which the server states the episode's state, over any author's."""
 
 
 @dataclass(slots=True)
@@ -58,48 +54,6 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
     metadata = _copy_json(output.metadata, "metadata", max_bytes)
     blocks = [_check_block(block, max_bytes) for block in output.blocks]
     return CheckedOutput(blocks, metadata, reward, output.finished)
-
-
-def add_episode_metadata(
-    output: CheckedOutput, charge: StepReward, state: EpisodeState, policy: EpisodePolicy, now: float
-) -> ToolOutput:
-    """Make the output that leaves the server: with the step's final reward and the episode's state.
-
-    Args:
-        output: What the tool returned; it must not be used again.
-    """
-    stated = describe_state(state, policy, now)
-    stated["components"] = dict(charge.components)
-    metadata = {EPISODE_KEY: stated} if output.metadata is None else output.metadata | {EPISODE_KEY: stated}
-    return make_of_checked(
-        ToolOutput,
-        {
-            "blocks": output.blocks,
-            "metadata": metadata,
-            "reward": charge.reward,
-            "finished": charge.finished,
-        },
-    )
-
-
-def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
-    """Describe an episode's state after its latest step.
-
-    Returns:
-        `step`, `return`, `withheld` (earned and charged, and not paid yet), `penalty_sum`, `penalties` by
-        cause, `steps_remaining` and `time_remaining` (seconds; `None` without a limit), and `stop_reason`.
-    """
-    left = remaining_time(state, policy, now)
-    return {
-        "step": state.steps,
-        "return": state.episode_return,
-        "withheld": state.held or 0.0,
-        "penalty_sum": state.penalty_sum,
-        "penalties": {cause.value: amount for cause, amount in state.penalties.items()},
-        "steps_remaining": None if policy.step_limit is None else max(0, policy.step_limit - state.steps),
-        "time_remaining": None if left is None else round(left, 3),
-        "stop_reason": None if state.stop_reason is None else state.stop_reason.value,
-    }
 
 
 def make_error_output(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:

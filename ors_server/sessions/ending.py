@@ -18,7 +18,7 @@ from ors_server.call_clock import make_scope
 from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import OrsServerError, SessionDeletedError, ShuttingDownError, StoreError
 from ors_server.logs import get_logger
-from ors_server.sessions.call_runner import CallRunner
+from ors_server.sessions.call_runner import CallRunner, MakeError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.reward_view import RewardView
@@ -28,14 +28,6 @@ from ors_server.sessions.turns import Concurrency
 log = get_logger("ors_server.session")
 
 Release: TypeAlias = Callable[[], Awaitable[None]]
-
-
-def _server_stops() -> OrsServerError:
-    return ShuttingDownError("the server is shutting down")
-
-
-def _session_deleted() -> OrsServerError:
-    return SessionDeletedError("Session deleted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,7 @@ class SessionParts:
 class SessionEnding:
     """Ends one session, once; in the background, which goes on if the caller leaves."""
 
-    __slots__ = ("_answered", "_is_recorded", "_make_error", "_parts", "_released", "_services")
+    __slots__ = ("_is_recorded", "_make_error", "_parts", "_services", "answered", "released")
 
     def __init__(
         self, parts: SessionParts, event: EpisodeEvent, reason: StopReason, *, server_stops: bool
@@ -62,39 +54,27 @@ class SessionEnding:
         """Begin; as `Session.aclose`."""
         self._parts = parts
         self._services = parts.recorder.services
-        self._answered, self._released = asyncio.Event(), asyncio.Event()
+        self.answered = asyncio.Event()
+        """Set when the request to end the session can be answered."""
+        self.released = asyncio.Event()
+        """Set when nothing is left of the session, its environment included."""
         self._is_recorded = False
-        self._make_error = _server_stops if server_stops else _session_deleted
+        self._make_error: MakeError = partial(SessionDeletedError, "Session deleted")
+        if server_stops:
+            self._make_error = partial(ShuttingDownError, "the server is shutting down")
         parts.runner.end(self._make_error)
         self._services.spawn(self._run, event, reason)
 
-    @property
-    def is_answered(self) -> bool:
-        """Whether the request to end the session has been answered."""
-        return self._answered.is_set()
-
-    @property
-    def is_released(self) -> bool:
-        """Whether nothing is left of the session, its environment included."""
-        return self._released.is_set()
-
-    async def until_answered(self) -> None:
-        """Wait until the request to end the session can be answered."""
-        await self._answered.wait()
-
-    async def until_released(self) -> None:
-        """Wait until nothing is left of the session, its environment included."""
-        await self._released.wait()
-
     async def _run(self, event: EpisodeEvent, reason: StopReason) -> None:
         parts = self._parts
-        in_order = (
+        session_id = parts.recorder.origin.session_id
+        in_order: tuple[Release, ...] = (
             self._stop_everything,
             partial(parts.recorder.end, event, reason),
             self._let_code_end,
-            self._tear_down,
+            partial(tear_down, parts.definition, parts.instance, self._services, session_id),
             parts.reward_view.aclose,
-            self._discard_snapshots,
+            *(() if parts.snapshots is None else (parts.snapshots.aclose,)),
             parts.setup.release,
             self._close_record,
             self._log_end,
@@ -103,8 +83,8 @@ class SessionEnding:
             with make_scope(shield=True):
                 await self._release_all(in_order)
         finally:
-            self._answered.set()
-            self._released.set()
+            self.answered.set()
+            self.released.set()
 
     async def _release_all(self, in_order: Sequence[Release]) -> None:
         """Release one after another; a failure does not keep the rest from being released."""
@@ -131,10 +111,6 @@ class SessionEnding:
             self._is_recorded = True
             await self._parts.recorder.close()
 
-    async def _tear_down(self) -> None:
-        parts = self._parts
-        await tear_down(parts.definition, parts.instance, self._services, parts.recorder.origin.session_id)
-
     async def _stop_everything(self) -> None:
         """Stop calls and setup, waiting a while for code that ignores it."""
         limit = self._services.options.ending_time_limit
@@ -150,16 +126,12 @@ class SessionEnding:
         """Whether code of the author's may still touch the environment."""
         return not self._parts.runner.turns.is_idle or self._parts.setup.lingers
 
-    async def _discard_snapshots(self) -> None:
-        if self._parts.snapshots is not None:
-            await self._parts.snapshots.aclose()
-
     async def _let_code_end(self) -> None:
         """Answer the request, then wait for code that ignored its cancellation."""
         if not self._is_touched:
             return
         await self._release_all((self._close_record,))
-        self._answered.set()
+        self.answered.set()
         with anyio.move_on_after(self._services.options.lingering_time_limit) as scope:
             await self._until_untouched()
         if scope.cancelled_caught:
@@ -174,8 +146,8 @@ class SessionEnding:
         """Wait until no code of the author's can touch the environment any more."""
         await self._parts.setup.until_gone()
         if not self._parts.runner.turns.is_idle:
-            async with self._parts.runner.turns.turn(Concurrency.EXCLUSIVE):
-                pass
+            await self._parts.runner.turns.acquire(Concurrency.EXCLUSIVE)
+            self._parts.runner.turns.release(Concurrency.EXCLUSIVE)
 
     async def _log_end(self) -> None:
         state = self._parts.recorder.current_state()

@@ -23,17 +23,13 @@ from ors_server.episode import (
 )
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.policy import EpisodePolicy
-from ors_server.sessions.checked_output import (
-    EPISODE_KEY,
-    CheckedOutput,
-    add_episode_metadata,
-    make_error_output,
-)
-from ors_server.sessions.episode_summary import summarise, wall_time
+from ors_server.sessions.checked_output import CheckedOutput, make_error_output
+from ors_server.sessions.episode_summary import EPISODE_KEY, describe_state, summarise, wall_time
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import recordable
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition
+from ors_server.wire import JSONObject
 
 _STATUS = {
     OutcomeKind.INVALID_CALL: StepStatus.REFUSED,
@@ -114,8 +110,12 @@ class EpisodeRecorder:
 
     async def open(self) -> None:
         """Write the episode's origin."""
-        with self.services.health.writing():
+        try:
             await self.services.store.open(self.origin)
+        except StoreError as error:
+            self.services.health.fail(error)
+            raise
+        self.services.health.succeed()
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
         """Open an episode that goes on from where another one stood."""
@@ -173,8 +173,8 @@ class EpisodeRecorder:
                     return Refusal(RefusalReason.EPISODE_FINISHED, text)
                 now = self.now
                 state, charge = apply_outcome(before, self.policy, entry.outcome, now)
-                result = self._result(entry, charge, state, now)
-                step = self._step(call, entry, charge, result, now)
+                step = self._step(call, entry, charge, state, now)
+                result = _result_of(entry, step)
                 pending = _PendingStep(call.repeats or call, step, state, result)
                 self._unwritten.append(pending)
                 try:
@@ -269,7 +269,7 @@ class EpisodeRecorder:
 
     def _mark_written(self, pending: _PendingStep) -> None:
         if pending.call.is_unwritten:
-            pending.call.replace_failure(pending.result)
+            pending.call.result = pending.result
         self.restored_to_step = None
         if pending.state.phase is not self.state.phase:
             self._change_state(
@@ -287,24 +287,11 @@ class EpisodeRecorder:
         )
         self.services.store.record_transition(self.origin.episode_id, transition, self._sum_up(state))
 
-    def _result(self, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float) -> CallResult:
-        if entry.error is not None:
-            return Failure(entry.error, charge.number)
-        output = entry.output
-        if entry.refusal is not None:
-            if charge.earned is None and not charge.finished:
-                return Refusal(entry.refusal.reason, entry.refusal.error, charge.number)
-            output = make_error_output(entry.refusal.error, entry.refusal.reason)
-        stated = add_episode_metadata(output or CheckedOutput([]), charge, state, self.policy, now)
-        if stated.metadata is not None:
-            if entry.refusal is not None:
-                stated.metadata[EPISODE_KEY]["refused"] = entry.refusal.reason.value
-            if self.restored_to_step is not None:
-                stated.metadata[EPISODE_KEY]["restored_to_step"] = self.restored_to_step
-        return Completed(stated, charge.number, is_error=entry.outcome.kind is not OutcomeKind.COMPLETED)
-
-    def _step(self, call: Call, entry: EndedCall, charge: StepReward, result: CallResult, now: float) -> Step:
-        output = result.output if isinstance(result, Completed) else None
+    def _step(
+        self, call: Call, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float
+    ) -> Step:
+        output = _output_of(entry, charge)
+        error, error_code = _error_of(entry)
         status = _STATUS.get(entry.outcome.kind)
         if status is None:
             status = StepStatus.UNGRADED if charge.earned is None else StepStatus.GRADED
@@ -318,12 +305,24 @@ class EpisodeRecorder:
             reward=charge.reward,
             components=charge.components,
             finished=charge.finished,
-            error=_error_text(entry),
-            error_code=_error_code(entry),
-            metadata=None if output is None else output.metadata,
+            error=error,
+            error_code=error_code,
+            metadata=None if output is None else self._metadata(output, entry, charge, state, now),
             started_at=self._wall(entry.started),
             duration=now - entry.started,
         )
+
+    def _metadata(
+        self, output: CheckedOutput, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float
+    ) -> JSONObject:
+        """Return an output's metadata with the episode's state."""
+        stated = describe_state(state, self.policy, now)
+        stated["components"] = dict(charge.components)
+        if entry.refusal is not None:
+            stated["refused"] = entry.refusal.reason.value
+        if self.restored_to_step is not None:
+            stated["restored_to_step"] = self.restored_to_step
+        return {**(output.metadata or {}), EPISODE_KEY: stated}
 
     def _sum_up(self, state: EpisodeState) -> EpisodeSummary:
         summed = self._summed
@@ -352,19 +351,33 @@ def _ending(state: EpisodeState) -> str:
     return f"the episode is over ({state.stop_reason}), so no further tool calls are accepted."
 
 
-def _error_text(entry: EndedCall) -> str | None:
+def _output_of(entry: EndedCall, charge: StepReward) -> CheckedOutput | None:
+    """Return what the agent gets; `None` for a call that failed, or was refused and not charged."""
     if entry.error is not None:
-        return str(entry.error)
-    if entry.refusal is not None:
-        return entry.refusal.error
-    if entry.outcome.kind is OutcomeKind.COMPLETED or entry.output is None:
         return None
-    return "\n".join(block.text for block in entry.output.blocks if block.type == "text")
+    if entry.refusal is None:
+        return entry.output or CheckedOutput([])
+    if charge.earned is None and not charge.finished:
+        return None
+    return make_error_output(entry.refusal.error, entry.refusal.reason)
 
 
-def _error_code(entry: EndedCall) -> str | None:
+def _result_of(entry: EndedCall, step: Step) -> CallResult:
     if entry.error is not None:
-        return entry.error.code
+        return Failure(entry.error, step.number)
+    if entry.refusal is not None and step.metadata is None:
+        return Refusal(entry.refusal.reason, entry.refusal.error, step.number)
+    return Completed(step)
+
+
+def _error_of(entry: EndedCall) -> tuple[str | None, str | None]:
+    """Return why a call failed or was refused, in words and as a code; twice `None` for one that did not."""
+    if entry.error is not None:
+        return str(entry.error), entry.error.code
     if entry.refusal is not None:
-        return entry.refusal.reason.value
-    return None if entry.outcome.kind is OutcomeKind.COMPLETED else entry.outcome.kind.value
+        return entry.refusal.error, entry.refusal.reason.value
+    if entry.outcome.kind is OutcomeKind.COMPLETED:
+        return None, None
+    output = entry.output
+    text = None if output is None else "\n".join(each.text for each in output.blocks if each.type == "text")
+    return text, entry.outcome.kind.value

@@ -1,10 +1,15 @@
-"""An episode's state as the figures that the record keeps."""
+"""An episode's state as figures: those that the record keeps, and those that each answer states."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
-from ors_server.episode import EpisodeState, Metric
+from ors_server.episode import EpisodeState, Metric, remaining_time
+from ors_server.policy import EpisodePolicy
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
+
+EPISODE_KEY = "episode"
+"""Key of an output's metadata under which the server states the episode's state, over any author's."""
 
 _NONE: Mapping[str, float] = {}
 """Of the many episodes without penalties or metrics: each dictionary would take 64 bytes."""
@@ -46,4 +51,24 @@ def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
         f"reward_extra/{key}/{figure}": value
         for key, metric in metrics.items()
         for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
+    }
+
+
+def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
+    """Describe an episode's state after its latest step.
+
+    Returns:
+        `step`, `return`, `withheld` (earned and charged, and not paid yet), `penalty_sum`, `penalties` by
+        cause, `steps_remaining` and `time_remaining` (seconds; `None` without a limit), and `stop_reason`.
+    """
+    left = remaining_time(state, policy, now)
+    return {
+        "step": state.steps,
+        "return": state.episode_return,
+        "withheld": state.held or 0.0,
+        "penalty_sum": state.penalty_sum,
+        "penalties": {cause.value: amount for cause, amount in state.penalties.items()},
+        "steps_remaining": None if policy.step_limit is None else max(0, policy.step_limit - state.steps),
+        "time_remaining": None if left is None else round(left, 3),
+        "stop_reason": None if state.stop_reason is None else state.stop_reason.value,
     }

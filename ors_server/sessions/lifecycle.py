@@ -31,6 +31,8 @@ class Setup:
     """
 
     __slots__ = (
+        "_definition",
+        "_instance",
         "_is_abandoned",
         "_last_use",
         "_limits",
@@ -43,16 +45,19 @@ class Setup:
     )
 
     def __init__(
-        self, recorder: EpisodeRecorder, last_use: LastUse, sandbox_limits: Limits | None = None
+        self,
+        recorder: EpisodeRecorder,
+        last_use: LastUse,
+        definition: EnvironmentDefinition,
+        instance: Instance,
+        sandbox_limits: Limits | None,
     ) -> None:
-        """Prepare nothing yet.
-
-        Args:
-            sandbox_limits: What the session's sandbox may use; `None` for a session without one.
-        """
+        """Prepare nothing yet; without limits, the session has no sandbox."""
         self.error: EnvironmentFailedError | MachineryError | None = None
         self.sandbox: Sandbox | None = None
         self._recorder = recorder
+        self._definition = definition
+        self._instance = instance
         self._limits = sandbox_limits
         self._last_use = last_use
         self._is_abandoned = False
@@ -65,42 +70,30 @@ class Setup:
         """Whether setup has begun and not ended."""
         return self._scope is not None
 
-    def start(self, definition: EnvironmentDefinition, instance: Instance, services: Services) -> None:
+    def start(self) -> None:
         """Begin in the background; without anything to do the episode is ready at once."""
-        if definition.hooks.setup is None and self._limits is None:
+        if self._definition.hooks.setup is None and self._limits is None:
             self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
             return
         self._ready = anyio.Event()
         self._scope = anyio.CancelScope()
         self._thread = LingeringThread()
-        services.spawn(self._run, definition, instance, self._scope, self._thread)
+        self._recorder.services.spawn(self._run, self._scope, self._thread)
 
-    async def start_from_snapshot(
-        self,
-        definition: EnvironmentDefinition,
-        instance: Instance,
-        memory: JSONObject,
-        files: Snapshot | None,
-    ) -> None:
-        """Prepare an instance as another one stood, instead of setting it up."""
+    async def start_from_snapshot(self, memory: JSONObject, files: Snapshot | None) -> None:
+        """Prepare the instance as another one stood, instead of setting it up."""
         if self._limits is not None:
-            await self._open_sandbox(instance, self._limits)
-        await self.restore_snapshot(definition, instance, memory, files)
+            await self._open_sandbox(self._limits)
+        await self.restore_snapshot(memory, files)
 
-    async def restore_snapshot(
-        self,
-        definition: EnvironmentDefinition,
-        instance: Instance,
-        memory: JSONObject,
-        files: Snapshot | None,
-    ) -> None:
+    async def restore_snapshot(self, memory: JSONObject, files: Snapshot | None) -> None:
         """Bring files and memory back to what they were."""
-        hook = definition.hooks.load
+        hook = self._definition.hooks.load
         if hook is None:
-            raise cannot_be_copied(definition)
+            raise cannot_be_copied(self._definition)
         if self.sandbox is not None and files is not None:
             await self.sandbox.restore(files)
-        await hook(instance, memory)
+        await hook(self._instance, memory)
 
     @property
     def is_pending(self) -> bool:
@@ -139,27 +132,21 @@ class Setup:
         if self.sandbox is not None:
             await self.sandbox.aclose()
 
-    async def _open_sandbox(self, instance: Instance, limits: Limits) -> None:
+    async def _open_sandbox(self, limits: Limits) -> None:
         services, origin = self._recorder.services, self._recorder.origin
         self.sandbox = await services.sandboxes.require().start(origin.session_id, limits)
         self.sandbox.gate = Gate(services.gradings, (origin.environment, origin.credential_id))
-        give_sandbox(instance, self.sandbox)
+        give_sandbox(self._instance, self.sandbox)
 
-    async def _run(
-        self,
-        definition: EnvironmentDefinition,
-        instance: Instance,
-        scope: anyio.CancelScope,
-        thread: LingeringThread,
-    ) -> None:
-        hook = definition.hooks.setup
+    async def _run(self, scope: anyio.CancelScope, thread: LingeringThread) -> None:
+        hook = self._definition.hooks.setup
         clock = start_clock(self._recorder.policy.setup_time_limit)
         try:
             with scope, counting(clock):
                 if self._limits is not None:
-                    await self._open_sandbox(instance, self._limits)
+                    await self._open_sandbox(self._limits)
                 if hook is not None:
-                    await hook(instance, thread)
+                    await hook(self._instance, thread)
             if clock.is_up and not self._is_abandoned:
                 self.error = EnvironmentFailedError(f"setup did not end within {clock.limit:g} seconds")
         except SandboxError as error:

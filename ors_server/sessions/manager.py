@@ -1,79 +1,75 @@
-"""What the doors ask of the sessions of this process, and everything that runs beneath them."""
+"""The live sessions of one process, as the doors use them: created within limits, found by id, ended once."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from secrets import token_hex
 from types import MappingProxyType
 
 import anyio
 
 from ors_server.admission import Admission
-from ors_server.authoring.call_context import ProgressListener
-from ors_server.authoring.calling_client import CallingClient
-from ors_server.authoring.definition import Blocks, EnvironmentDefinition
+from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.clock import Clock, SystemClock
-from ors_server.errors import CallCancelledError, SessionNotFoundError, UnknownEnvironmentError
-from ors_server.loop_watch import LoopFigures, LoopWatch
+from ors_server.episode import EpisodeEvent, StopReason
+from ors_server.errors import (
+    SessionDeletedError,
+    SessionExistsError,
+    SessionExpiredError,
+    SessionNotFoundError,
+    ShuttingDownError,
+    UnknownEnvironmentError,
+)
+from ors_server.loop_watch import LoopWatch
 from ors_server.sessions.background_tasks import BackgroundTasks
-from ors_server.sessions.record_health import RecordHealth
+from ors_server.sessions.quotas import Quotas, RecentIds
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
-from ors_server.sessions.session import ReadResource
-from ors_server.sessions.session_call import Call, Failure
-from ors_server.sessions.session_creation import SessionMaker, hash_task
-from ors_server.sessions.session_registry import SessionRegistry
+from ors_server.sessions.session import Session
+from ors_server.sessions.session_creation import make_fork, make_session
 from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
-from ors_server.sessions.session_services import Services, SessionOptions, default_gradings
-from ors_server.sessions.snapshots import SessionSnapshot
-from ors_server.store.base import EpisodeFilter, EpisodeStore
+from ors_server.sessions.session_services import RecordHealth, Services, SessionOptions, default_gradings
+from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.visibility import Visibility
-from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
 from ors_server.workers import Workers, set_workers
 
-__all__ = ["SessionManager", "hash_task", "open_manager"]
+
+class _Creation:
+    """A session that is being made."""
+
+    __slots__ = ("ended", "is_withdrawn")
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.is_withdrawn = False
 
 
 class SessionManager:
-    """Creates, plays and ends sessions; `open_manager` makes one.
+    """Creates, finds, plays and ends sessions; `open_manager` makes one.
 
     Every method that takes a session id raises `SessionNotFoundError` if no live session has it, unless it
     says otherwise, and counts as activity of that session.
     """
 
-    def __init__(
-        self, definitions: Sequence[EnvironmentDefinition], services: Services, registry: SessionRegistry
-    ) -> None:
+    def __init__(self, definitions: Sequence[EnvironmentDefinition], services: Services) -> None:
         """Serve environments; the first one is the default."""
         self.environments: Mapping[str, EnvironmentDefinition] = MappingProxyType(
             {definition.name: definition for definition in definitions}
         )
         """The environments by name, the default one first."""
+        self.services = services
+        """What all sessions share."""
         self._default = definitions[0]
-        self._services = services
-        self._registry = registry
-
-    @property
-    def isolation(self) -> JSONObject | None:
-        """What isolates the commands of agents, as recorded with every episode; `None` where nothing does."""
-        return self._services.sandboxes.tier
-
-    def check_ready(self) -> None:
-        """Check that new sessions can be played.
-
-        Raises:
-            StoreError: If the record cannot be written.
-        """
-        self._services.health.check()
-
-    @property
-    def queues(self) -> JSONObject:
-        """What waits for its turn: name of a limiter to its figures (`AdmissionFigures.summary`)."""
-        return self._services.queues()
-
-    @property
-    def loop(self) -> LoopFigures:
-        """How late the event loop is, and whose code held it."""
-        return self._services.watch.figures()
+        self._policies = {each.name: each.policy.model_dump(mode="json") for each in definitions}
+        self._limits = services.options.limits
+        self._quotas = Quotas(self._limits)
+        self._sessions: dict[str, Session] = {}
+        self._creations: dict[str, _Creation] = {}
+        self._being_released: set[Session] = set()
+        self._expired = RecentIds()
+        self._stopping = False
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.
@@ -100,7 +96,15 @@ class SessionManager:
             EnvironmentFailedError: If the environment's constructor raised; then there is no session.
             SandboxUnavailableError: If the session needs a sandbox and this server has none.
         """
-        session = await self._registry.create(request, self.environment(request.environment))
+        definition = self.environment(request.environment)
+        if self._stopping:
+            raise ShuttingDownError("the server is shutting down")
+        session_id = request.session_id or token_hex(16)
+        if session_id in self._sessions or session_id in self._creations:
+            raise SessionExistsError("Session already exists")
+        policy = self._policies[definition.name]
+        make = partial(make_session, session_id, request, definition, self.services, policy)
+        session = await self._add(session_id, definition, request.credential_id, make)
         return session.status()
 
     async def fork(self, session_id: str, request: ForkRequest) -> Sequence[SessionStatus]:
@@ -115,169 +119,155 @@ class SessionManager:
             CapacityError: If a limit is reached.
             SandboxError: If the files could not be copied.
         """
-        return [session.status() for session in await self._registry.fork(session_id, request)]
+        if self._stopping:
+            raise ShuttingDownError("the server is shutting down")
+        parent = self.find(session_id)
+        kept = None if request.snapshot_id is None else parent.snapshots.find(request.snapshot_id)
+        snapshot = kept or await parent.snapshots.take()
+        children: list[Session] = []
+        try:
+            shared = parent.recorder.origin.episode_id
+            steps = await self.services.store.steps(shared, 0, snapshot.state.steps)
+            for _ in range(request.count):
+                child_id = token_hex(16)
+                make = partial(make_fork, parent, child_id, request.credential_id, snapshot, steps)
+                child = await self._add(child_id, parent.definition, request.credential_id, make)
+                children.append(child)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                for child in children:
+                    await self._end(child, EpisodeEvent.DELETE, StopReason.DELETED)
+            raise
+        finally:
+            if kept is None:
+                with anyio.CancelScope(shield=True):
+                    await snapshot.aclose()
+        return [child.status() for child in children]
 
-    async def ping(self, session_id: str) -> None:
-        """Keep a session alive."""
-        self._registry.find(session_id)
+    async def _add(
+        self,
+        session_id: str,
+        definition: EnvironmentDefinition,
+        credential_id: str | None,
+        make: Callable[[], Awaitable[Session]],
+    ) -> Session:
+        self._quotas.add(definition.name, credential_id)
+        creation = self._creations[session_id] = _Creation()
+        try:
+            session = await make()
+        except BaseException:
+            self._quotas.remove(definition.name, credential_id)
+            raise
+        else:
+            self._sessions[session_id] = session
+            self._expired.discard(session_id)
+            await self._begin(session, creation)
+            return session
+        finally:
+            del self._creations[session_id]
+            creation.ended.set()
 
-    async def delete(self, session_id: str) -> bool:
-        """End a session and tear its environment down; return whether there was one of that id."""
-        return await self._registry.delete(session_id)
+    async def _begin(self, session: Session, creation: _Creation) -> None:
+        if not (creation.is_withdrawn or self._stopping):
+            session.start()
+            return
+        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
+        if self._stopping:
+            raise ShuttingDownError("the server is shutting down")
+        raise SessionDeletedError("Session deleted")
 
-    async def end_sessions(self) -> None:
-        """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`."""
-        await self._registry.end_all()
+    def find(self, session_id: str) -> Session:
+        """Return a live session and keep it alive.
 
-    def definition_of(self, session_id: str) -> EnvironmentDefinition:
-        """Return the environment that a live session plays."""
-        return self._registry.find(session_id).definition
-
-    def visibility_of(self, session_id: str) -> Visibility:
-        """Return what an agent of a live session sees of rewards."""
-        return self._registry.find(session_id).visibility
+        Raises:
+            SessionNotFoundError: If it never existed or was deleted.
+            SessionExpiredError: If it expired, and not many others have since.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            if session_id in self._expired:
+                idle = self._limits.idle_seconds
+                raise SessionExpiredError(f"Active environment not found: it expired after {idle:g} s idle")
+            raise SessionNotFoundError("Active environment not found")
+        session.touch()
+        return session
 
     def episode_of(self, session_id: str) -> str | None:
         """Return the id of the episode that a live session plays; `None` without one. No activity."""
-        session = self._registry.peek(session_id)
+        session = self._sessions.get(session_id)
         return None if session is None else session.recorder.origin.episode_id
 
-    # Play
-
-    async def prompt(self, session_id: str) -> Blocks:
-        """Return the prompt, after setup."""
-        return await self._registry.find(session_id).prompt()
-
-    async def messages(self, session_id: str) -> list[Message]:
-        """Return the prompt as a conversation, after setup."""
-        return await self._registry.find(session_id).messages()
-
-    async def tools(self, session_id: str) -> ToolListing:
-        """Return the announcements of everything that the session offers, without waiting for setup."""
-        return await self._registry.find(session_id).tools()
-
-    async def call(
-        self,
-        session_id: str,
-        tool: str,
-        arguments: JSONObject,
-        *,
-        call_id: str | None = None,
-        listener: ProgressListener | None = None,
-        client: CallingClient | None = None,
-    ) -> Call:
-        """Begin a call, or return the one that has this id already; never waits for the tool.
-
-        Args:
-            call_id: The caller's own id; the same id in the same session never runs twice.
-
-        Raises:
-            EnvironmentFailedError: If setup has failed.
-            CallIdReusedError: If the id is that of a call with another tool or other arguments.
-        """
-        session = self._registry.find(session_id)
-        if call_id is not None:
-            await session.load_recorded(call_id)
-        return session.begin(tool, arguments, call_id=call_id, listener=listener, client=client)
-
-    async def resume(self, session_id: str, call_id: str) -> Call:
-        """Return the call of that id.
-
-        Raises:
-            UnknownCallError: If the session knows no such call.
-        """
-        session = self._registry.find(session_id)
-        await session.load_recorded(call_id)
-        return session.resume(call_id)
-
-    async def cancel(self, session_id: str, call_id: str) -> bool:
-        """Cancel a running call, which is then recorded as cancelled and pays nothing, and wait for its end.
+    async def delete(self, session_id: str) -> bool:
+        """End a session, waiting until its environment is torn down; an unknown id is no error.
 
         Returns:
-            Whether it was running; a call that is done keeps its result.
-
-        Raises:
-            UnknownCallError: If the session knows no such call.
+            Whether there was such a session, or one that was being made.
         """
-        call = await self.resume(session_id, call_id)
-        if call.is_done:
+        creation = self._creations.get(session_id)
+        if creation is not None:
+            creation.is_withdrawn = True
+            await creation.ended.wait()
+            return True
+        session = self._sessions.get(session_id)
+        if session is None:
             return False
-        call.cancel()
-        result = await call.wait()
-        return isinstance(result, Failure) and isinstance(result.error, CallCancelledError)
+        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
+        return True
 
-    async def score_group(
-        self, session_id: str, candidates: list[GroupCandidate], *, call_id: str | None = None
-    ) -> Call:
-        """Begin to score a group of rollouts of the session's task.
+    async def end_sessions(self) -> None:
+        """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`."""
+        self._stopping = True
+        async with anyio.create_task_group() as group:
+            for session in list(self._sessions.values()):
+                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.DELETED)
 
-        Raises:
-            NotSupportedError: If the environment scores no groups.
-        """
-        session = self._registry.find(session_id)
-        await session.load_recorded(call_id)
-        return session.begin_scoring(candidates, call_id=call_id)
+    async def aclose(self) -> None:
+        """End all sessions, those being made included, and wait until nothing is left of them."""
+        await self.end_sessions()
+        for creation in list(self._creations.values()):
+            await creation.ended.wait()
+        for session in list(self._being_released):
+            await session.until_released()
 
-    async def offered_prompt(
-        self, session_id: str, name: str, arguments: Mapping[str, str], client: CallingClient | None = None
-    ) -> list[Message]:
-        """Render a prompt that the environment offers besides its task.
+    async def _end(self, session: Session, event: EpisodeEvent, reason: StopReason) -> None:
+        await session.aclose(event, reason, server_stops=self._stopping)
+        if not session.is_released:
+            self._being_released.add(session)
+            self.services.spawn(self._wait_for_release, session)
+        if self._sessions.get(session.id) is session:
+            del self._sessions[session.id]
+            self._quotas.remove(session.definition.name, session.recorder.origin.credential_id)
 
-        Raises:
-            NotSupportedError: If it offers no prompt of that name.
-        """
-        return await self._registry.find(session_id).offered_prompt(name, arguments, client)
+    async def _wait_for_release(self, session: Session) -> None:
+        await session.until_released()
+        self._being_released.discard(session)
 
-    async def read_resource(
-        self, session_id: str, uri: str, client: CallingClient | None = None
-    ) -> ReadResource:
-        """Read a resource that the environment offers.
+    async def reap(self) -> None:
+        """Look for idle sessions again and again, ending each in the background; returns never."""
+        while True:
+            await self.services.clock.sleep(self._limits.reap_seconds)
+            self.services.log_queues()
+            self._expire_idle()
 
-        Raises:
-            NotSupportedError: If it offers no resource of that name.
-        """
-        return await self._registry.find(session_id).read_resource(uri, client)
+    def _expire_idle(self) -> None:
+        for session in self._idle(self._sessions.values()):
+            self.services.spawn(self._expire, session)
 
-    # Snapshots
+    async def _expire(self, session: Session) -> None:
+        if self._idle([session]):
+            await self._end(session, EpisodeEvent.EXPIRE, StopReason.EXPIRED)
+            self._expired.add(session.id)
 
-    async def snapshot(self, session_id: str) -> SessionSnapshot:
-        """Take a snapshot of a session between two calls; it is kept as long as the session.
-
-        Raises:
-            NotSupportedError: If the environment's sessions cannot be copied.
-            EpisodeOverError: If the episode has ended.
-            CapacityError: If the session keeps too many.
-            SandboxError: If a file could not be copied.
-        """
-        return await self._registry.find(session_id).snapshots.keep()
-
-    async def snapshots(self, session_id: str) -> Sequence[SessionSnapshot]:
-        """Return the snapshots that a session keeps, oldest first."""
-        return self._registry.find(session_id).snapshots.all()
-
-    async def discard(self, session_id: str, snapshot_id: str) -> None:
-        """Discard a snapshot.
-
-        Raises:
-            UnknownSnapshotError: If the session keeps no such snapshot.
-        """
-        await self._registry.find(session_id).snapshots.discard(snapshot_id)
-
-    async def restore(self, session_id: str, snapshot_id: str) -> SessionSnapshot:
-        """Bring a session's files and memory back to a snapshot; steps and sums stay, for they were paid.
-
-        Raises:
-            UnknownSnapshotError: If the session keeps no such snapshot.
-            EpisodeOverError: If the episode has ended.
-            SandboxError: If the files could not be brought back.
-        """
-        return await self._registry.find(session_id).snapshots.restore(snapshot_id)
+    def _idle(self, sessions: Iterable[Session]) -> list[Session]:
+        """Return the sessions that have been idle for too long."""
+        now = self.services.clock.monotonic()
+        return [session for session in sessions if session.idle_seconds(now) >= self._limits.idle_seconds]
 
     # The record
 
     async def status(self, session_id: str) -> SessionStatus:
         """Return a session as a trainer sees it, also after its end, as long as its record is kept."""
-        session = self._registry.peek(session_id)
+        session = self._sessions.get(session_id)
         if session is not None:
             return session.status()
         record = await self._recorded(session_id)
@@ -287,20 +277,15 @@ class SessionManager:
 
     async def sessions(self) -> Sequence[SessionStatus]:
         """Return all live sessions, oldest first; no activity."""
-        return [session.status() for session in self._registry.live()]
-
-    async def count_episodes(self, episode_filter: EpisodeFilter) -> int:
-        """Count the episodes of the record that meet a filter, live ones included; no activity."""
-        return (await self._services.store.totals(episode_filter)).episodes
+        return [session.status() for session in self._sessions.values()]
 
     async def steps(self, session_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
         """Return the steps from position `start` (from 0) to before `stop`, also after the session's end."""
-        session = self._registry.peek(session_id)
-        origin = session.recorder.origin if session else (await self._recorded(session_id)).origin
-        return await self._services.store.steps(origin.episode_id, start, stop)
+        episode_id = self.episode_of(session_id) or (await self._recorded(session_id)).origin.episode_id
+        return await self.services.store.steps(episode_id, start, stop)
 
     async def _recorded(self, session_id: str) -> EpisodeRecord:
-        record = await self._services.store.find(session_id)
+        record = await self.services.store.find(session_id)
         if record is None:
             raise SessionNotFoundError(f"no session {session_id!r} is live or on record")
         return record
@@ -337,15 +322,14 @@ async def open_manager(
         gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
         watch=LoopWatch(),
     )
-    policies = {each.name: each.policy.model_dump(mode="json") for each in definitions}
-    registry = SessionRegistry(services, SessionMaker(services, policies))
-    background.spawn(registry.reap)
+    manager = SessionManager(definitions, services)
+    background.spawn(manager.reap)
     with services.watch.watching():
         try:
-            yield SessionManager(definitions, services, registry)
+            yield manager
         finally:
             with anyio.CancelScope(shield=True):
-                await registry.aclose()
+                await manager.aclose()
                 await background.aclose(options.lingering_time_limit)
                 await services.resources.aclose()
                 await store.aclose()

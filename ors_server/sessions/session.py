@@ -19,10 +19,7 @@ from ors_server.authoring.prompt_blocks import flatten_messages
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, Phase, StopReason
-from ors_server.errors import (
-    NotSupportedError,
-    UnknownCallError,
-)
+from ors_server.errors import CallCancelledError, NotSupportedError, UnknownCallError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import running_code
 from ors_server.sessions.call_runner import CallRunner
@@ -31,7 +28,7 @@ from ors_server.sessions.ending import SessionEnding, SessionParts
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.reward_view import RewardView
-from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Scored
+from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored
 from ors_server.sessions.session_request import SessionStatus
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
@@ -88,7 +85,8 @@ class Session:
         self._last_use = LastUse(recorder.services.clock)
         self._task_spec = task_spec
         self._reward_view = RewardView(recorder, definition, instance)
-        self._setup = Setup(recorder, self._last_use, definition.sandbox_for(toolset))
+        limits = definition.sandbox_for(toolset)
+        self._setup = Setup(recorder, self._last_use, definition, instance, limits)
         self._made_runner: CallRunner | None = None
         self._made_snapshots: Snapshots | None = None
         self._ending: SessionEnding | None = None
@@ -134,7 +132,7 @@ class Session:
     @property
     def is_closed(self) -> bool:
         """Whether the session has ended altogether."""
-        return self._ending is not None and self._ending.is_answered
+        return self._ending is not None and self._ending.answered.is_set()
 
     def touch(self) -> None:
         """Note that the session was used."""
@@ -161,13 +159,11 @@ class Session:
     def start(self) -> None:
         """Begin setup in the background; without one, or on a fork, the session is ready at once."""
         if self.recorder.state.phase is Phase.CREATED:
-            self._setup.start(self.definition, self._instance, self.recorder.services)
+            self._setup.start()
 
     async def start_from_snapshot(self, snapshot: SessionSnapshot, steps: Sequence[Step]) -> None:
         """Become a copy of another session, instead of being set up."""
-        await self._setup.start_from_snapshot(
-            self.definition, self._instance, snapshot.memory, snapshot.files
-        )
+        await self._setup.start_from_snapshot(snapshot.memory, snapshot.files)
         load_reached_milestones(self._instance, snapshot.milestones)
         restore_rng(self._instance, snapshot.rng_state)
         await self.recorder.open_fork(snapshot.resumed_at(self.recorder.now), steps)
@@ -213,13 +209,7 @@ class Session:
             content = await offer.read(self._instance, arguments, self._context("", client))
         return ReadResource(uri, offer.mime_type, content)
 
-    async def load_recorded(self, call_id: str | None) -> None:
-        """Bring a call whose output left memory back from the record, if this is one."""
-        calls = self._runner.calls
-        while call_id is not None and calls.is_only_on_record(call_id):
-            await calls.load_recorded(call_id, self.recorder.origin.episode_id)
-
-    def begin(
+    async def call(
         self,
         tool: str,
         arguments: JSONObject,
@@ -228,7 +218,19 @@ class Session:
         listener: ProgressListener | None = None,
         client: CallingClient | None = None,
     ) -> Call:
-        """Begin a call, or return the one that has this id already; it goes on if the client leaves."""
+        """Begin a call, or return the one that has this id already; never waits for the tool.
+
+        The call goes on if its client leaves.
+
+        Args:
+            call_id: The caller's own id; the same id in the same session never runs twice.
+
+        Raises:
+            EnvironmentFailedError: If setup has failed.
+            CallIdReusedError: If the id is that of a call with another tool or other arguments.
+        """
+        if call_id is not None:
+            await self._load_recorded(call_id)
         self._setup.check()
         known = self._pending(tool, arguments) if call_id is None else self._runner.calls.get(call_id)
         if known is not None:
@@ -250,8 +252,14 @@ class Session:
             call.listeners.append(listener)
         return call
 
-    def begin_scoring(self, candidates: list[GroupCandidate], *, call_id: str | None = None) -> Call:
-        """Begin to score a group of rollouts of this session's task; it is no step of the episode."""
+    async def score_group(self, candidates: list[GroupCandidate], *, call_id: str | None = None) -> Call:
+        """Begin to score a group of rollouts of this session's task; it is no step of the episode.
+
+        Raises:
+            NotSupportedError: If the environment scores no groups.
+        """
+        if call_id is not None:
+            await self._load_recorded(call_id)
         hook = self.definition.hooks.score_group
         if hook is None:
             raise NotSupportedError(f"Environment {self.definition.name!r} does not implement score_group")
@@ -265,12 +273,32 @@ class Session:
             self._runner.start_other(call, partial(_score, hook, self._instance, candidates))
         return call
 
-    def resume(self, call_id: str) -> Call:
-        """Return the call of that id."""
+    async def resume(self, call_id: str) -> Call:
+        """Return the call of that id; `UnknownCallError` if the session knows no such call."""
+        await self._load_recorded(call_id)
         call = self._runner.calls.get(call_id)
         if call is None:
             raise UnknownCallError("unknown task_id")
         return call
+
+    async def cancel(self, call_id: str) -> bool:
+        """Cancel a running call, which is then recorded as cancelled and pays nothing, and wait for its end.
+
+        Returns:
+            Whether it was running; a call that is done keeps its result, and an unknown one is an error.
+        """
+        call = await self.resume(call_id)
+        if call.is_done:
+            return False
+        call.cancel()
+        result = await call.wait()
+        return isinstance(result, Failure) and isinstance(result.error, CallCancelledError)
+
+    async def _load_recorded(self, call_id: str) -> None:
+        """Bring a call whose output left memory back from the record, if this is one."""
+        calls = self._runner.calls
+        while calls.is_only_on_record(call_id):
+            await calls.load_recorded(call_id, self.recorder.origin.episode_id)
 
     async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
@@ -292,17 +320,17 @@ class Session:
                 self._made_snapshots,
             )
             self._ending = SessionEnding(parts, event, reason, server_stops=server_stops)
-        await self._ending.until_answered()
+        await self._ending.answered.wait()
 
     @property
     def is_released(self) -> bool:
         """Whether nothing is left of a session that was ended."""
-        return self._ending is not None and self._ending.is_released
+        return self._ending is not None and self._ending.released.is_set()
 
     async def until_released(self) -> None:
         """Wait until nothing is left of a session that was ended, its environment included."""
         if self._ending is not None:
-            await self._ending.until_released()
+            await self._ending.released.wait()
 
     def _pending(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the call that a caller without ids asks for again: one that ran and is not on record yet."""

@@ -11,7 +11,8 @@ import anyio
 from ors_server.authoring.call_context import ProgressListener
 from ors_server.authoring.calling_client import CallingClient, NoClient
 from ors_server.errors import CallCancelledError, CallIdReusedError, CapacityError, OrsServerError, StoreError
-from ors_server.wire import GroupScore, JSONObject, ToolOutput
+from ors_server.trajectory import Step
+from ors_server.wire import GroupScore, JSONObject, ToolOutput, make_of_checked
 
 
 class RefusalReason(StrEnum):
@@ -26,10 +27,25 @@ class RefusalReason(StrEnum):
 class Completed:
     """The call gave an output: the tool's, or the server's where an agent's mistake was charged."""
 
-    output: ToolOutput
-    step: int
-    is_error: bool = False
-    """Whether the output tells the agent of a mistake of its own."""
+    recorded: Step
+    """The step as it is on record, which holds the output."""
+
+    @property
+    def step(self) -> int:
+        """The step's number."""
+        return self.recorded.number
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the output tells the agent of a mistake of its own."""
+        return self.recorded.error_code is not None
+
+    @property
+    def output(self) -> ToolOutput:
+        """The output as the standard's body."""
+        step = self.recorded
+        values = {"metadata": step.metadata, "reward": step.reward, "finished": step.finished}
+        return make_of_checked(ToolOutput, {"blocks": list(step.blocks), **values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +194,6 @@ class Call:
         for reader in readers or ():
             if not reader.done():
                 reader.set_result(None)
-
-    def replace_failure(self, result: CallResult) -> None:
-        """Replace the fault of a call whose step was written in the end."""
-        self.result = result
 
     async def wait(self) -> CallResult:
         """Return the result, waiting for it as long as it takes."""

@@ -1,12 +1,13 @@
-"""Makes the session that a request asks for: its task, its policy, its instance, and the origin on record."""
+"""Makes sessions: of the task that a request asks for, or from where another session stood."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from secrets import randbits
 
 import anyio
 
 from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
+from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import EnvironmentFailedError, InvalidRequestError
 from ors_server.recording import task_digest
 from ors_server.sessions.episode_recorder import EpisodeRecorder
@@ -15,80 +16,108 @@ from ors_server.sessions.lifecycle import make_instance, tear_down
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.session_services import Services
-from ors_server.trajectory import EpisodeOrigin
+from ors_server.sessions.snapshots import SessionSnapshot
+from ors_server.trajectory import EpisodeOrigin, Fork, Step, make_episode_id
 from ors_server.wire import JSONObject
 
 SEED_BITS = 53
 """Bits of a seed: as many as every JSON reader keeps exact."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionMaker:
-    """Makes sessions; their setup does not begin."""
+async def make_session(
+    session_id: str,
+    request: SessionRequest,
+    definition: EnvironmentDefinition,
+    services: Services,
+    own_policy: JSONObject,
+) -> Session:
+    """Make a session under an id that no live one has, and write its origin to the store.
 
-    services: Services
-    policies: Mapping[str, JSONObject]
-    """The environments' own policies as they are recorded, by the environment's name."""
+    Args:
+        own_policy: The environment's own policy as it is recorded.
 
-    async def make(
-        self, session_id: str, request: SessionRequest, definition: EnvironmentDefinition
-    ) -> Session:
-        """Make a session under an id that no live one has, and write its origin to the store.
-
-        Raises:
-            InvalidRequestError, UnknownSplitError, UnknownTaskError: If the request is wrong.
-            EnvironmentFailedError: If the environment's constructor failed, or the task is not JSON.
-            SandboxUnavailableError: If the session needs a sandbox and this server has none.
-            StoreError: If the origin could not be written.
-        """
-        services = self.services
-        toolset = _find_toolset(definition, request.toolset)
-        needs_sandbox = definition.sandbox_for(toolset) is not None
-        if needs_sandbox:
-            services.sandboxes.require()
-        policy = definition.policy.override(request.policy)
-        is_own = policy is definition.policy
-        visibility = request.visibility or definition.visibility or services.options.visibility
-        task_spec = await _find_task(definition, request)
-        origin = EpisodeOrigin(
-            session_id=session_id,
-            environment=definition.name,
-            environment_version=definition.version,
-            server_version=services.options.server_version,
-            task_spec=task_spec,
-            task_hash=hash_task(task_spec),
-            split=request.split,
-            index=request.index,
-            created_at=services.clock.now(),
-            policy=self.policies[definition.name] if is_own else policy.model_dump(mode="json"),
-            credential_id=request.credential_id,
-            sandbox=services.sandboxes.tier if needs_sandbox else None,
-            seed=randbits(SEED_BITS) if request.seed is None else request.seed,
-            visibility=visibility.value,
-            toolset=request.toolset,
-            labels=dict(request.labels),
-            packages=definition.packages,
-        )
-        recorder = EpisodeRecorder(origin, policy, services)
-        copied = _copy_task(task_spec)
-        instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
-        try:
-            await recorder.open()
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await tear_down(definition, instance, services, session_id)
-            raise
-        return Session(
-            recorder, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset
-        )
-
-
-def hash_task(task_spec: JSONObject) -> str:
-    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal."""
+    Raises:
+        InvalidRequestError, UnknownSplitError, UnknownTaskError: If the request is wrong.
+        EnvironmentFailedError: If the environment's constructor failed, or the task is not JSON.
+        SandboxUnavailableError: If the session needs a sandbox and this server has none.
+        StoreError: If the origin could not be written.
+    """
+    toolset = _find_toolset(definition, request.toolset)
+    needs_sandbox = definition.sandbox_for(toolset) is not None
+    if needs_sandbox:
+        services.sandboxes.require()
+    policy = definition.policy.override(request.policy)
+    is_own = policy is definition.policy
+    visibility = request.visibility or definition.visibility or services.options.visibility
+    task_spec = await _find_task(definition, request)
+    origin = EpisodeOrigin(
+        session_id=session_id,
+        environment=definition.name,
+        environment_version=definition.version,
+        server_version=services.options.server_version,
+        task_spec=task_spec,
+        task_hash=task_digest(task_spec),
+        split=request.split,
+        index=request.index,
+        created_at=services.clock.now(),
+        policy=own_policy if is_own else policy.model_dump(mode="json"),
+        credential_id=request.credential_id,
+        sandbox=services.sandboxes.tier if needs_sandbox else None,
+        seed=randbits(SEED_BITS) if request.seed is None else request.seed,
+        visibility=visibility.value,
+        toolset=request.toolset,
+        labels=dict(request.labels),
+        packages=definition.packages,
+    )
+    recorder = EpisodeRecorder(origin, policy, services)
+    copied = _copy_task(task_spec)
+    instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
     try:
-        return task_digest(task_spec)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
+        await recorder.open()
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await tear_down(definition, instance, services, session_id)
+        raise
+    return Session(recorder, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset)
+
+
+async def make_fork(
+    parent: Session,
+    session_id: str,
+    credential_id: str | None,
+    snapshot: SessionSnapshot,
+    steps: Sequence[Step],
+) -> Session:
+    """Make a session with an instance, files and a record of its own; it is ready at once."""
+    before = parent.recorder.origin
+    services = parent.recorder.services
+    origin = replace(
+        before,
+        session_id=session_id,
+        episode_id=make_episode_id(),
+        created_at=services.clock.now(),
+        credential_id=credential_id,
+        forked_from=Fork(before.session_id, snapshot.state.steps),
+    )
+    recorder = EpisodeRecorder(origin, parent.recorder.policy, services)
+    task_spec = copy_json(before.task_spec)
+    limit = recorder.policy.setup_time_limit
+    instance = await make_instance(parent.definition, task_spec, parent.secrets, limit)
+    session = Session(
+        recorder,
+        parent.definition,
+        instance,
+        visibility=parent.visibility,
+        task_spec=task_spec,
+        toolset=parent.toolset,
+    )
+    try:
+        await session.start_from_snapshot(snapshot, steps)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await session.aclose(EpisodeEvent.DELETE, StopReason.DELETED)
+        raise
+    return session
 
 
 def _copy_task(task_spec: JSONObject) -> JSONObject:

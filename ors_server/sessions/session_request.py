@@ -11,6 +11,12 @@ from ors_server.wire import JSONObject
 MAX_FORKS = 64
 """Most forks per request."""
 
+_ORIGIN_SHOWN = (
+    *("session_id", "episode_id", "environment", "environment_version", "server_version", "task_hash"),
+    *("split", "index", "policy", "credential_id", "seed", "toolset"),
+)
+"""Fields of an episode's origin that its session's status repeats."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
@@ -64,18 +70,7 @@ class SessionStatus:
         """Render the status with JSON types."""
         origin = self.origin
         return {
-            "session_id": origin.session_id,
-            "episode_id": origin.episode_id,
-            "environment": origin.environment,
-            "environment_version": origin.environment_version,
-            "server_version": origin.server_version,
-            "task_hash": origin.task_hash,
-            "split": origin.split,
-            "index": origin.index,
-            "policy": origin.policy,
-            "credential_id": origin.credential_id,
-            "seed": origin.seed,
-            "toolset": origin.toolset,
+            **{name: getattr(origin, name) for name in _ORIGIN_SHOWN},
             "labels": dict(origin.labels),
             "packages": dict(origin.packages),
             "sandbox": origin.sandbox,

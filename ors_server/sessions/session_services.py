@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ors_server.admission import Admission
-from ors_server.clock import Clock
+from ors_server.clock import Clock, SystemClock
+from ors_server.errors import StoreError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import LoopWatch
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.quotas import SessionLimits
-from ors_server.sessions.record_health import RecordHealth
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.store.base import EpisodeStore
 from ors_server.visibility import Visibility
@@ -22,10 +22,37 @@ log = get_logger("ors_server.sessions")
 
 GRADINGS_PER_CORE = 2
 
+REMEMBERED_SECONDS = 15.0
+"""Seconds after a write that failed, and that none has followed, after which the next one is given a try."""
+
 
 def default_gradings() -> int:
     """Return how many gradings are at work at once unless a number is set: two per processor."""
     return GRADINGS_PER_CORE * len(os.sched_getaffinity(0))
+
+
+class RecordHealth:
+    """Remembers the latest write of the record that failed, in any session, until one succeeds."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        """Start well."""
+        self._clock = clock or SystemClock()
+        self._failure: StoreError | None = None
+        self._failed_at = 0.0
+
+    def succeed(self) -> None:
+        """Note that a write succeeded."""
+        self._failure = None
+
+    def fail(self, error: StoreError) -> None:
+        """Note that a write failed."""
+        self._failure, self._failed_at = error, self._clock.monotonic()
+
+    def check(self) -> None:
+        """Check that the record could be written lately."""
+        failure = self._failure
+        if failure is not None and self._clock.monotonic() - self._failed_at < REMEMBERED_SECONDS:
+            raise StoreError(f"the record cannot be written: {failure}")
 
 
 class Spawn(Protocol):

@@ -121,9 +121,7 @@ class Snapshots:
         async with self._runner.exclusive_turn():
             self._check_playable()
             snapshot = self.find(snapshot_id)
-            await self._setup.restore_snapshot(
-                self._definition, self._instance, snapshot.memory, snapshot.files
-            )
+            await self._setup.restore_snapshot(snapshot.memory, snapshot.files)
             restore_rng(self._instance, snapshot.rng_state)
             self._recorder.restored_to_step = snapshot.state.steps
             return snapshot

@@ -1,7 +1,5 @@
 """Turns of the calls of one session: one at a time, unless a tool is concurrent or exclusive."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from enum import Enum
 
 import anyio
@@ -42,15 +40,6 @@ class Turns:
     def is_idle(self) -> bool:
         """Whether no call has or awaits a turn."""
         return not (self._serial or self._concurrent or self._exclusive or self._waiting)
-
-    @asynccontextmanager
-    async def turn(self, concurrency: Concurrency) -> AsyncGenerator[None, None]:
-        """Wait for a turn and hold it."""
-        await self.acquire(concurrency)
-        try:
-            yield
-        finally:
-            self.release(concurrency)
 
     async def acquire(self, concurrency: Concurrency) -> None:
         """Wait for a turn; it must be given back."""

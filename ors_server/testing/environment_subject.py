@@ -130,7 +130,9 @@ class EnvironmentSubject:
             results = [await self._attempt(task, session, action) for action in actions]
             played = PlayedActions(results, await session.summary(), tools)
             engine = client.app.manager
-        self.holdings += engine.loop.held_by  # which the end of the application may add to
+        self.holdings += (
+            engine.services.watch.figures().held_by
+        )  # which the end of the application may add to
         return played
 
     async def play_side_by_side(

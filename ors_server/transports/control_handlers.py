@@ -102,15 +102,17 @@ class ControlHandlers:
 
     async def get_health(self) -> m.Health:
         """Return that the process answers, with its queues and its event loop."""
-        found = self._manager.isolation
+        services = self._manager.services
+        found = services.sandboxes.tier
         isolation = None if found is None else m.Isolation.model_validate(found)
-        return m.Health(sandbox=isolation, queues=self._manager.queues, loop=self._manager.loop.summary())
+        loop = services.watch.figures().summary()
+        return m.Health(sandbox=isolation, queues=services.queues(), loop=loop)
 
     async def get_readiness(self) -> m.Readiness:
         """Return that the server takes new sessions; 503 if it does not."""
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
-        self._manager.check_ready()
+        self._manager.services.health.check()
         return m.Readiness()
 
     async def get_version(self) -> m.Version:
@@ -236,22 +238,21 @@ class ControlHandlers:
 
     async def take_snapshot(self, session_id: m.SessionId) -> m.SnapshotView:
         """Take a snapshot of the session's files and memory, once no call runs."""
-        return show_snapshot(await self._manager.snapshot(session_id))
+        return show_snapshot(await self._manager.find(session_id).snapshots.keep())
 
     async def list_snapshots(self, session_id: m.SessionId) -> m.SnapshotList:
         """List a session's snapshots."""
-        kept = await self._manager.snapshots(session_id)
+        kept = self._manager.find(session_id).snapshots.all()
         return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
 
     async def discard_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotList:
         """Discard a snapshot and return the others."""
-        await self._manager.discard(session_id, snapshot_id)
+        await self._manager.find(session_id).snapshots.discard(snapshot_id)
         return await self.list_snapshots(session_id)
 
     async def restore_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotView:
         """Restore files and memory from a snapshot; steps and sums stay."""
-        restored = await self._manager.restore(session_id, snapshot_id)
-        return show_snapshot(restored)
+        return show_snapshot(await self._manager.find(session_id).snapshots.restore(snapshot_id))
 
     async def fork_session(
         self, request: ControlRequest, session_id: m.SessionId, body: m.ForkBody
@@ -263,36 +264,36 @@ class ControlHandlers:
 
     async def mint_token(self, request: ControlRequest, session_id: m.SessionId) -> m.AgentAccess:
         """Return the token and URLs with which an agent plays the session."""
-        self._manager.definition_of(session_id)
+        self._manager.find(session_id)
         return self._access(request, session_id)
 
     # Play
 
     async def get_prompt(self, session_id: m.SessionId) -> m.PromptView:
         """Return the prompt, once setup has ended."""
-        return m.PromptView(blocks=list(await self._manager.prompt(session_id)))
+        return m.PromptView(blocks=list(await self._manager.find(session_id).prompt()))
 
     async def get_messages(self, session_id: m.SessionId) -> m.MessagesView:
         """Return the prompt as a conversation, once setup has ended."""
-        return m.MessagesView(messages=await self._manager.messages(session_id))
+        return m.MessagesView(messages=await self._manager.find(session_id).messages())
 
     async def get_tools(self, session_id: m.SessionId) -> ToolListing:
         """List every tool of the session."""
-        return await self._manager.tools(session_id)
+        return await self._manager.find(session_id).tools()
 
     async def call_tool(
         self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
     ) -> CallAnswer:
         """Call a tool and wait for its result; the call goes on if the caller leaves."""
-        visibility = self._manager.visibility_of(session_id)
-        call = await self._manager.call(session_id, body.name, body.arguments, call_id=body.call_id)
+        session = self._manager.find(session_id)
+        call = await session.call(body.name, body.arguments, call_id=body.call_id)
         with call.reading():
             await call.wait()
-        return CallAnswer(show_call(call, request.caller, visibility))
+        return CallAnswer(show_call(call, request.caller, session.visibility))
 
     async def cancel_call(self, session_id: m.SessionId, call_id: m.CallId) -> m.CancelAnswer:
         """Stop a running call."""
-        cancelled = await self._manager.cancel(session_id, call_id)
+        cancelled = await self._manager.find(session_id).cancel(call_id)
         return m.CancelAnswer(call_id=call_id, cancelled=cancelled)
 
     def _brief(self, definition: EnvironmentDefinition) -> m.EnvironmentBrief:

@@ -121,13 +121,6 @@ async def _until_gone(receive: Receive) -> None:
         await checkpoint()
 
 
-async def send_bytes(
-    send: Send, status: int, body: bytes, content_type: bytes, extra: Mapping[str, str] | None = None
-) -> None:
-    """Send a whole answer."""
-    await send_pieces(send, status, (body,), content_type, extra)
-
-
 async def send_pieces(
     send: Send,
     status: int,
@@ -150,7 +143,7 @@ async def send_json(
 ) -> None:
     """Send a JSON answer."""
     body = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True).encode()
-    await send_bytes(send, status, body, b"application/json", extra)
+    await send_pieces(send, status, (body,), b"application/json", extra)
 
 
 async def send_fault(send: Send, error: OrsServerError) -> None:

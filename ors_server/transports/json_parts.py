@@ -37,7 +37,7 @@ def json_parts(value: object) -> Iterator[bytes]:
         ValueError: If it holds NaN or an infinity.
     """
     held = io.StringIO()
-    for part in _parts(value):
+    for part in text_parts(value):
         held.write(part)
         if held.tell() >= TEXT_PART:
             yield held.getvalue().encode("ascii")
@@ -45,7 +45,8 @@ def json_parts(value: object) -> Iterator[bytes]:
     yield held.getvalue().encode("ascii")
 
 
-def _parts(value: object, depth: int = 0) -> Iterator[str]:
+def text_parts(value: object, depth: int = 0) -> Iterator[str]:
+    """Write a JSON value as compact ASCII JSON, in parts of at most some 256 KiB."""
     if isinstance(value, str) and len(value) > TEXT_PART:
         yield from text_json(value)
     elif depth > _DEEPEST or not is_long(value):
@@ -54,13 +55,13 @@ def _parts(value: object, depth: int = 0) -> Iterator[str]:
         before = "{"
         for key, item in cast("dict[str, object]", value).items():
             yield f"{before}{compact_json(key)}:"
-            yield from _parts(item, depth + 1)
+            yield from text_parts(item, depth + 1)
             before = ","
         yield "}"
     else:
         before = "["
         for item in cast("list[object]", value):
             yield before
-            yield from _parts(item, depth + 1)
+            yield from text_parts(item, depth + 1)
             before = ","
         yield "]"

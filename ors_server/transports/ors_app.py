@@ -31,8 +31,7 @@ from ors_server.transports import http
 from ors_server.transports.access import OPEN_CALLER, Caller, Keyring, Role, credential_from
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader
-from ors_server.transports.ors_create_retries import CreateRetries, fingerprint_of
-from ors_server.transports.ors_deferred_creates import CLIENT, DeferredCreates
+from ors_server.transports.ors_creates import CLIENT, CreateRetries, DeferredCreates, fingerprint_of
 from ors_server.transports.redaction import withhold
 from ors_server.transports.sse import END_OF_LIFE, compact_json, event
 from ors_server.wire import (
@@ -209,9 +208,10 @@ class OrsApp:
     # Discovery
 
     async def _health(self, _request: OrsRequest, send: http.Send) -> None:
-        isolation = self._sessions.isolation
+        services = self._sessions.services
+        isolation = services.sandboxes.tier
         extra = {} if isolation is None else {"sandbox": isolation}
-        load = {"queues": self._sessions.queues, "loop": self._sessions.loop.summary()}
+        load = {"queues": services.queues(), "loop": services.watch.figures().summary()}
         await http.send_json(send, {"status": "ok", **load, **extra})
 
     async def _version(self, _request: OrsRequest, send: http.Send) -> None:
@@ -254,7 +254,7 @@ class OrsApp:
             body = compact_json(answer).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise EnvironmentFailedError(f"a task of this environment is not JSON: {error}") from error
-        await http.send_bytes(send, HTTPStatus.OK, body, b"application/json")
+        await http.send_pieces(send, HTTPStatus.OK, (body,), b"application/json")
 
     # Sessions
 
@@ -280,7 +280,7 @@ class OrsApp:
             secrets={**(body.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
             credential_id=request.caller.credential_id,
         )
-        if await self._names_later(request, new):
+        if self._names_later(request, new):
             self._deferred.defer(session_id, new)
         else:
             fingerprint = fingerprint_of(
@@ -289,7 +289,7 @@ class OrsApp:
             await self._create_retries.create(session_id, new, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})
 
-    async def _names_later(self, request: OrsRequest, new: SessionRequest) -> bool:
+    def _names_later(self, request: OrsRequest, new: SessionRequest) -> bool:
         """Whether only the paths of later requests name the environment."""
         is_open = new.environment is None and new.split is not None
         if not is_open or len(self._sessions.environments) == 1 or new.session_id is None:
@@ -297,7 +297,7 @@ class OrsApp:
         if not request.headers.get("user-agent", "").startswith(CLIENT):
             return False
         try:
-            await self._sessions.ping(new.session_id)
+            self._sessions.find(new.session_id)
         except SessionNotFoundError:
             return True
         return False  # the id is live: the creation says so
@@ -319,7 +319,7 @@ class OrsApp:
     async def _ping(self, request: OrsRequest, send: http.Send) -> None:
         session_id = self._check_session(request)
         if session_id not in self._deferred:
-            await self._sessions.ping(session_id)
+            self._sessions.find(session_id)
         await http.send_json(send, {"status": "ok"})
 
     async def _delete(self, request: OrsRequest, send: http.Send) -> None:
@@ -331,40 +331,42 @@ class OrsApp:
     # Play
 
     async def _prompt(self, request: OrsRequest, send: http.Send) -> None:
-        blocks = await self._sessions.prompt(await self._own_session(request))
+        blocks = await self._sessions.find(await self._own_session(request)).prompt()
         await http.send_json(send, [block.model_dump() for block in blocks])
 
     async def _messages(self, request: OrsRequest, send: http.Send) -> None:
-        messages = await self._sessions.messages(await self._own_session(request))
+        messages = await self._sessions.find(await self._own_session(request)).messages()
         await http.send_json(send, [message.model_dump() for message in messages])
 
     async def _task_tools(self, request: OrsRequest, send: http.Send) -> None:
-        listing = await self._sessions.tools(await self._own_session(request))
+        listing = await self._sessions.find(await self._own_session(request)).tools()
         await http.send_json(send, listing.model_dump())
 
     async def _call(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._own_session(request)
         body = request.parse(CallRequest)
-        reader = ResultReader(request.caller, self._sessions.visibility_of(session_id))
+        session = self._sessions.find(session_id)
+        reader = ResultReader(request.caller, session.visibility)
         call_id = body.task_id or None
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
-                await self._sessions.resume(session_id, call_id)
+                await session.resume(call_id)
             except UnknownCallError as error:
                 await self._streams.send_whole(send, event("error", str(error)))
                 return
-        call = await self._sessions.call(session_id, body.name, body.input, call_id=call_id)
+        call = await session.call(body.name, body.input, call_id=call_id)
 
         async def again() -> Call:
-            return await self._sessions.call(session_id, body.name, body.input, call_id=call.id)
+            return await self._sessions.find(session_id).call(body.name, body.input, call_id=call.id)
 
         await self._streams.follow(call, reader, send, again)
 
     async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._own_session(request)
         body = request.parse(ScoreGroupRequest)
-        reader = ResultReader(request.caller, self._sessions.visibility_of(session_id))
-        call = await self._sessions.score_group(session_id, body.candidates, call_id=body.task_id or None)
+        session = self._sessions.find(session_id)
+        reader = ResultReader(request.caller, session.visibility)
+        call = await session.score_group(body.candidates, call_id=body.task_id or None)
         await self._streams.follow(call, reader, send)
 
 

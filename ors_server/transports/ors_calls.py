@@ -1,8 +1,8 @@
 """Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -12,32 +12,19 @@ from ors_server.logs import get_logger
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
 from ors_server.transports import http
 from ors_server.transports.access import Caller
+from ors_server.transports.json_parts import LONG, text_parts
 from ors_server.transports.redaction import may_see_rewards, redact, withhold
-from ors_server.transports.sse import (
-    EVENT_HEADERS,
-    TEXT_PART,
-    comment,
-    compact_json,
-    event,
-    result_events,
-    result_parts,
-    text_json,
-)
+from ors_server.transports.sse import EVENT_HEADERS, comment, compact_json, event, result_events, result_parts
 from ors_server.visibility import Visibility
-from ors_server.wire import ImageBlock, TextBlock, ToolOutput
+from ors_server.wire import TextBlock, ToolOutput
 
 log = get_logger("ors_server.ors")
 
 NO_RESULT = Failure(OrsServerError("the call has no result"))
 
-
-LONG = 1 << 18
-"""Characters of texts and images above which a result is sent in parts."""
-
 FIRST_WRITE_DELAY = 0.1
 """Seconds that the call's id waits to be sent together with the result: longer than a step of a busy server
 takes, because a second write costs a tenth of a call."""
-
 
 LONGEST_WRITE = 1024 * 1024
 """Most bytes that are given to the connection at once."""
@@ -146,14 +133,14 @@ def _is_long(result: CallResult | None) -> bool:
     if not isinstance(result, Completed):
         return False
     length = 0
-    for block in result.output.blocks:
+    for block in result.recorded.blocks:
         length += len(block.text if isinstance(block, TextBlock) else block.data)
     return length > LONG
 
 
 async def _send_long(send: http.Send, output: ToolOutput) -> None:
     """Send a result piece by piece, so that others run between them."""
-    for part in result_parts(output_json(output)):
+    for part in result_parts(text_parts(_describe(output))):
         await send({"type": "http.response.body", "body": part, "more_body": True})
         await checkpoint()
     await send({"type": "http.response.body", "body": b""})
@@ -186,52 +173,17 @@ def encode_result(
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    output = redact(result.output, caller, visibility)
-    text = short_output_json(output)
-    return result_events("".join(output_json(output)) if text is None else text)
+    return result_events(compact_json(_describe(redact(result.output, caller, visibility))))
 
 
-def short_output_json(output: ToolOutput) -> str | None:
-    """Write an output whole, as `output_json` does in parts; return `None` if a text of it is too long.
-
-    Most outputs are short, and one call of the encoder costs a third of what its parts do.
-    """
-    blocks: list[dict[str, object]] = []
+def _describe(output: ToolOutput) -> dict[str, Any]:
+    """Return the answer that has an output; written out, because `model_dump` takes longer."""
+    blocks: list[dict[str, Any]] = []
     for block in output.blocks:
         if isinstance(block, TextBlock):
-            content = block.text
-            written: dict[str, object] = {"text": content, "detail": block.detail, "type": block.type}
+            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
         else:
-            content, detail = block.data, block.detail
-            written = {"data": content, "mimeType": block.mimeType, "detail": detail, "type": block.type}
-        if len(content) > TEXT_PART:
-            return None
-        blocks.append(written)
-    stated = {
-        "blocks": blocks,
-        "metadata": output.metadata,
-        "reward": output.reward,
-        "finished": output.finished,
-    }
-    return compact_json({"ok": True, "output": stated})
-
-
-def output_json(output: ToolOutput) -> Iterator[str]:
-    """Write an output, as its reader may see it, as compact ASCII JSON in parts of bounded length."""
-    before = '{"ok":true,"output":{"blocks":['
-    for block in output.blocks:
-        is_text = isinstance(block, TextBlock)
-        content = block.text if isinstance(block, TextBlock) else block.data
-        opening = before + ('{"text":' if is_text else '{"data":')
-        detail = "null" if block.detail is None else compact_json(block.detail)
-        mime = f',"mimeType":{compact_json(block.mimeType)}' if isinstance(block, ImageBlock) else ""
-        closing = f'{mime},"detail":{detail},"type":{compact_json(block.type)}}}'
-        if len(content) <= TEXT_PART:
-            yield f"{opening}{compact_json(content)}{closing}"
-        else:
-            yield opening
-            yield from text_json(content)
-            yield closing
-        before = ","
+            image = {"data": block.data, "mimeType": block.mimeType}
+            blocks.append({**image, "detail": block.detail, "type": block.type})
     rest = {"metadata": output.metadata, "reward": output.reward, "finished": output.finished}
-    yield f"{'' if output.blocks else before}],{compact_json(rest)[1:]}}}"
+    return {"ok": True, "output": {"blocks": blocks, **rest}}

@@ -12,7 +12,7 @@ from ors_server import ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.client import AsyncClient, ClientOptions
 from ors_server.errors import StoreError
-from ors_server.sessions.record_health import REMEMBERED_SECONDS, RecordHealth
+from ors_server.sessions.session_services import REMEMBERED_SECONDS, RecordHealth
 from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 from ors_server.transports import ors_calls
@@ -47,7 +47,7 @@ class Place:
         self.failed = anyio.Event()
         self.delay = 0.0
         """Seconds that the store takes."""
-        store: Any = getattr(app, "_store")  # noqa: B009  (the app keeps it to itself)
+        store: Any = app.manager.services.store
         self._append, store.append = store.append, self._append_or_fail
 
     async def _append_or_fail(self, *step: Any) -> None:
@@ -228,8 +228,7 @@ async def test_a_server_that_cannot_write_its_record_is_not_ready_until_it_can(p
 async def test_a_write_that_failed_long_ago_keeps_no_sessions_away():
     clock = FakeClock()
     health = RecordHealth(clock)
-    with pytest.raises(StoreError), health.writing():
-        raise StoreError("the disk is full")
+    health.fail(StoreError("the disk is full"))
     with pytest.raises(StoreError, match="cannot be written"):
         health.check()
     await clock.advance(REMEMBERED_SECONDS)

@@ -113,7 +113,7 @@ class EngineWay(Door):
         self.app = app
 
     async def call(self, name: str, arguments: dict[str, Any], call_id: str) -> Any:
-        call = await self.app.manager.call(SESSION, name, arguments, call_id=call_id)
+        call = await self.app.manager.find(SESSION).call(name, arguments, call_id=call_id)
         result = await call.wait()
         if not isinstance(result, Completed):
             return None

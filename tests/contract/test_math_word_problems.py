@@ -31,7 +31,7 @@ async def begin(engine: SessionManager, index: int = 0) -> str:
 
 
 async def call(engine: SessionManager, session_id: str, tool: str, **arguments: Any) -> Completed:
-    result = await (await engine.call(session_id, tool, arguments)).wait()
+    result = await (await engine.find(session_id).call(tool, arguments)).wait()
     assert isinstance(result, Completed)
     return result
 
@@ -66,7 +66,7 @@ def test_the_engine_reads_the_same_tasks_as_the_class():
 def test_the_agent_is_offered_two_tools_with_described_arguments():
     async def play(engine: SessionManager) -> None:
         session_id = await begin(engine)
-        listing = await engine.tools(session_id)
+        listing = await engine.find(session_id).tools()
         assert {tool.name: list((tool.input_schema or {})["properties"]) for tool in listing.tools} == {
             "calculator": ["expression"],
             "submit": ["answer"],
@@ -83,7 +83,7 @@ def test_the_agent_is_offered_two_tools_with_described_arguments():
 def test_the_prompt_holds_the_question_only():
     async def play(engine: SessionManager) -> None:
         session_id = await begin(engine, 3)
-        (block,) = await engine.prompt(session_id)
+        (block,) = await engine.find(session_id).prompt()
         task = MathWordProblems.get_task("test", 3)
         assert block.model_dump()["text"].startswith(task["question"] + "\n\n")
         assert task["id"] not in block.model_dump()["text"]
@@ -97,7 +97,7 @@ def test_after_twenty_steps_the_episode_is_over_and_nothing_is_paid():
         for step in range(1, 21):
             result = await call(engine, session_id, "calculator", expression="1 + 1")
             assert (result.step, result.output.finished) == (step, step == 20)
-        late = await (await engine.call(session_id, "submit", {"answer": "1"})).wait()
+        late = await (await engine.find(session_id).call("submit", {"answer": "1"})).wait()
         assert isinstance(late, Refusal)
         episode = (await engine.status(session_id)).as_json()["episode"]
         assert (episode["return"], episode["stop_reason"]) == (0.0, "step_limit")

@@ -164,7 +164,7 @@ class Server:
             if leave_after is None:
                 await serve()
             else:
-                self.engine._registry._services.spawn(serve)
+                self.engine.services.spawn(serve)
                 await connection.ended.wait()
         return connection.answer
 

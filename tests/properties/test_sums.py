@@ -258,7 +258,7 @@ class Clients(RuleBasedStateMachine):
 
         async def play() -> Any:
             with anyio.fail_after(20):
-                begun = await self.server.engine.call(session, call[0], call[1], call_id=call_id)
+                begun = await self.server.engine.find(session).call(call[0], call[1], call_id=call_id)
                 return await begun.wait()
 
         try:
@@ -276,7 +276,7 @@ class Clients(RuleBasedStateMachine):
         return {"name": call[0], "input": call[1], "task_id": call_id}
 
     def is_live(self, session: str) -> bool:
-        return self.server.engine._registry.peek(session) is not None
+        return self.server.engine.episode_of(session) is not None
 
 
 def add(rewards: Any) -> float:

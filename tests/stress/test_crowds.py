@@ -137,10 +137,10 @@ async def test_two_thousand_sessions_are_played_side_by_side_and_leave_nothing_b
             async def play(number):
                 session = await create(engine, number)
                 for step in range(5):
-                    call = await engine.call(session, "pay", {"reward": step / 10}, call_id=f"c{step}")
+                    call = await engine.find(session).call("pay", {"reward": step / 10}, call_id=f"c{step}")
                     assert isinstance(await call.wait(), Completed)
                 if number % 10 == 0:
-                    await (await engine.call(session, "block", {})).wait()
+                    await (await engine.find(session).call("block", {})).wait()
                 summary = (await engine.status(session)).summary
                 assert summary.episode_return == 0.0 + 0.1 + 0.2 + 0.3 + 0.4 + (number % 10 == 0)
                 if number % 2:
@@ -161,7 +161,7 @@ async def test_a_storm_of_cancellations_leaves_every_session_playable_and_every_
         async with open_manager([define(Crowded)]) as engine:
             sessions = [await create(engine, number) for number in range(200)]
             calls = [
-                await engine.call(session, name, {})
+                await engine.find(session).call(name, {})
                 for session in sessions
                 for name in ("wait", "wait_beside", "wait", "wait_beside", "wait_beside")
             ]
@@ -177,7 +177,7 @@ async def test_a_storm_of_cancellations_leaves_every_session_playable_and_every_
             paid = sum(isinstance(result, Completed) for result in results)
             for session in sessions:
                 assert isinstance(
-                    await (await engine.call(session, "pay", {"reward": 0.0})).wait(), Completed
+                    await (await engine.find(session).call("pay", {"reward": 0.0})).wait(), Completed
                 )
             total = sum([(await engine.status(session)).summary.episode_return for session in sessions])
             assert total == paid
@@ -191,7 +191,7 @@ async def test_deleting_in_the_middle_of_everything_tears_down_each_session_once
             async def live(number):
                 session = await create(engine, number)
                 calls = [
-                    await engine.call(session, name, arguments)
+                    await engine.find(session).call(name, arguments)
                     for name, arguments in [
                         ("wait", {}),
                         ("block", {}),
@@ -240,7 +240,7 @@ async def test_calls_that_are_repeated_by_many_run_once_each():
             session = await create(engine, 0)
 
             async def ask(call_id):
-                call = await engine.call(session, "pay", {"reward": 1.0}, call_id=call_id)
+                call = await engine.find(session).call("pay", {"reward": 1.0}, call_id=call_id)
                 await call.wait()
 
             async with anyio.create_task_group() as group:

@@ -229,7 +229,7 @@ class Player:
         self, session_id: str, tool_name: str, call_id: str | None = None, **arguments: Any
     ) -> Any:
         with anyio.fail_after(LIMIT):
-            call = await self.engine.call(session_id, tool_name, arguments, call_id=call_id)
+            call = await self.engine.find(session_id).call(tool_name, arguments, call_id=call_id)
             return await call.wait()
 
     async def act(self, session_id: str, act: str, tool_name: str = "do", call_id: str | None = None) -> Any:

@@ -20,6 +20,15 @@ async def settle() -> None:
         await checkpoint()
 
 
+@asynccontextmanager
+async def holding(admission: Admission, key: str, **options: bool) -> AsyncIterator[Permit]:
+    permit = await admission.take(key, **options)
+    try:
+        yield permit
+    finally:
+        permit.release()
+
+
 class Waiters:
     """Tasks that wait for places and note who came when."""
 
@@ -130,7 +139,7 @@ async def test_one_cancelled_in_the_moment_of_its_turn_hands_the_place_on() -> N
 
     async def wait(name: str, scope: anyio.CancelScope) -> None:
         with scope:
-            async with admission.permit("a"):
+            async with holding(admission, "a"):
                 got.append(name)
 
     with anyio.fail_after(10):
@@ -157,7 +166,7 @@ async def test_places_come_and_go_at_random_and_none_is_lost() -> None:
             scope.deadline = anyio.current_time()
         options = {"urgent": rng.random() < 0.3, "ahead": rng.random() < 0.3}
         with scope:
-            async with admission.permit(rng.choice("abcd"), **options):
+            async with holding(admission, rng.choice("abcd"), **options):
                 figures = admission.figures()
                 most = max(most, figures.running)
                 assert all(key.running <= 2 for key in figures.keys.values())
@@ -206,7 +215,7 @@ async def test_the_clock_of_a_call_stands_still_while_the_call_waits() -> None:
 
     async def call() -> None:
         call_clock.set(Watch())
-        async with admission.permit("a"):
+        async with holding(admission, "a"):
             news.append("runs")
 
     with anyio.fail_after(10):

@@ -31,8 +31,6 @@ class Database(Protocol):
     """The statement that begins a writing transaction."""
     placeholder: str
     """The placeholder of a value in a statement."""
-    has_files: bool
-    """Whether blobs are files beside the database."""
 
     @property
     def display_name(self) -> str:

@@ -29,7 +29,6 @@ class PostgresDatabase:
 
     begin_statement = "BEGIN"
     placeholder = "%s"
-    has_files = False
 
     def __init__(self, location: StoreLocation, durability: Durability, write_seconds: float) -> None:
         """Remember the settings; opens nothing; `SettingsError` if the driver is not installed."""

@@ -25,7 +25,6 @@ class SqliteDatabase:
 
     begin_statement = "BEGIN IMMEDIATE"
     placeholder = "?"
-    has_files = True
 
     def __init__(self, path: Path, durability: Durability, write_seconds: float) -> None:
         """Remember the settings; opens nothing."""

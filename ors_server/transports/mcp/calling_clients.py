@@ -182,6 +182,5 @@ class HandshakeClient(McpCallingClient):
                     request, kind, metadata=ServerMessageMetadata(related_request_id=self.context.request_id)
                 )
         except (MCPError, ValidationError, TimeoutError) as error:
-            msg = f"the client did not answer {request.method}: {error}"
-            raise AskError(msg) from error
+            raise AskError(f"the client did not answer {request.method}: {error}") from error
         return cast("Answer", answer_of(question, response))  # `kind` is what fits the question

@@ -9,7 +9,7 @@ import mcp_types as types
 
 from ors_server.authoring.offers import PromptOffer, ResourceOffer
 from ors_server.errors import OrsServerError
-from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session import Session
 from ors_server.transports.mcp.calling_clients import McpCallingClient
 from ors_server.transports.mcp.mcp_calls import InputResponses, McpCalls
 from ors_server.transports.mcp.mcp_results import announce, content_of, prompt_messages
@@ -32,28 +32,21 @@ _HOW_TO_START = (
 )
 
 
-async def instructions(sessions: SessionManager, session_id: str) -> str:
-    """Return the task's text, or where to find it if it is not there within `PROMPT_PATIENCE` seconds.
-
-    Raises:
-        SessionNotFoundError: If the session is not live.
-    """
-    sessions.definition_of(session_id)
+async def instructions(session: Session) -> str:
+    """Return the task's text, or where to find it if it is not there within `PROMPT_PATIENCE` seconds."""
     text = ""
     with anyio.move_on_after(PROMPT_PATIENCE):
         try:
-            text = "\n\n".join(
-                block.text for block in await sessions.prompt(session_id) if block.type == "text"
-            )
+            text = "\n\n".join(block.text for block in await session.prompt() if block.type == "text")
         except OrsServerError:
             text = ""
     return f"{_HOW_TO_START}\n\n{text}" if text else _HOW_TO_START
 
 
-async def list_tools(sessions: SessionManager, session_id: str) -> list[Result]:
+async def list_tools(session: Session) -> list[Result]:
     """List the tools of this task; a terminal one too, since a host has no other way to call it."""
-    listing = await sessions.tools(session_id)
-    structured = sessions.visibility_of(session_id) is Visibility.VISIBLE
+    listing = await session.tools()
+    structured = session.visibility is Visibility.VISIBLE
     specs = list(listing.tools)
     if listing.terminal_tool is not None:
         specs.append(_as_tool(listing.terminal_tool))
@@ -68,13 +61,10 @@ def _as_tool(terminal: TerminalToolSpec) -> ToolSpec:
     return ToolSpec(name=terminal.name, description=terminal.description, input_schema=schema)
 
 
-def list_prompts(sessions: SessionManager, session_id: str) -> list[Result]:
+def list_prompts(session: Session) -> list[Result]:
     """List the task's prompt and the environment's own."""
     task = {"name": TASK_PROMPT, "description": "The task that this episode is about."}
-    return [
-        task,
-        *(_announce_prompt(offer) for offer in sessions.definition_of(session_id).offers.prompts.values()),
-    ]
+    return [task, *map(_announce_prompt, session.definition.offers.prompts.values())]
 
 
 def _announce_prompt(offer: PromptOffer) -> Result:
@@ -87,11 +77,7 @@ def _announce_prompt(offer: PromptOffer) -> Result:
 
 
 async def get_prompt(
-    sessions: SessionManager,
-    calls: McpCalls,
-    context: Context,
-    params: types.GetPromptRequestParams,
-    session_id: str,
+    session: Session, calls: McpCalls, context: Context, params: types.GetPromptRequestParams
 ) -> Result:
     """Return the task's prompt, or one of the environment's.
 
@@ -99,36 +85,36 @@ async def get_prompt(
         MCPError: If there is no such prompt, or an argument is missing.
     """
     if params.name == TASK_PROMPT:
-        return {"messages": prompt_messages(await sessions.messages(session_id)), "resultType": "complete"}
-    offer = sessions.definition_of(session_id).offers.prompts.get(params.name)
+        return {"messages": prompt_messages(await session.messages()), "resultType": "complete"}
+    offer = session.definition.offers.prompts.get(params.name)
     if offer is None:
         raise MCPError(types.INVALID_PARAMS, f"no prompt is named {params.name!r}")
 
     async def run(client: McpCallingClient) -> Result:
-        messages = await sessions.offered_prompt(session_id, params.name, params.arguments or {}, client)
+        messages = await session.offered_prompt(params.name, params.arguments or {}, client)
         return {
             "description": offer.description,
             "messages": prompt_messages(messages),
             "resultType": "complete",
         }
 
-    return await calls.run_for_client(context, session_id, InputResponses.of(params), run)
+    return await calls.run_for_client(context, session.id, InputResponses.of(params), run)
 
 
-def list_resources(sessions: SessionManager, session_id: str) -> list[Result]:
+def list_resources(session: Session) -> list[Result]:
     """List the task's resource and the environment's own."""
     task = {"uri": TASK_URI, "name": "task", "description": "The task that this episode is about."}
     own = [
         _announce_resource("uri", offer)
-        for offer in sessions.definition_of(session_id).offers.resources
+        for offer in session.definition.offers.resources
         if not offer.is_family
     ]
     return [task | {"mimeType": "text/plain"}, *own]
 
 
-def list_templates(sessions: SessionManager, session_id: str) -> list[Result]:
+def list_templates(session: Session) -> list[Result]:
     """List the environment's resource templates."""
-    offers = sessions.definition_of(session_id).offers.resources
+    offers = session.definition.offers.resources
     return [_announce_resource("uriTemplate", offer) for offer in offers if offer.is_family]
 
 
@@ -142,25 +128,21 @@ def _announce_resource(key: str, offer: ResourceOffer) -> Result:
 
 
 async def read_resource(
-    sessions: SessionManager,
-    calls: McpCalls,
-    context: Context,
-    params: types.ReadResourceRequestParams,
-    session_id: str,
+    session: Session, calls: McpCalls, context: Context, params: types.ReadResourceRequestParams
 ) -> Result:
     """Return the task, or one of the environment's resources; `MCPError` if no resource has that URI."""
     if params.uri == TASK_URI:
-        return _contents(*(_block_contents(block) for block in content_of(await sessions.prompt(session_id))))
-    if sessions.definition_of(session_id).offers.find_resource(params.uri) is None:
+        return _contents(*(_block_contents(block) for block in content_of(await session.prompt())))
+    if session.definition.offers.find_resource(params.uri) is None:
         code = types.INVALID_PARAMS if is_modern(context) else -32002
         raise MCPError(code, "Resource not found", {"uri": params.uri})
 
     async def run(client: McpCallingClient) -> Result:
-        found = await sessions.read_resource(session_id, params.uri, client)
+        found = await session.read_resource(params.uri, client)
         text = {"text": found.content} if isinstance(found.content, str) else _blob(found.content)
         return _contents({"uri": params.uri, "mimeType": found.mime_type, **text})
 
-    return await calls.run_for_client(context, session_id, InputResponses.of(params), run)
+    return await calls.run_for_client(context, session.id, InputResponses.of(params), run)
 
 
 def _blob(content: bytes) -> Result:
@@ -177,11 +159,11 @@ def _block_contents(content: Result) -> Result:
     return {"uri": TASK_URI, "mimeType": "text/plain", "text": content.get("text", "")}
 
 
-def complete(sessions: SessionManager, params: types.CompleteRequestParams, session_id: str | None) -> Result:
+def complete(session: Session | None, params: types.CompleteRequestParams) -> Result:
     """Complete an argument of a prompt whose values are a closed list; nothing else has completions."""
     choices: list[str] = []
-    if session_id is not None and isinstance(params.ref, types.PromptReference):
-        offer = sessions.definition_of(session_id).offers.prompts.get(params.ref.name)
+    if session is not None and isinstance(params.ref, types.PromptReference):
+        offer = session.definition.offers.prompts.get(params.ref.name)
         choices = [] if offer is None else _choices(offer.schema, params.argument.name)
     values = [choice for choice in choices if choice.startswith(params.argument.value)]
     shown = values[:MAX_COMPLETIONS]

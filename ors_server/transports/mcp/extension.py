@@ -126,16 +126,11 @@ class EnvironmentsExtension(Extension):
 
     async def _splits(self, _context: Context, params: SplitsParams) -> Result:
         definition = self._sessions.environment(params.environment)
-        return {
-            "splits": [
-                {
-                    "name": split.name,
-                    "type": split.type,
-                    "num_tasks": await definition.tasks.num_tasks(split.name),
-                }
-                for split in definition.splits
-            ]
-        }
+        counted = [
+            {**split.model_dump(), "num_tasks": await definition.tasks.num_tasks(split.name)}
+            for split in definition.splits
+        ]
+        return {"splits": counted}
 
     async def _tasks(self, _context: Context, params: TasksParams) -> Result:
         tasks = self._sessions.environment(params.environment).tasks
@@ -147,25 +142,26 @@ class EnvironmentsExtension(Extension):
         return {"session_id": session_id, **self._access.endpoints(session_id)}
 
     async def _prompt(self, _context: Context, params: SessionParams) -> Result:
-        blocks = await self._sessions.prompt(params.session_id)
+        blocks = await self._sessions.find(params.session_id).prompt()
         return {"blocks": [block.model_dump() for block in blocks]}
 
     async def _episode(self, _context: Context, params: SessionParams) -> Result:
         return (await self._sessions.status(params.session_id)).as_json()
 
     async def _snapshot(self, _context: Context, params: SessionParams) -> Result:
-        return (await self._sessions.snapshot(params.session_id)).as_json()
+        return (await self._sessions.find(params.session_id).snapshots.keep()).as_json()
 
     async def _snapshots(self, _context: Context, params: SessionParams) -> Result:
-        kept = await self._sessions.snapshots(params.session_id)
+        kept = self._sessions.find(params.session_id).snapshots.all()
         return {"snapshots": [snapshot.as_json() for snapshot in kept]}
 
     async def _discard(self, context: Context, params: SnapshotParams) -> Result:
-        await self._sessions.discard(params.session_id, params.snapshot_id)
+        await self._sessions.find(params.session_id).snapshots.discard(params.snapshot_id)
         return await self._snapshots(context, params)
 
     async def _restore(self, _context: Context, params: SnapshotParams) -> Result:
-        return (await self._sessions.restore(params.session_id, params.snapshot_id)).as_json()
+        snapshots = self._sessions.find(params.session_id).snapshots
+        return (await snapshots.restore(params.snapshot_id)).as_json()
 
     async def _fork(self, context: Context, params: ForkParams) -> Result:
         request = ForkRequest(params.count, params.snapshot_id)

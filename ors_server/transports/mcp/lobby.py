@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from secrets import randbits
 from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError
+from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError, UnknownTaskError
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.tool_arguments import refuse_unknown
 from ors_server.transports.mcp.lobby_tools import (
@@ -19,11 +22,13 @@ from ors_server.transports.mcp.mcp_calls import NO_RESPONSES, InputResponses, Mc
 from ors_server.transports.mcp.mcp_results import SESSION_KEY, content_of, error_result, text_content
 from ors_server.transports.mcp.sdk import Context, Result
 from ors_server.transports.mcp.session_access import SessionAccess
-from ors_server.transports.mcp.task_choice import SEED_BITS, TaskChoice, choose_task
 from ors_server.transports.redaction import withhold
 
 THE_TASK = "The task:"
 """After these words and an empty line comes the task's text."""
+
+SEED_BITS = 53
+"""Bits of a seed, so that every JSON reader keeps it whole."""
 
 MAX_SHOWN = 100
 """Characters of a wrong argument that are repeated."""
@@ -34,6 +39,24 @@ INSTRUCTIONS = (
     f"Environments with tasks to play. Find one with {LIST_ENVIRONMENTS} and {LIST_TASKS}, start it with "
     f"{START_EPISODE}, and pass the session_id that it returns to every tool call of the episode."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChoice:
+    """A task by split and index, and the seed that chose it."""
+
+    split: str
+    index: int
+    seed: int
+    is_chosen: bool
+    """Whether the server chose the split or the index."""
+
+    @property
+    def sentence(self) -> str:
+        """The choice in words; empty where the agent named the task."""
+        if not self.is_chosen:
+            return ""
+        return f"The server chose the task: split {self.split!r}, index {self.index}, seed {self.seed}."
 
 
 class Lobby:
@@ -112,8 +135,9 @@ class Lobby:
             environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
         )
         session_id = await self._access.create(context, request)
+        blocks = await self._sessions.find(session_id).prompt()
         return {
-            "content": _opening(session_id, choice, content_of(await self._sessions.prompt(session_id))),
+            "content": _opening(session_id, choice, content_of(blocks)),
             "isError": False,
             "resultType": "complete",
             "_meta": {SESSION_KEY: session_id},
@@ -131,6 +155,36 @@ def _opening(session_id: str, choice: TaskChoice, prompt: list[Result]) -> list[
     opening = "\n".join(filter(None, (handle, choice.sentence, THE_TASK)))
     rest = [part for part in prompt if part["type"] != "text"]
     return [text_content("\n\n".join([opening, *texts])), *rest]
+
+
+async def choose_task(
+    definition: EnvironmentDefinition, split: str | None, index: int | None, seed: int | None
+) -> TaskChoice:
+    """Choose what the agent did not name; the same seed chooses the same task.
+
+    Args:
+        split: `None` chooses among the splits that have the index.
+        index: From 0; `None` chooses one.
+        seed: In [0, 2**53); `None` draws one.
+
+    Raises:
+        UnknownSplitError: If the environment has no such split.
+        UnknownTaskError: If there is no task to choose.
+    """
+    seed = randbits(SEED_BITS) if seed is None else seed
+    if split is not None and index is not None:
+        return TaskChoice(split, index, seed, is_chosen=False)
+    names = [one.name for one in definition.splits] if split is None else [split]
+    sizes = {name: await definition.tasks.num_tasks(name) for name in names}
+    open_splits = [name for name, size in sizes.items() if size > (index or 0)]
+    if not open_splits:
+        sizes_in_words = ", ".join(f"{name!r} has {size} tasks" for name, size in sizes.items())
+        what = "a task" if index is None else f"index {index}"
+        raise UnknownTaskError(f"no split of {definition.name!r} has {what}: {sizes_in_words}")
+    chance = Random(seed)  # noqa: S311  (a choice that can be repeated, no secret)
+    chosen = chance.choice(open_splits)
+    position = chance.randrange(sizes[chosen]) if index is None else index
+    return TaskChoice(chosen, position, seed, is_chosen=True)
 
 
 class _ArgumentError(ValueError):

@@ -128,17 +128,16 @@ class McpCalls:
         call_id: str | None,
     ) -> Result:
         asked = self._access.wants_rewards(client.context)
-        fields = ResultFields.of(self._sessions.visibility_of(session_id), asked=asked)
+        session = self._sessions.find(session_id)
+        fields = ResultFields.of(session.visibility, asked=asked)
         if not _wants_progress(client.context):
-            call = await self._sessions.call(session_id, tool, arguments, call_id=call_id, client=client)
+            call = await session.call(tool, arguments, call_id=call_id, client=client)
             with call.reading():
                 if not call.is_done:
                     await _wait_or_withdraw(call, call_id)
                 return tool_result(call, fields)
         reporter = ProgressReporter(client)
-        call = await self._sessions.call(
-            session_id, tool, arguments, call_id=call_id, listener=reporter, client=client
-        )
+        call = await session.call(tool, arguments, call_id=call_id, listener=reporter, client=client)
         try:
             with call.reading():
                 async with anyio.create_task_group() as tasks:

@@ -133,16 +133,16 @@ def tool_result(call: Call, fields: ResultFields) -> Result:
 
 
 def _completed(result: Completed, fields: ResultFields) -> Result:
-    output = result.output
-    content = content_of(output.blocks)
-    if output.finished:
+    step = result.recorded
+    content = content_of(step.blocks)
+    if step.finished:
         _append_closing(content)
     wire: Result = {"content": content, "isError": result.is_error, "resultType": "complete"}
     if fields.in_meta:
-        numbers = {"reward": output.reward, "finished": output.finished, "step": result.step}
-        wire["_meta"] = {RESULT_KEY: numbers | {"metadata": output.metadata}}
+        numbers = {"reward": step.reward, "finished": step.finished, "step": step.number}
+        wire["_meta"] = {RESULT_KEY: numbers | {"metadata": step.metadata}}
     if fields.structured:
-        wire["structuredContent"] = output.model_dump()
+        wire["structuredContent"] = result.output.model_dump()
     return wire
 
 

@@ -10,7 +10,7 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ors_server.errors import OrsServerError
-from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session import Session
 from ors_server.transports.mcp import episode_endpoint
 from ors_server.transports.mcp.extension import EnvironmentsExtension
 from ors_server.transports.mcp.input_requests import InputRequests
@@ -71,10 +71,10 @@ class McpServer:
             instructions=INSTRUCTIONS,
             on_list_tools=self._guard(self._list_tools),
             on_call_tool=self._guard(self._call_tool),
-            on_list_prompts=self._guard(self._list_prompts),
+            on_list_prompts=self._list("prompts", episode_endpoint.list_prompts),
             on_get_prompt=self._guard(self._get_prompt),
-            on_list_resources=self._guard(self._list_resources),
-            on_list_resource_templates=self._guard(self._list_templates),
+            on_list_resources=self._list("resources", episode_endpoint.list_resources),
+            on_list_resource_templates=self._list("resourceTemplates", episode_endpoint.list_templates),
             on_read_resource=self._guard(self._read_resource),
             on_subscribe_resource=_accept,
             on_unsubscribe_resource=_accept,
@@ -130,12 +130,9 @@ class McpServer:
         return {**result, "_meta": {**result.get("_meta", {}), SERVER_INFO_META_KEY: self._identity}}
 
     async def _instructions(self, context: Context) -> Result:
-        session_id = self._access.find_session(context)
-        return {
-            "instructions": INSTRUCTIONS
-            if session_id is None
-            else await episode_endpoint.instructions(self._sessions, session_id)
-        }
+        session = self._find(context)
+        text = INSTRUCTIONS if session is None else await episode_endpoint.instructions(session)
+        return {"instructions": text}
 
     async def _discover(self, context: Context, _params: object) -> HandlerResult:
         return {
@@ -148,12 +145,9 @@ class McpServer:
         }
 
     async def _list_tools(self, context: Context, _params: object) -> HandlerResult:
-        session_id = self._access.find_session(context)
-        tools = (
-            self._lobby.tools.announced
-            if session_id is None
-            else await episode_endpoint.list_tools(self._sessions, session_id)
-        )
+        session = self._find(context)
+        own = self._lobby.tools.announced
+        tools = own if session is None else await episode_endpoint.list_tools(session)
         return {"tools": tools, **_TRANSIENT}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> HandlerResult:
@@ -163,41 +157,39 @@ class McpServer:
             return await self._lobby.call_tool(context, tool, arguments, responses)
         return await self._calls.call_tool(context, session_id, tool, arguments, responses)
 
-    async def _list_prompts(self, context: Context, _params: object) -> HandlerResult:
-        return self._listing(context, "prompts", episode_endpoint.list_prompts)
-
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> HandlerResult:
-        session_id = self._require_episode(context, "prompts")
-        return await episode_endpoint.get_prompt(self._sessions, self._calls, context, params, session_id)
+        session = self._require_episode(context, "prompts")
+        return await episode_endpoint.get_prompt(session, self._calls, context, params)
 
-    async def _list_resources(self, context: Context, _params: object) -> HandlerResult:
-        return self._listing(context, "resources", episode_endpoint.list_resources)
+    def _list(self, key: str, list_all: Callable[[Session], list[Result]]) -> Handler:
+        """Return the handler that lists what an episode offers; the lobby offers nothing of it."""
 
-    async def _list_templates(self, context: Context, _params: object) -> HandlerResult:
-        return self._listing(context, "resourceTemplates", episode_endpoint.list_templates)
+        async def list_offers(context: Context, _params: object) -> HandlerResult:
+            session = self._find(context)
+            return {key: [] if session is None else list_all(session), **_TRANSIENT}
 
-    def _listing(
-        self, context: Context, key: str, list_all: Callable[[SessionManager, str], list[Result]]
-    ) -> Result:
-        """List what an episode offers; the lobby offers nothing of it."""
-        session_id = self._access.find_session(context)
-        return {key: [] if session_id is None else list_all(self._sessions, session_id), **_TRANSIENT}
+        return self._guard(list_offers)
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> HandlerResult:
-        session_id = self._require_episode(context, "resources")
-        return await episode_endpoint.read_resource(self._sessions, self._calls, context, params, session_id)
+        session = self._require_episode(context, "resources")
+        return await episode_endpoint.read_resource(session, self._calls, context, params)
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> HandlerResult:
-        return episode_endpoint.complete(self._sessions, params, self._access.find_session(context))
+        return episode_endpoint.complete(self._find(context), params)
 
-    def _require_episode(self, context: Context, what: str) -> str:
+    def _find(self, context: Context) -> Session | None:
+        """Return the session of a request, or `None` in the lobby; `SessionNotFoundError` if it is gone."""
         session_id = self._access.find_session(context)
-        if session_id is None:
+        return None if session_id is None else self._sessions.find(session_id)
+
+    def _require_episode(self, context: Context, what: str) -> Session:
+        session = self._find(context)
+        if session is None:
             text = f"the lobby has no {what}: request them at an episode's own endpoint"
             raise MCPError(types.INVALID_PARAMS, text)
-        return session_id
+        return session
 
 
 def _guard_trainers(handler: Handler) -> Handler:

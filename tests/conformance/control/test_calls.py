@@ -176,7 +176,7 @@ async def test_a_scored_group_is_no_tool_call(open_control, refenv):
     control = await open_control(refenv)
     session_id = await control.create(environment="termenv", split="train", index=0, task_spec=None)
     candidate = GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text="4")])])
-    await control.app.manager.score_group(session_id, [candidate], call_id="group")
+    await control.app.manager.find(session_id).score_group([candidate], call_id="group")
     answer = await control.post(f"/sessions/{session_id}/calls", {"name": "x", "call_id": "group"})
     assert (answer.status_code, answer.json()["code"]) == (409, "call_id_reused")
     assert "taken by a call of 'score_group'" in answer.json()["detail"]
@@ -189,7 +189,7 @@ async def test_a_scored_group_is_not_read_as_a_call_under_another_groups_id(open
         [GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text=text)])])]
         for text in ("4", "5")
     ]
-    first = await control.app.manager.score_group(session_id, groups[0], call_id="group")
-    assert await control.app.manager.score_group(session_id, list(groups[0]), call_id="group") is first
+    first = await control.app.manager.find(session_id).score_group(groups[0], call_id="group")
+    assert await control.app.manager.find(session_id).score_group(list(groups[0]), call_id="group") is first
     with pytest.raises(CallIdReusedError):
-        await control.app.manager.score_group(session_id, groups[1], call_id="group")
+        await control.app.manager.find(session_id).score_group(groups[1], call_id="group")

@@ -230,7 +230,7 @@ def origin(episode_id):
 @pytest.mark.parametrize("below", ["", "/steps", "/events"])
 async def test_a_prefix_that_fits_several_episodes_is_refused(control, below):
     for end in ("0", "1", "2"):
-        await control.app._store.open(origin("abcdef" + end * 26))
+        await control.app.manager.services.store.open(origin("abcdef" + end * 26))
     answer = await control.get(f"/episodes/abcdef{below}")
     assert (answer.status_code, answer.json()["code"]) == (409, "ambiguous_episode")
     assert "abcdef" + "0" * 26 in answer.json()["detail"]
@@ -241,7 +241,7 @@ async def test_a_prefix_that_fits_several_episodes_is_refused(control, below):
 @pytest.mark.parametrize("below", ["", "/steps", "/events"])
 @pytest.mark.parametrize("name", ["never", "abcde", "abcdef", "%25%25%25%25%25%25", "a%2Fb"])
 async def test_what_is_not_on_record_is_not_found(control, name, below):
-    await control.app._store.open(origin("abcde" + "0" * 27))
+    await control.app.manager.services.store.open(origin("abcde" + "0" * 27))
     answer = await control.get(f"/episodes/{name}{below}")
     assert (answer.status_code, answer.json()["code"]) == (404, "episode_not_found")
 
@@ -253,7 +253,7 @@ async def test_steps_come_in_slices(control):
     assert page["total"] == 3
     assert [(step["number"], step["reward"]) for step in page["steps"]] == [(2, 0.5)]
     whole = (await control.get(f"/episodes/{episode}/steps")).json()["steps"]
-    recorded = await control.app._store.steps(episode)
+    recorded = await control.app.manager.services.store.steps(episode)
     assert [STEP.of_json(step) for step in whole] == list(recorded)
 
 

@@ -95,7 +95,7 @@ async def stage(open_control, keys, api_keys):
 
 async def visit(control, operation, session_id, key) -> httpx2.Response:
     path = operation.path.replace("{session_id}", session_id)
-    session = control.app.manager._registry.peek(session_id)
+    session = control.app.manager._sessions.get(session_id)
     kept = session.snapshots.all() if session is not None else []
     path = path.replace("{snapshot_id}", kept[0].id if kept else "absent")
     for name, value in VALUES.items():

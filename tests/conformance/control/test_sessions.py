@@ -249,7 +249,7 @@ async def test_a_session_that_expired_says_so_at_every_door(open_control):
     with anyio.fail_after(20):
         while (await control.get(f"/sessions/{session_id}")).json()["episode"]["phase"] != "expired":
             await anyio.lowlevel.checkpoint()
-        while control.app.manager._registry.peek(session_id) is not None:
+        while control.app.manager.episode_of(session_id) is not None:
             await anyio.lowlevel.checkpoint()
     answers = [
         await control.get(f"/sessions/{session_id}/prompt"),

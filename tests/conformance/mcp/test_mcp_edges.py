@@ -183,7 +183,7 @@ async def test_a_client_that_leaves_a_reported_call_is_told_no_more(stage):
         with anyio.fail_after(LIMIT):
             await Stage.reported.wait()
         tasks.cancel_scope.cancel()
-    call = await stage.app.manager.resume(session_id, "mine")
+    call = await stage.app.manager.find(session_id).resume("mine")
     with anyio.fail_after(LIMIT):
         while call.listeners:
             await anyio.lowlevel.checkpoint()

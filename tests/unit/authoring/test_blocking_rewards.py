@@ -52,7 +52,7 @@ def asking(name: str, reward: Any, call_time_limit: float | None = None) -> type
 
 async def start_call(client, environment):
     session = await client.create(environment=environment, split="test", index=0)
-    return await client.engine.call(session.id, "ask", {})
+    return await client.engine.find(session.id).call("ask", {})
 
 
 async def test_blocking_rewards_of_one_environment_leave_threads_to_another(gate):
@@ -65,7 +65,7 @@ async def test_blocking_rewards_of_one_environment_leave_threads_to_another(gate
         with anyio.fail_after(LIMIT):
             waiting = [await start_call(client, "greedy") for _ in range(CROWD)]
             await anyio.wait_all_tasks_blocked()
-            threads = client.engine.queues["threads"]
+            threads = client.engine.services.queues()["threads"]
             assert (threads["running"], threads["waiting"]) == (10, CROWD - 10)
             quick = await start_call(client, "other")
             assert (await quick.wait()).output.reward == 0.5

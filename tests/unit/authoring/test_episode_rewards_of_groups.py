@@ -149,6 +149,6 @@ async def test_a_fork_grades_the_steps_that_it_shares_and_its_own():
         assert (await copy.call("ask")).reward == 1.0
         assert (await session.call("ask")).reward == 2.0
         assert (await copy.call("finish", answer="")).reward == 0.9
-        snapshot = await client.engine.snapshot(session.id)
-        await client.engine.restore(session.id, snapshot.id)
+        snapshot = await client.engine.find(session.id).snapshots.keep()
+        await client.engine.find(session.id).snapshots.restore(snapshot.id)
         assert (await session.call("ask")).reward == 3.0

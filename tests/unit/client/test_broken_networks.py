@@ -129,7 +129,7 @@ async def test_a_fault_is_explained_over_a_broken_network_too(place, slope):
 
 
 async def test_a_record_that_could_not_be_written_is_asked_for_until_it_is(place, slope):
-    store = place.app._store
+    store = place.app.manager.services.store
     append, fails = store.append, [True, True, True]
 
     async def unsure(*step):

@@ -130,7 +130,7 @@ async def test_somebody_elses_rewards_are_missed(place):
     async with place.client.episode(split="train", index=0) as episode:
         await episode.call("climb", {"reward": 0.5})
         engine = place.app.manager
-        await (await engine.call(episode.session_id, "climb", {"reward": 0.25})).wait()
+        await (await engine.find(episode.session_id).call("climb", {"reward": 0.25})).wait()
         with pytest.raises(SumMismatchError, match=r"is 0\.5 and the server states 0\.75") as caught:
             await episode.check()
     assert caught.value.blame is errors.Blame.US
@@ -166,7 +166,7 @@ async def test_an_end_that_the_server_does_not_answer_is_no_error_of_the_player(
 async def test_a_session_of_somebody_else_is_joined_and_left_alive(place):
     status = await place.app.manager.create(SessionRequest(environment="slope", split="train", index=0))
     session_id = status.origin.session_id
-    await (await place.app.manager.call(session_id, "climb", {"reward": 0.1})).wait()
+    await (await place.app.manager.find(session_id).call("climb", {"reward": 0.1})).wait()
     async with place.client.attach(session_id) as episode:
         await episode.call("climb", {"reward": 0.2})
         assert (await episode.check()).episode_return == 0.1 + 0.2

@@ -34,7 +34,7 @@ async def test_an_agent_may_think_give_up_and_is_stopped_where_it_does_not_stop(
 
 async def test_without_figures_the_clients_own_sum_is_all_there_is_and_otherwise_a_mismatch_is_told(place):
     async def agent(turn):
-        call = await place.app.manager.call(episode.session_id, "climb", {"reward": 0.5})
+        call = await place.app.manager.find(episode.session_id).call("climb", {"reward": 0.5})
         await call.wait()
 
     async with place.client.episode(split="train", index=0) as episode:

@@ -101,7 +101,7 @@ async def test_task_tools_are_found_only_where_the_task_offers_them(player, stag
     stage.acts["task_tools"] = lambda env: ["secret_door"]
     session = await player.create()
     assert (await player.call(session, "secret_door")).output.blocks[0].text == "opened"
-    listing = await player.engine.tools(session)
+    listing = await player.engine.find(session).tools()
     assert listing.tools[-1].name == "secret_door"
     assert listing.terminal_tool.name == "submit"
     assert "submit" not in [spec.name for spec in listing.tools]
@@ -113,7 +113,7 @@ async def test_task_tools_are_asked_for_once_even_by_many_at_once(player, stage)
     async with anyio.create_task_group() as group:
         for _ in range(4):
             group.start_soon(player.call, session, "secret_door")
-            group.start_soon(player.engine.tools, session)
+            group.start_soon(player.engine.find(session).tools)
     assert stage.happened.count("task tools") == 1
 
 
@@ -125,7 +125,7 @@ async def test_an_environment_that_misnames_its_task_tools_fails_that_call_as_a_
     assert isinstance(result.error, EnvironmentFailedError)
     assert (await player.steps(session))[0].status is StepStatus.FAILED
     with pytest.raises(EnvironmentFailedError):
-        await player.engine.tools(session)
+        await player.engine.find(session).tools()
     assert isinstance(await player.call(session, "pay"), Completed)
 
 
@@ -135,7 +135,7 @@ async def test_a_sessions_toolset_is_made_once_on_its_first_call(player, stage):
     for _ in range(2):
         assert (await player.call(session, "extra")).output.blocks[0].text == "task"
     assert stage.happened.count("toolset made") == 1
-    assert "extra" in [spec.name for spec in (await player.engine.tools(session)).tools]
+    assert "extra" in [spec.name for spec in (await player.engine.find(session).tools()).tools]
 
 
 @pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(1), KeyboardInterrupt()])
@@ -163,7 +163,7 @@ async def test_progress_reaches_whoever_listens_and_a_listener_that_left_is_no_f
 
     stage.acts["report"] = report
     with anyio.fail_after(10):
-        call = await player.engine.call(session, "do", {"act": "report"}, listener=listener)
+        call = await player.engine.find(session).call("do", {"act": "report"}, listener=listener)
         assert isinstance(await call.wait(), Completed)
     assert heard == [(1.0, 3.0, "on"), (2.0, 3.0, "on")]
 
@@ -186,7 +186,7 @@ async def test_a_tool_knows_its_call(player, stage):
 
 async def test_a_cancelled_call_is_a_step_without_a_judgement(player, session, stage):
     stage.acts["hang"] = lambda env, context: anyio.sleep_forever()
-    call = await player.engine.call(session, "do", {"act": "hang"}, call_id="mine")
+    call = await player.engine.find(session).call("do", {"act": "hang"}, call_id="mine")
     await anyio.wait_all_tasks_blocked()
     call.cancel()
     with anyio.fail_after(10):
@@ -198,7 +198,7 @@ async def test_a_cancelled_call_is_a_step_without_a_judgement(player, session, s
 
 
 async def test_a_call_that_is_cancelled_before_it_began_never_runs(player, session, stage):
-    call = await player.engine.call(session, "do", {"act": "never"})
+    call = await player.engine.find(session).call("do", {"act": "never"})
     call.cancel()
     with anyio.fail_after(10):
         result = await call.wait()
@@ -210,9 +210,9 @@ async def test_a_call_that_is_cancelled_before_it_began_never_runs(player, sessi
 
 async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_frees_its_place(player, session, stage):
     gate = stage.gate("wait", ToolOutput.ongoing("first"))
-    first = await player.engine.call(session, "do", {"act": "wait"})
-    second = await player.engine.call(session, "alone", {"act": "never"})
-    third = await player.engine.call(session, "pay", {"reward": 1.0})
+    first = await player.engine.find(session).call("do", {"act": "wait"})
+    second = await player.engine.find(session).call("alone", {"act": "never"})
+    third = await player.engine.find(session).call("pay", {"reward": 1.0})
     await anyio.wait_all_tasks_blocked()
     second.cancel()
     gate.set()
@@ -229,7 +229,7 @@ async def test_an_ended_call_lets_go_of_its_caller(player, session):
             return False
 
     caller = Caller()
-    call = await player.engine.call(session, "pay", {}, client=caller)
+    call = await player.engine.find(session).call("pay", {}, client=caller)
     with anyio.fail_after(10):
         await call.wait()
     assert call.client is not caller
@@ -255,11 +255,11 @@ async def test_an_error_that_is_ours_but_raised_by_a_tool_is_a_fault_of_that_cal
 
 async def test_a_running_call_can_be_withdrawn_through_the_engine(player, session, stage):
     stage.acts["hang"] = lambda env, context: anyio.sleep_forever()
-    call = await player.engine.call(session, "do", {"act": "hang"}, call_id="mine")
+    call = await player.engine.find(session).call("do", {"act": "hang"}, call_id="mine")
     await anyio.wait_all_tasks_blocked()
     with anyio.fail_after(10):
-        assert await player.engine.cancel(session, "mine")
+        assert await player.engine.find(session).cancel("mine")
         assert isinstance(await call.wait(), Failure)
-        assert not await player.engine.cancel(session, "mine")
+        assert not await player.engine.find(session).cancel("mine")
     with pytest.raises(UnknownCallError):
-        await player.engine.cancel(session, "nosuch")
+        await player.engine.find(session).cancel("nosuch")

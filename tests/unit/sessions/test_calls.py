@@ -104,15 +104,15 @@ async def test_only_the_latest_refusals_after_the_end_are_kept(player, session):
     for number in range(70):
         await player.call(session, "pay", f"late-{number}")
     with pytest.raises(UnknownCallError):
-        await player.engine.resume(session, "late-0")
-    assert (await player.engine.resume(session, "late-69")).is_done
-    assert (await player.engine.resume(session, "last")).is_done
+        await player.engine.find(session).resume("late-0")
+    assert (await player.engine.find(session).resume("late-69")).is_done
+    assert (await player.engine.find(session).resume("last")).is_done
     assert (await player.summary(session)).steps == 1
 
 
 async def test_a_result_is_discarded_when_another_call_ended_the_episode(player, session, stage):
     gate = stage.gate("wait", ToolOutput.ongoing("late", reward=1.0))
-    slow = await player.engine.call(session, "together", {"act": "wait"})
+    slow = await player.engine.find(session).call("together", {"act": "wait"})
     await anyio.wait_all_tasks_blocked()
     await player.call(session, "pay", reward=0.5, finished=True)
     gate.set()
@@ -126,8 +126,8 @@ async def test_a_result_is_discarded_when_another_call_ended_the_episode(player,
 
 async def test_calls_that_waited_for_their_turn_do_not_run_after_the_end(player, session, stage):
     gate = stage.gate("end", ToolOutput.final("over", reward=1.0))
-    first = await player.engine.call(session, "do", {"act": "end"})
-    second = await player.engine.call(session, "do", {"act": "never"})
+    first = await player.engine.find(session).call("do", {"act": "end"})
+    second = await player.engine.find(session).call("do", {"act": "never"})
     await anyio.wait_all_tasks_blocked()
     gate.set()
     with anyio.fail_after(10):
@@ -140,7 +140,7 @@ async def test_steps_are_numbered_in_the_order_of_their_ends_and_each_states_its
     player, session, stage
 ):
     gates = [stage.gate(f"wait{n}", ToolOutput.ongoing(reward=float(n))) for n in range(3)]
-    calls = [await player.engine.call(session, "together", {"act": f"wait{n}"}) for n in range(3)]
+    calls = [await player.engine.find(session).call("together", {"act": f"wait{n}"}) for n in range(3)]
     await anyio.wait_all_tasks_blocked()
     for gate in reversed(gates):
         gate.set()
@@ -254,7 +254,7 @@ async def test_a_call_that_passes_the_deadline_is_paid_whether_or_not_somebody_l
     async with open_player(policy=EpisodePolicy(time_limit=10.0)) as player:
         session = await player.create()
         gate = stage.gate("wait", ToolOutput.ongoing(reward=1.0))
-        call = await player.engine.call(session, "do", {"act": "wait"})
+        call = await player.engine.find(session).call("do", {"act": "wait"})
         await anyio.wait_all_tasks_blocked()
         clock.jump(11.0)
         await player.summary(session)

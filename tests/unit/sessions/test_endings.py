@@ -29,8 +29,8 @@ async def test_deleting_stops_running_and_waiting_calls_before_teardown(player, 
             stage.happened.append("stopped")
 
     stage.acts["hang"] = hang
-    running = await player.engine.call(session, "do", {"act": "hang"})
-    waiting = await player.engine.call(session, "do", {"act": "never"})
+    running = await player.engine.find(session).call("do", {"act": "hang"})
+    waiting = await player.engine.find(session).call("do", {"act": "never"})
     await anyio.wait_all_tasks_blocked()
     assert (await player.engine.status(session)).running_calls == 2
     await player.delete(session)
@@ -52,7 +52,7 @@ async def test_deleting_waits_for_a_blocking_tool_only_so_long_and_the_teardown_
     stage.acts["hang"] = hang
     async with open_player(lingering_time_limit=10.0) as player:
         session = await player.create()
-        call = await player.engine.call(session, "block", {"act": "hang"})
+        call = await player.engine.find(session).call("block", {"act": "hang"})
         await anyio.wait_all_tasks_blocked()
         assert await player.delete(session)
         assert isinstance(call.result, Failure)
@@ -67,7 +67,7 @@ async def test_a_tool_that_never_ends_is_left_behind_at_the_teardown(open_player
     stage.acts["hang"] = lambda env, context: released.wait(10) and ToolOutput()
     async with open_player() as player:
         session = await player.create()
-        await player.engine.call(session, "block", {"act": "hang"})
+        await player.engine.find(session).call("block", {"act": "hang"})
         await anyio.wait_all_tasks_blocked()
         assert await player.delete(session)
     assert stage.happened.count("teardown") == 1
@@ -90,7 +90,7 @@ async def test_an_async_tool_that_swallows_its_cancellation_keeps_nobody_waiting
     stage.acts["stubborn"] = stubborn
     async with open_player() as player:
         session = await player.create()
-        call = await player.engine.call(session, "do", {"act": "stubborn"})
+        call = await player.engine.find(session).call("do", {"act": "stubborn"})
         await anyio.wait_all_tasks_blocked()
         assert await player.delete(session)
         gate.set()
@@ -111,10 +111,10 @@ async def test_whoever_deletes_at_once_waits_for_the_one_teardown(player, sessio
         await anyio.wait_all_tasks_blocked()
         assert answers == []
         with pytest.raises(SessionDeletedError):
-            await player.engine.prompt(session)
+            await player.engine.find(session).prompt()
         with pytest.raises(SessionDeletedError):
-            await player.engine.tools(session)
-        late = await player.engine.call(session, "pay", {"reward": 1.0})
+            await player.engine.find(session).tools()
+        late = await player.engine.find(session).call("pay", {"reward": 1.0})
         with pytest.raises(SessionExistsError):
             await player.create(session_id=session)
         gate.set()
@@ -141,7 +141,7 @@ async def test_a_deleter_that_leaves_does_not_stop_the_teardown(player, session,
     assert "ended" in stage.happened
     assert await player.delete(session)
     with pytest.raises(SessionNotFoundError):
-        await player.engine.ping(session)
+        player.engine.find(session)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), asyncio.CancelledError()], ids=repr)
@@ -162,9 +162,9 @@ async def test_an_idle_session_expires_and_an_asked_for_one_does_not(player, sta
     idle, pinged = await player.create(), await player.create()
     for _ in range(4):
         await clock.advance(400.0)
-        await player.engine.ping(pinged)
+        player.engine.find(pinged)
     with pytest.raises(SessionNotFoundError):
-        await player.engine.ping(idle)
+        player.engine.find(idle)
     summary = await player.summary(idle)
     assert (summary.phase, summary.stop_reason) == ("expired", "expired")
     assert stage.happened.count("teardown") == 1
@@ -194,23 +194,23 @@ async def test_a_running_call_or_setup_keeps_a_session_alive_and_its_end_counts_
     await clock.advance(2000.0)
     gates["setup"].set()
     await clock.advance(10.0)
-    call = await player.engine.call(session, "do", {"act": "work"})
+    call = await player.engine.find(session).call("do", {"act": "work"})
     await clock.advance(2000.0)
     gates["work"].set()
     await clock.advance(10.0)
     assert call.is_done
     await clock.advance(880.0)
-    await player.engine.ping(session)
+    player.engine.find(session)
 
 
 async def test_a_session_that_is_asked_for_just_as_it_expires_stays(player, session, clock, stage):
     await anyio.wait_all_tasks_blocked()
     clock.jump(2000.0)
-    manager = player.engine._registry
+    manager = player.engine
     expiring = anyio.create_task_group()
     async with expiring:
-        expiring.start_soon(manager._expire, manager.peek(session))
-        await player.engine.ping(session)
+        expiring.start_soon(manager._expire, manager._sessions[session])
+        player.engine.find(session)
     assert isinstance(await player.call(session, "pay"), Completed)
 
 
@@ -226,14 +226,14 @@ async def test_a_slow_teardown_delays_no_other_expiry(player, stage, clock):
     await anyio.wait_all_tasks_blocked()
     await clock.advance(1000.0)
     with pytest.raises(SessionNotFoundError):
-        await player.engine.ping(quick)
+        player.engine.find(quick)
     for _ in range(3):
         await clock.advance(10.0)
     assert len(await player.engine.sessions()) == 1
     gate.set()
     await anyio.wait_all_tasks_blocked()
     with pytest.raises(SessionNotFoundError):
-        await player.engine.ping(slow)
+        player.engine.find(slow)
     assert stage.happened.count("teardown") == 2
 
 
@@ -294,7 +294,7 @@ async def test_shutting_down_leaves_a_task_behind_that_ignores_its_cancellation(
     with anyio.fail_after(10):
         async with open_player() as player:
             session = await player.create()
-            await player.engine.call(session, "do", {"act": "stubborn"})
+            await player.engine.find(session).call("do", {"act": "stubborn"})
             await anyio.wait_all_tasks_blocked()
     gate.set()
     await anyio.wait_all_tasks_blocked()
@@ -350,25 +350,25 @@ async def test_no_secret_and_no_task_is_in_a_repr_or_a_log_line(player, stage, c
 
 async def test_what_an_environment_offers_is_answered_only_by_name(player, session):
     with pytest.raises(Exception, match="offers no prompt"):
-        await player.engine.offered_prompt(session, "nosuch", {})
+        await player.engine.find(session).offered_prompt("nosuch", {})
     with pytest.raises(Exception, match="offers no resource"):
-        await player.engine.read_resource(session, "nosuch://x")
+        await player.engine.find(session).read_resource("nosuch://x")
     with pytest.raises(Exception, match="does not implement score_group"):
-        await player.engine.score_group(session, [])
+        await player.engine.find(session).score_group([])
 
 
 @pytest.mark.parametrize("prompt", [None, 5, [5], {"text": "x"}, b"x"], ids=repr)
 async def test_a_prompt_of_another_kind_is_the_authors_fault(player, stage, prompt):
     stage.acts["prompt"] = lambda env: prompt
     session = await player.create()
-    for ask in (player.engine.prompt, player.engine.messages):
+    for ask in (player.engine.find(session).prompt, player.engine.find(session).messages):
         with pytest.raises(EnvironmentFailedError, match="get_prompt must return"):
-            await ask(session)
+            await ask()
 
 
 async def test_a_prompt_may_be_text_or_blocks_or_both(player, stage):
     stage.acts["prompt"] = lambda env: ["one", "two\ud800"]
     session = await player.create()
-    assert [block.text for block in await player.engine.prompt(session)] == ["one", "two?"]
-    (message,) = await player.engine.messages(session)
+    assert [block.text for block in await player.engine.find(session).prompt()] == ["one", "two?"]
+    (message,) = await player.engine.find(session).messages()
     assert (message.role, len(message.blocks)) == ("user", 2)

@@ -9,17 +9,16 @@ from ors_server.sessions.quotas import IDS_KEPT, RecentIds
 async def test_what_expired_is_told_apart_from_what_never_was(player, session, clock):
     for _ in range(3):
         await clock.advance(1000.0)
-    for ask in (player.engine.ping, player.engine.prompt, player.engine.tools):
-        with pytest.raises(SessionExpiredError, match="expired after 900 s idle"):
-            await ask(session)
+    with pytest.raises(SessionExpiredError, match="expired after 900 s idle"):
+        player.engine.find(session)
     with pytest.raises(SessionNotFoundError) as unknown:
-        await player.engine.ping("nobody")
+        player.engine.find("nobody")
     assert type(unknown.value) is SessionNotFoundError
     await player.create(session_id=session)
-    await player.engine.ping(session)
+    player.engine.find(session)
     assert await player.delete(session)
     with pytest.raises(SessionNotFoundError) as deleted:
-        await player.engine.ping(session)
+        player.engine.find(session)
     assert type(deleted.value) is SessionNotFoundError
 
 

@@ -222,7 +222,7 @@ async def test_a_blocking_tool_that_outlives_its_limit_keeps_the_turn_until_it_e
     session, other = await player.create(), await player.create()
     result = await player.act(session, "hang", "block_hurried")
     assert result.output.metadata["error"]["code"] == "timeout"
-    waiting = await player.engine.call(session, "pay", {"reward": 2.0})
+    waiting = await player.engine.find(session).call("pay", {"reward": 2.0})
     assert isinstance(await player.call(other, "pay"), Completed)
     with anyio.fail_after(10):
         await running.wait()
@@ -239,11 +239,11 @@ async def test_a_blocking_tool_that_never_got_a_thread_keeps_no_turn(open_player
     stage.acts["never"] = lambda env, context: pytest.fail("must not run")
     async with open_player(worker_threads=1) as player:
         session, other = await player.create(), await player.create()
-        first = await player.engine.call(other, "block", {"act": "hang"})
+        first = await player.engine.find(other).call("block", {"act": "hang"})
         await anyio.wait_all_tasks_blocked()
-        starved = await player.engine.call(session, "block_hurried", {"act": "never"}, call_id="starved")
+        starved = await player.engine.find(session).call("block_hurried", {"act": "never"}, call_id="starved")
         await anyio.wait_all_tasks_blocked()
-        assert await player.engine.cancel(session, "starved")
+        assert await player.engine.find(session).cancel("starved")
         assert isinstance(starved.result, Failure)
         assert isinstance(await player.call(session, "pay"), Completed)
         released.set()
@@ -255,7 +255,7 @@ async def test_a_blocking_tool_does_not_stall_the_event_loop(player, stage):
     released = threading.Event()
     stage.acts["hang"] = lambda env, context: released.wait(10) and ToolOutput()
     session, other = await player.create(), await player.create()
-    slow = await player.engine.call(session, "block", {"act": "hang"})
+    slow = await player.engine.find(session).call("block", {"act": "hang"})
     for _ in range(3):
         assert isinstance(await player.call(other, "pay"), Completed)
     assert not slow.is_done

@@ -18,7 +18,7 @@ from ors_server.errors import (
     UnknownSplitError,
     UnknownTaskError,
 )
-from ors_server.sessions.manager import hash_task
+from ors_server.recording import task_digest
 from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.session_call import Completed
 
@@ -28,7 +28,7 @@ async def test_a_session_is_made_set_up_played_and_torn_down_in_this_order(playe
     assert await player.delete(session)
     assert stage.happened == ["made", "setup", "teardown"]
     with pytest.raises(SessionNotFoundError):
-        await player.engine.ping(session)
+        player.engine.find(session)
     assert not await player.delete(session)
 
 
@@ -41,7 +41,7 @@ async def test_the_record_outlives_the_session(player):
     assert (status.summary.phase, status.summary.stop_reason) == ("deleted", "deleted")
     assert (status.idle_seconds, status.running_calls) == (None, 0)
     assert [step.reward for step in await player.steps(session)] == [1.0]
-    assert status.origin.task_hash == hash_task({"id": "train-1", "nested": {"list": [1]}})
+    assert status.origin.task_hash == task_digest({"id": "train-1", "nested": {"list": [1]}})
 
 
 async def test_an_unknown_session_has_neither_status_nor_steps(player):
@@ -50,7 +50,7 @@ async def test_an_unknown_session_has_neither_status_nor_steps(player):
     with pytest.raises(SessionNotFoundError):
         await player.engine.steps("nobody")
     with pytest.raises(SessionNotFoundError):
-        player.engine.definition_of("nobody")
+        player.engine.find("nobody")
 
 
 async def test_an_episode_that_finished_keeps_its_reason_when_its_session_is_deleted(player, session):
@@ -165,23 +165,23 @@ async def test_a_record_that_cannot_be_closed_ends_the_session_all_the_same(play
     other = await player.create()
     assert await player.delete(other)
     with pytest.raises(SessionNotFoundError):
-        await player.engine.ping(session)
+        player.engine.find(session)
     assert stage.happened.count("teardown") == 2
 
 
 async def test_a_call_during_setup_waits_for_it_and_the_task_tools_do_not(player, stage):
     gate = stage.gate("setup")
     session = await player.create()
-    call = await player.engine.call(session, "pay", {"reward": 1.0})
+    call = await player.engine.find(session).call("pay", {"reward": 1.0})
     await anyio.wait_all_tasks_blocked()
     assert not call.is_done
-    await player.engine.ping(session)
-    assert (await player.engine.tools(session)).tools
+    player.engine.find(session)
+    assert (await player.engine.find(session).tools()).tools
     assert (await player.summary(session)).phase == "created"
     gate.set()
     with anyio.fail_after(10):
         assert (await call.wait()).output.reward == 1.0
-    assert (await player.engine.prompt(session))[0].text == "play"
+    assert (await player.engine.find(session).prompt())[0].text == "play"
 
 
 @pytest.mark.parametrize(
@@ -194,18 +194,19 @@ async def test_a_failed_setup_fails_every_request_but_not_the_ping(player, stage
 
     stage.acts["setup"] = fail
     session = await player.create()
-    early = await player.engine.call(session, "pay", {})
+    early = await player.engine.find(session).call("pay", {})
     with anyio.fail_after(10):
         assert isinstance((await early.wait()).error, EnvironmentFailedError)
     errors = []
-    for ask in (player.engine.prompt, player.engine.messages, player.engine.tools):
+    found = player.engine.find(session)
+    for ask in (found.prompt, found.messages, found.tools):
         with pytest.raises(EnvironmentFailedError, match=type(error).__name__) as raised:
-            await ask(session)
+            await ask()
         errors.append(raised.value)
     with pytest.raises(EnvironmentFailedError):
-        await player.engine.call(session, "pay", {})
+        await player.engine.find(session).call("pay", {})
     assert len({id(e) for e in errors}) == 3, "an error that is raised again and again collects traceback"
-    await player.engine.ping(session)
+    player.engine.find(session)
     status = await player.engine.status(session)
     assert (status.summary.phase, status.summary.stop_reason) == ("failed", "failed")
     assert type(error).__name__ in status.setup_error
@@ -221,7 +222,7 @@ async def test_a_setup_is_waited_for_within_its_limit_or_without_one(open_player
             anyio.fail_after(10),
             pytest.raises(EnvironmentFailedError, match=r"did not end within 0\.02 seconds"),
         ):
-            await player.engine.prompt(session)
+            await player.engine.find(session).prompt()
     gate = stage.gate("setup")
     async with open_player(policy=EpisodePolicy(setup_time_limit=None)) as player:
         session = await player.create()
@@ -233,12 +234,12 @@ async def test_a_setup_is_waited_for_within_its_limit_or_without_one(open_player
 async def test_deleting_during_setup_stops_it_and_tears_down_once(player, stage):
     stage.acts["setup"] = lambda env: anyio.sleep_forever()
     session = await player.create()
-    call = await player.engine.call(session, "pay", {})
+    call = await player.engine.find(session).call("pay", {})
     waiting = []
 
     async def prompt():
         with pytest.raises(SessionDeletedError):
-            await player.engine.prompt(session)
+            await player.engine.find(session).prompt()
         waiting.append("told")
 
     async with anyio.create_task_group() as group:

@@ -57,7 +57,7 @@ async def start(engine) -> str:
 
 async def play(engine, session: str, call_id: str, tool_name: str = "print_page", **arguments):
     """Makes a call and gives its result."""
-    return await (await engine.call(session, tool_name, arguments, call_id=call_id)).wait()
+    return await (await engine.find(session).call(tool_name, arguments, call_id=call_id)).wait()
 
 
 async def test_every_call_is_answered_again_by_its_id_and_runs_once(engine):
@@ -67,7 +67,7 @@ async def test_every_call_is_answered_again_by_its_id_and_runs_once(engine):
     first.append(await play(engine, session, "jam", "jam"))
     again = [await play(engine, session, f"c{n}", number=n) for n in range(count)]
     again.append(await play(engine, session, "jam", "jam"))
-    resumed = [await (await engine.resume(session, f"c{n}")).wait() for n in range(count)]
+    resumed = [await (await engine.find(session).resume(f"c{n}")).wait() for n in range(count)]
     for before, after in zip([*first, *first[:-1]], [*again, *resumed], strict=True):
         assert (after.step, after.is_error) == (before.step, before.is_error)
         assert list(after.output.blocks) == list(before.output.blocks)
@@ -85,7 +85,7 @@ async def test_an_old_id_with_other_arguments_is_refused(engine):
         await play(engine, session, "c0", number=1)
     with pytest.raises(CallIdReusedError):
         await play(engine, session, "c1", "jam")
-    assert await engine.cancel(session, "c2") is False
+    assert await engine.find(session).cancel("c2") is False
     assert Printer.runs == OUTPUTS_KEPT + 5
 
 
@@ -117,7 +117,7 @@ async def test_a_record_that_cannot_be_read_runs_nothing_again(engine, monkeypat
         raise StoreError("the disk is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(engine._services.store), "steps", broken)
+        patch.setattr(type(engine.services.store), "steps", broken)
         with pytest.raises(StoreError):
             await play(engine, session, "c0", number=0)
     assert (await play(engine, session, "c0", number=0)).step == 1

@@ -42,7 +42,7 @@ class Table:
     async def throw(self, session, times=1):
         thrown = []
         for _ in range(times):
-            call = await self.engine.call(session, "throw", {})
+            call = await self.engine.find(session).call("throw", {})
             thrown.append((await call.wait()).output.blocks[0].text)
         return thrown
 
@@ -66,13 +66,13 @@ async def test_a_seed_decides_every_chance_of_an_episode_and_one_without_gets_on
 
 async def test_going_back_brings_the_chances_back(table):
     session = await table.seat(seed=7)
-    untouched = await table.engine.snapshot(session)
+    untouched = await table.engine.find(session).snapshots.keep()
     first = await table.throw(session, 2)
-    used = await table.engine.snapshot(session)
+    used = await table.engine.find(session).snapshots.keep()
     then = await table.throw(session, 2)
-    await table.engine.restore(session, used.id)
+    await table.engine.find(session).snapshots.restore(used.id)
     assert await table.throw(session, 2) == then
-    await table.engine.restore(session, untouched.id)
+    await table.engine.find(session).snapshots.restore(untouched.id)
     assert await table.throw(session, 4) == first + then
 
 
@@ -141,7 +141,7 @@ async def test_the_prompt_is_on_record_once_it_was_asked_for(player, store, stag
     session = await player.create()
     assert (await store.find(session)).prompt is None
     for _ in range(2):
-        await player.engine.prompt(session)
+        await player.engine.find(session).prompt()
     assert [block.text for block in (await store.find(session)).prompt] == ["first"]
 
 
@@ -156,5 +156,5 @@ async def test_a_session_id_that_is_used_again_leaves_two_records(player, store)
 
 
 async def test_a_prompt_that_was_asked_for_as_a_conversation_is_on_record_too(player, session, store):
-    await player.engine.messages(session)
+    await player.engine.find(session).messages()
     assert [block.text for block in (await store.find(session)).prompt] == ["play"]

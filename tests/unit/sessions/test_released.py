@@ -91,12 +91,12 @@ async def test_an_ended_session_is_freed_at_once(way, expires, no_collection):
         session = status.origin.session_id
         for name in way:
             if name == "snapshot":
-                await engine.snapshot(session)
+                await engine.find(session).snapshots.keep()
             elif name == "fork":
                 for forked in await engine.fork(session, ForkRequest(1, None)):
                     await engine.delete(forked.origin.session_id)
             else:
-                await (await engine.call(session, name, {})).wait()
+                await (await engine.find(session).call(name, {})).wait()
         del status
         if expires:
             await clock.advance(3_000.0)

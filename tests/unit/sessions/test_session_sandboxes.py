@@ -90,7 +90,7 @@ async def opened(cls, sandboxes):
 
 async def play(engine, session_id, name="note"):
     with anyio.fail_after(10):
-        return await (await engine.call(session_id, name, {})).wait()
+        return await (await engine.find(session_id).call(name, {})).wait()
 
 
 async def test_a_sandbox_is_ready_before_setup_and_outlives_teardown():
@@ -114,7 +114,7 @@ async def test_a_sandbox_is_ready_before_setup_and_outlives_teardown():
 async def test_what_isolates_a_session_is_on_its_record():
     sandboxes = await offer(ScriptedBackend())
     async with opened(Sandboxed, sandboxes) as engine:
-        assert engine.isolation == sandboxes.tier
+        assert engine.services.sandboxes.tier == sandboxes.tier
         status = await engine.create(SessionRequest(split="train", index=0))
         assert status.origin.sandbox == sandboxes.tier
         assert status.as_json()["sandbox"]["backend"] == "scripted"
@@ -128,12 +128,12 @@ async def test_only_who_needs_a_sandbox_gets_one_with_or_without_setup():
         assert backend.sandboxes == []
         with_notes = await engine.create(SessionRequest(split="train", index=0, toolset="notes"))
         assert with_notes.origin.sandbox is not None
-        await engine.prompt(with_notes.origin.session_id)
+        await engine.find(with_notes.origin.session_id).prompt()
         assert len(backend.sandboxes) == 1
     backend = ScriptedBackend()
     async with opened(NoSetup, await offer(backend)) as engine:
         status = await engine.create(SessionRequest(split="train", index=0))
-        await engine.prompt(status.origin.session_id)
+        await engine.find(status.origin.session_id).prompt()
         assert len(backend.sandboxes) == 1
 
 
@@ -152,7 +152,7 @@ async def test_a_sandbox_that_does_not_start_is_the_machinerys_failure():
         status = await engine.create(SessionRequest(split="train", index=0))
         for _ in range(2):
             with pytest.raises(SandboxStartError, match="no room"):
-                await engine.prompt(status.origin.session_id)
+                await engine.find(status.origin.session_id).prompt()
         assert (await engine.status(status.origin.session_id)).summary.phase == "failed"
 
 
@@ -161,7 +161,7 @@ async def test_the_end_of_the_server_closes_every_sandbox():
     async with opened(Sandboxed, await offer(backend)) as engine:
         for _ in range(3):
             status = await engine.create(SessionRequest(split="train", index=0))
-            await engine.prompt(status.origin.session_id)
+            await engine.find(status.origin.session_id).prompt()
     assert len(backend.sandboxes) == 3
     for sandbox in backend.sandboxes:
         with pytest.raises(SandboxClosedError):

@@ -108,7 +108,7 @@ async def begin(engine, **wishes):
 
 async def call(engine, session_id, name, **arguments):
     with anyio.fail_after(20):
-        result = await (await engine.call(session_id, name, arguments)).wait()
+        result = await (await engine.find(session_id).call(name, arguments)).wait()
     return result.output
 
 
@@ -156,7 +156,7 @@ async def test_limits_go_on_counting_in_a_fork(engine):
 async def test_time_that_passed_since_the_snapshot_is_not_played_time(engine, clock):
     parent = await begin(engine)
     await clock.advance(40.0)
-    kept = await engine.snapshot(parent)
+    kept = await engine.find(parent).snapshots.keep()
     await clock.advance(50.0)
     (child,) = await fork(engine, parent, snapshot_id=kept.id)
     await clock.advance(30.0)
@@ -169,9 +169,9 @@ async def test_time_that_passed_since_the_snapshot_is_not_played_time(engine, cl
 async def test_going_back_changes_the_world_and_not_what_was_paid(engine):
     session = await begin(engine)
     await call(engine, session, "add", amount=2)
-    kept = await engine.snapshot(session)
+    kept = await engine.find(session).snapshots.keep()
     await call(engine, session, "add", amount=5)
-    await engine.restore(session, kept.id)
+    await engine.find(session).snapshots.restore(kept.id)
     output = await call(engine, session, "add", amount=1)
     assert output.metadata["count"] == 3
     assert output.metadata["episode"]["restored_to_step"] == 1
@@ -189,7 +189,7 @@ async def test_going_back_changes_the_world_and_not_what_was_paid(engine):
 async def test_a_fork_can_begin_in_the_past_with_the_secrets_of_its_parent(engine):
     session = await begin(engine)
     await call(engine, session, "add", amount=2)
-    kept = await engine.snapshot(session)
+    kept = await engine.find(session).snapshots.keep()
     await call(engine, session, "add", amount=5)
     (child,) = await fork(engine, session, snapshot_id=kept.id)
     assert (await call(engine, child, "add", amount=1)).metadata["count"] == 3
@@ -201,36 +201,36 @@ async def test_a_fork_can_begin_in_the_past_with_the_secrets_of_its_parent(engin
 
 async def test_snapshots_are_listed_and_discarded_and_go_with_their_session(engine):
     session = await begin(engine)
-    first, second = await engine.snapshot(session), await engine.snapshot(session)
-    assert [kept.id for kept in await engine.snapshots(session)] == [first.id, second.id]
-    await engine.discard(session, first.id)
-    assert [kept.id for kept in await engine.snapshots(session)] == [second.id]
+    first, second = await engine.find(session).snapshots.keep(), await engine.find(session).snapshots.keep()
+    assert [kept.id for kept in engine.find(session).snapshots.all()] == [first.id, second.id]
+    await engine.find(session).snapshots.discard(first.id)
+    assert [kept.id for kept in engine.find(session).snapshots.all()] == [second.id]
     with pytest.raises(UnknownSnapshotError):
-        await engine.restore(session, first.id)
+        await engine.find(session).snapshots.restore(first.id)
     with pytest.raises(UnknownSnapshotError):
-        await engine.discard(session, first.id)
+        await engine.find(session).snapshots.discard(first.id)
     with pytest.raises(UnknownSnapshotError):
         await engine.fork(session, ForkRequest(snapshot_id=first.id))
     await engine.delete(session)
     with pytest.raises(SessionNotFoundError):
-        await engine.snapshots(session)
+        engine.find(session).snapshots.all()
 
 
 async def test_a_session_keeps_so_many_snapshots(engine):
     session = await begin(engine)
     for _ in range(MAX_SNAPSHOTS):
-        await engine.snapshot(session)
+        await engine.find(session).snapshots.keep()
     with pytest.raises(CapacityError, match="discard one"):
-        await engine.snapshot(session)
+        await engine.find(session).snapshots.keep()
 
 
 async def test_an_episode_that_is_over_is_not_copied(engine):
     session = await begin(engine)
-    kept = await engine.snapshot(session)
+    kept = await engine.find(session).snapshots.keep()
     await call(engine, session, "stop")
     for attempt in (
-        engine.snapshot(session),
-        engine.restore(session, kept.id),
+        engine.find(session).snapshots.keep(),
+        engine.find(session).snapshots.restore(kept.id),
         engine.fork(session, ForkRequest()),
     ):
         with pytest.raises(EpisodeOverError):
@@ -255,14 +255,14 @@ async def test_files_are_copied_and_go_back():
     async with open_manager([define(Filed)], sandboxes=sandboxes) as engine:
         parent = await begin(engine)
         await call(engine, parent, "write", text="one")
-        kept = await engine.snapshot(parent)
+        kept = await engine.find(parent).snapshots.keep()
         await call(engine, parent, "write", text="two")
         (now,) = await fork(engine, parent)
         (past,) = await fork(engine, parent, snapshot_id=kept.id)
         await call(engine, now, "write", text="three")
         assert (await call(engine, past, "read")).blocks[0].text == "one"
         assert (await call(engine, parent, "read")).blocks[0].text == "two"
-        await engine.restore(parent, kept.id)
+        await engine.find(parent).snapshots.restore(kept.id)
         assert (await call(engine, parent, "read")).blocks[0].text == "one"
         assert kept.as_json()["size_bytes"] == 3
     assert all(sandbox.report.backend == "scripted" for sandbox in backend.sandboxes)
@@ -275,7 +275,7 @@ async def test_an_environment_that_cannot_be_copied_says_so():
 
     async with open_manager([define(Plain)], sandboxes=NO_SANDBOXES) as engine:
         session = await begin(engine)
-        for attempt in (engine.snapshot(session), engine.fork(session, ForkRequest())):
+        for attempt in (engine.find(session).snapshots.keep(), engine.fork(session, ForkRequest())):
             with pytest.raises(NotSupportedError, match="save_state and load_state"):
                 await attempt
 
@@ -297,7 +297,7 @@ async def test_memory_is_a_json_object(state):
     async with open_manager([define(Odd)]) as engine:
         session = await begin(engine)
         with pytest.raises(EnvironmentFailedError, match="save_state must return a JSON object"):
-            await engine.snapshot(session)
+            await engine.find(session).snapshots.keep()
 
 
 async def test_a_fork_whose_memory_fails_leaves_nothing_behind():
@@ -324,7 +324,7 @@ async def test_a_snapshot_that_cannot_be_discarded_keeps_neither_its_fellows_nor
     sandboxes = Sandboxes(backend, await backend.probe())
     async with open_manager([define(Filed)], sandboxes=sandboxes) as engine:
         session = await begin(engine)
-        kept = [await engine.snapshot(session) for _ in range(3)]
+        kept = [await engine.find(session).snapshots.keep() for _ in range(3)]
         broken = kept[1]
         monkeypatch.setattr(type(broken), "aclose", discard)
         assert await engine.delete(session)

@@ -40,12 +40,13 @@ class Court:
 
     async def _play(self, number, concurrency):
         with self.scopes[number]:
-            async with self.turns.turn(concurrency):
-                self.inside.append(number)
-                try:
-                    await self.gates[number].wait()
-                finally:
-                    self.inside.remove(number)
+            await self.turns.acquire(concurrency)
+            self.inside.append(number)
+            try:
+                await self.gates[number].wait()
+            finally:
+                self.inside.remove(number)
+                self.turns.release(concurrency)
 
 
 @pytest.fixture
@@ -108,8 +109,8 @@ async def test_who_gives_up_in_the_moment_of_being_granted_gives_the_turn_back()
     async with anyio.create_task_group() as group:
 
         async def play():
-            async with turns.turn(SERIAL):
-                await anyio.sleep_forever()
+            await turns.acquire(SERIAL)
+            turns.release(SERIAL)
 
         group.start_soon(play)
         await anyio.wait_all_tasks_blocked()

@@ -59,7 +59,8 @@ async def test_calls_that_ran_at_once_are_all_written_later_and_none_runs_twice(
 
     stage.acts["wait"] = wait
     calls = [
-        await player.engine.call(session, "together", {"act": "wait"}, call_id=f"call-{n}") for n in range(3)
+        await player.engine.find(session).call("together", {"act": "wait"}, call_id=f"call-{n}")
+        for n in range(3)
     ]
     await anyio.wait_all_tasks_blocked()
     store.fails = {"append"}

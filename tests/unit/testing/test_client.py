@@ -63,7 +63,7 @@ async def test_a_group_is_scored_and_its_id_is_not_free_for_a_tool_call():
         candidate = GroupCandidate(messages=[Message(role="assistant", blocks=[TextBlock(text="4")])])
         (score,) = await session.score_group([candidate])
         assert score.reward == 0.5
-        scoring = await client.engine.score_group(session.id, [candidate], call_id="g")
+        scoring = await client.engine.find(session.id).score_group([candidate], call_id="g")
         await scoring.wait()
         with pytest.raises(CallIdReusedError, match="score_group"):
             await session.submit("submit", {"answer": "4"}, call_id="g")

@@ -13,11 +13,12 @@ from ors_server.app import App, create_app
 from ors_server.errors import OrsServerError
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason, Scored
 from ors_server.settings import Settings
+from ors_server.testing.store_promises import make_step
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
 from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader, encode_result
-from ors_server.transports.ors_create_retries import MAX_LOST, CreateRetries, fingerprint_of
+from ors_server.transports.ors_creates import MAX_LOST, CreateRetries, fingerprint_of
 from ors_server.visibility import Visibility
 from ors_server.wire import GroupScore, TextBlock
 from tests.fixtures.loop_slices import measured_slices, yardstick
@@ -218,7 +219,7 @@ TRAINER = Caller(Role.TRAINER)
     ("result", "words"),
     [
         (
-            Completed(ToolOutput(reward=0.5), 1),
+            Completed(make_step(1, blocks=(), metadata=None, reward=0.5)),
             '{"ok":true,"output":{"blocks":[],"metadata":null,"reward":0.5',
         ),
         (Refusal(RefusalReason.NOT_FOUND, "no"), '{"ok":false,"error":"no","reason":"not_found"}'),
@@ -239,11 +240,7 @@ async def test_a_result_that_cannot_be_written_ends_its_stream_with_an_error():
         sent.append(message)
 
     call = Call("mine", "buy", {})
-    call.resolve(
-        Completed(
-            ToolOutput.model_construct(blocks=[], reward=float("nan"), metadata=None, finished=False), 1
-        )
-    )
+    call.resolve(Completed(make_step(1, reward=float("nan"))))
     await CallStreams(10.0).follow(call, ResultReader(TRAINER, Visibility.META), send)
     assert b"event: error\ndata: the server failed" in sent[-1]["body"]
 
@@ -261,7 +258,7 @@ async def test_a_running_call_is_followed_with_signs_of_life_to_its_one_end():
         group.start_soon(CallStreams(0.01).follow, call, ResultReader(TRAINER, Visibility.META), send)
         with anyio.fail_after(10):
             await pinged.wait()
-        call.resolve(Completed(ToolOutput(), 1))
+        call.resolve(Completed(make_step(1)))
     stream = b"".join(message.get("body", b"") for message in sent).decode()
     assert stream.startswith("event: task_id\ndata: mine\n\n: ping")
     assert stream.count("event: end") == 1
@@ -344,9 +341,9 @@ def test_fingerprints_keep_parts_apart():
 
 
 async def test_a_long_result_is_sent_in_parts_between_which_others_run():
-    output = ToolOutput(blocks=[TextBlock(text="\x01" * (6 << 20))], metadata={"a": 1}, reward=1.0)
     call = Call("c", "say", {})
-    call.resolve(Completed(output, 1))
+    text = TextBlock(text="\x01" * (6 << 20))
+    call.resolve(Completed(make_step(1, blocks=(text,), metadata={"a": 1}, reward=1.0)))
     parts: list[bytes] = []
 
     async def send(message):
