@@ -12,7 +12,7 @@ import anyio
 from ors_server import offload
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import check_names, define, load_environments
+from ors_server.authoring.loading import check_names, definitions_of
 from ors_server.client.app_transport import AppTransport
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.client_options import ClientOptions
@@ -253,9 +253,7 @@ def create_app(environments: Sequence[str | type], settings: Settings | None = N
         EnvironmentDefinitionError: If an environment breaks a rule.
         SettingsError: If the settings are contradictory or unsafe.
     """
-    definitions: list[EnvironmentDefinition] = []
-    for item in environments:
-        definitions += load_environments([item]) if isinstance(item, str) else [define(item)]
+    definitions = [definition for item in environments for definition in definitions_of(item)]
     return App(definitions, settings or load_settings())
 
 

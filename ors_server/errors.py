@@ -7,7 +7,7 @@ environment's author, of the machinery underneath, or of the server itself. One 
 """
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, cast
 
 
 class Blame(StrEnum):
@@ -32,6 +32,13 @@ class OrsServerError(Exception):
     blame: ClassVar[Blame] = Blame.US
     code: ClassVar[str] = "internal_error"
     """Stable machine-readable name of the failure."""
+
+
+def first_of(error: BaseException) -> BaseException:
+    """Return the first exception of a group, or the exception itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 class ClientError(OrsServerError):

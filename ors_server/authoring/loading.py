@@ -82,6 +82,13 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
     return definitions
 
 
+def definitions_of(environment: type | str | EnvironmentDefinition) -> list[EnvironmentDefinition]:
+    """Return the definitions of a class, a reference, or a definition."""
+    if isinstance(environment, EnvironmentDefinition):
+        return [environment]
+    return load_environments([environment]) if isinstance(environment, str) else [define(environment)]
+
+
 def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
     """Raise `EnvironmentDefinitionError` if two environments share a name."""
     names = [definition.name for definition in definitions]
