@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
+from ors_server.errors import first_of
 from ors_server.testing.expectations import NotApplicableError, NotMetError
 from ors_server.testing.ors_manifest import Level, Requirement
 from ors_server.testing.ors_wire import BrokenWireError
@@ -42,8 +43,7 @@ def verdict_of(
     requirement: Requirement, error: BaseException, unexpected: str = "an answer had an unexpected shape: "
 ) -> RequirementVerdict:
     """Return the verdict for what a check raised; other errors than a check's begin with `unexpected`."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    error = first_of(error)
     if isinstance(error, NotApplicableError):
         return RequirementVerdict(requirement, "skip", str(error))
     if isinstance(error, NotMetError | BrokenWireError):

@@ -3,8 +3,9 @@
 import json
 import keyword
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -13,9 +14,9 @@ from typing_extensions import override
 from ors_server.authoring.loading import define
 from ors_server.errors import UnknownTaskError
 from ors_server.loop_watch import UNNAMED
-from ors_server.testing.environment_subject import EnvironmentSubject
-from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.local_client import open_environment
+from ors_server.testing.environment_subject import EnvironmentSubject, Task
+from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
+from ors_server.testing.local_client import LocalSession
 from ors_server.testing.ors_manifest import Level
 
 MAX_LISTED = 5000
@@ -24,6 +25,9 @@ MOST_HELD = 0.25
 """Seconds for which async code may hold the event loop, also on a busy machine."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every MCP client and model interface takes."""
+
+
+_Judge: TypeAlias = Callable[[EnvironmentSubject], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +46,28 @@ class EnvironmentCheck:
         return self.id
 
 
-async def check_tasks_exist(subject: EnvironmentSubject) -> None:
-    """Judge `tasks-exist`."""
+def requirement(level: Level, text: str) -> Callable[[_Judge], EnvironmentCheck]:
+    """Make a check of a function; the check's id is the function's name with hyphens."""
+    return lambda run: EnvironmentCheck(run.__name__.replace("_", "-"), level, text, run)
+
+
+@requirement(Level.MUST, "at least one split has a task")
+async def tasks_exist(subject: EnvironmentSubject) -> None:
     await subject.sample()
 
 
-async def check_tasks_are_json(subject: EnvironmentSubject) -> None:
-    """Judge `tasks-are-json`."""
+@requirement(Level.MUST, "a task is JSON and survives being written")
+async def tasks_are_json(subject: EnvironmentSubject) -> None:
     for task in await subject.sample():
         try:
             text = json.dumps(task.spec, allow_nan=False)
         except (TypeError, ValueError) as error:
-            expect(condition=False, message=f"{task} is not JSON: {error}")
-        else:
-            expect(json.loads(text) == task.spec, f"{task} changes when it is written as JSON and read again")
+            raise NotMetError(f"{task} is not JSON: {error}") from error
+        expect(json.loads(text) == task.spec, f"{task} changes when it is written as JSON and read again")
 
 
-async def check_tasks_are_stable(subject: EnvironmentSubject) -> None:
-    """Judge `tasks-are-stable`."""
+@requirement(Level.MUST, "a split and an index always lead to the same task")
+async def tasks_are_stable(subject: EnvironmentSubject) -> None:
     again = define(subject.definition.source).tasks
     for task in await subject.sample():
         expect(
@@ -70,29 +78,27 @@ async def check_tasks_are_stable(subject: EnvironmentSubject) -> None:
         expect(ranged == task.spec, f"{task} differs between get_task and get_task_range")
 
 
-async def check_tasks_end(subject: EnvironmentSubject) -> None:
-    """Judge `tasks-end`."""
+@requirement(Level.MUST, "there is no task past the last one")
+async def tasks_end(subject: EnvironmentSubject) -> None:
     for split in subject.definition.splits:
         size = await subject.definition.tasks.num_tasks(split.name)
         try:
             await subject.definition.tasks.get_task(split.name, size)
         except UnknownTaskError:
             continue
-        expect(
-            condition=False, message=f"split {split.name!r} has {size} tasks but gives one at index {size}"
-        )
+        raise NotMetError(f"split {split.name!r} has {size} tasks but gives one at index {size}")
 
 
-async def check_tasks_share_keys(subject: EnvironmentSubject) -> None:
-    """Judge `tasks-share-keys`."""
+@requirement(Level.SHOULD, "the tasks of a split have the same keys")
+async def tasks_share_keys(subject: EnvironmentSubject) -> None:
     shapes = {(task.split, tuple(sorted(task.spec))) for task in await subject.sample()}
     for split in {split for split, _ in shapes}:
         keys = [list(shape) for name, shape in shapes if name == split]
         expect(len(keys) == 1, f"tasks of split {split!r} have different keys: {keys}")
 
 
-async def check_splits_are_disjoint(subject: EnvironmentSubject) -> None:
-    """Judge `splits-are-disjoint`."""
+@requirement(Level.SHOULD, "no task is in two splits")
+async def splits_are_disjoint(subject: EnvironmentSubject) -> None:
     seen: dict[str, str] = {}
     for split in subject.definition.splits:
         size = min(MAX_LISTED, await subject.definition.tasks.num_tasks(split.name))
@@ -102,37 +108,34 @@ async def check_splits_are_disjoint(subject: EnvironmentSubject) -> None:
             expect(other == split.name, f"splits {other!r} and {split.name!r} share the task {text[:80]}")
 
 
-async def check_prompt_is_there(subject: EnvironmentSubject) -> None:
-    """Judge `prompt-is-there`."""
-    async with open_environment(subject.definition, sandbox=subject.sandboxes) as client:
-        for task in await subject.sample():
-            session = await client.create(split=task.split, index=task.index)
-            blocks = await session.blocks()
-            expect(
-                any(getattr(block, "text", "x").strip() for block in blocks), f"the prompt of {task} is empty"
-            )
-            expect(await session.messages(), f"the conversation of {task} is empty")
-            await session.aclose()
+@requirement(Level.MUST, "every task has a prompt")
+async def prompt_is_there(subject: EnvironmentSubject) -> None:
+    async def judge(task: Task, session: LocalSession) -> None:
+        texts = [getattr(block, "text", "x").strip() for block in await session.blocks()]
+        expect(any(texts), f"the prompt of {task} is empty")
+        expect(await session.messages(), f"the conversation of {task} is empty")
+
+    await subject.in_sessions(judge)
 
 
-async def check_prompt_keeps_answers(subject: EnvironmentSubject) -> None:
-    """Judge `prompt-keeps-answers`."""
-    fields: tuple[str, ...] = tuple(getattr(subject.definition.source, "answer_fields", ()))
+@requirement(Level.MUST, "a prompt shows no field of answer_fields")
+async def prompt_keeps_answers(subject: EnvironmentSubject) -> None:
+    fields: Sequence[str] = getattr(subject.definition.source, "answer_fields", ())
     if not fields:
         raise NotApplicableError("the class declares no answer_fields")
-    async with open_environment(subject.definition, sandbox=subject.sandboxes) as client:
-        for task in await subject.sample():
-            session = await client.create(split=task.split, index=task.index)
-            prompt = await session.prompt()
-            for name in fields:
-                answer = str(task.spec.get(name, ""))
-                found = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
-                expect(not found, f"the prompt of {task} holds the value of {name!r}")
-            await session.aclose()
+
+    async def judge(task: Task, session: LocalSession) -> None:
+        prompt = await session.prompt()
+        for name in fields:
+            answer = str(task.spec.get(name, ""))
+            found = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
+            expect(not found, f"the prompt of {task} holds the value of {name!r}")
+
+    await subject.in_sessions(judge)
 
 
-async def check_tool_schemas(subject: EnvironmentSubject) -> None:
-    """Judge `tool-schemas`."""
+@requirement(Level.MUST, "every tool's schema is valid JSON Schema of an object")
+async def tool_schemas(subject: EnvironmentSubject) -> None:
     for tool in subject.definition.tools.values():
         schema = tool.spec.input_schema
         if schema is None:
@@ -140,18 +143,18 @@ async def check_tool_schemas(subject: EnvironmentSubject) -> None:
         try:
             Draft202012Validator.check_schema(schema)
         except SchemaError as error:
-            expect(condition=False, message=f"the schema of {tool.name!r} is invalid: {error.message}")
+            raise NotMetError(f"the schema of {tool.name!r} is invalid: {error.message}") from error
         expect(schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
 
 
-async def check_tool_names(subject: EnvironmentSubject) -> None:
-    """Judge `tool-names`."""
+@requirement(Level.MUST, "every tool has a name that MCP clients take")
+async def tool_names(subject: EnvironmentSubject) -> None:
     for name in subject.definition.tools:
         expect(TOOL_NAME.fullmatch(name), f"a tool's name matches {TOOL_NAME.pattern}, not {name!r}")
 
 
-async def check_python_names(subject: EnvironmentSubject) -> None:
-    """Judge `python-names`."""
+@requirement(Level.SHOULD, "tools and parameters have names that Python takes")
+async def python_names(subject: EnvironmentSubject) -> None:
     for tool in subject.definition.tools.values():
         for name in (tool.name, *(tool.spec.input_schema or {}).get("properties", {})):
             is_good = name.isidentifier() and not keyword.iskeyword(name)
@@ -160,27 +163,27 @@ async def check_python_names(subject: EnvironmentSubject) -> None:
             )
 
 
-async def check_tools_are_described(subject: EnvironmentSubject) -> None:
-    """Judge `tools-are-described`."""
+@requirement(Level.SHOULD, "every tool has a description")
+async def tools_are_described(subject: EnvironmentSubject) -> None:
     for tool in subject.definition.tools.values():
         expect(tool.spec.description.strip(), f"tool {tool.name!r} has no description; write a docstring")
 
 
-async def check_reward_range(subject: EnvironmentSubject) -> None:
-    """Judge `reward-range`."""
+@requirement(Level.SHOULD, "the policy declares the range of rewards")
+async def reward_range(subject: EnvironmentSubject) -> None:
     expect(subject.definition.policy.reward_range is not None, "expected policy.reward_range to be declared")
 
 
-async def check_tools_survive(subject: EnvironmentSubject) -> None:
-    """Judge `tools-survive`."""
+@requirement(Level.MUST, "no tool breaks on arguments that its schema allows")
+async def tools_survive(subject: EnvironmentSubject) -> None:
     for task in (await subject.sample())[:1]:
         for action in subject.trial_actions():
             played = await subject.played(task, [action])
             expect(not played.failures, f"valid arguments {action[1]} break a tool: {played.failures}")
 
 
-async def check_loop_is_free(subject: EnvironmentSubject) -> None:
-    """Judge `event-loop-is-free`."""
+@requirement(Level.MUST, "no async tool, hook or reward blocks the event loop, which all sessions share")
+async def event_loop_is_free(subject: EnvironmentSubject) -> None:
     subject.holdings.clear()
     for task in (await subject.sample())[:1]:
         for actions in (subject.some_actions(task), subject.trial_actions()):
@@ -195,8 +198,8 @@ async def check_loop_is_free(subject: EnvironmentSubject) -> None:
     )
 
 
-async def check_calls_are_repeatable(subject: EnvironmentSubject) -> None:
-    """Judge `calls-are-repeatable`."""
+@requirement(Level.SHOULD, "the same calls on a task give the same outputs")
+async def calls_are_repeatable(subject: EnvironmentSubject) -> None:
     for task in await subject.sample():
         actions = subject.some_actions(task)
         first = await subject.played(task, actions)
@@ -207,8 +210,8 @@ async def check_calls_are_repeatable(subject: EnvironmentSubject) -> None:
         )
 
 
-async def check_sessions_are_apart(subject: EnvironmentSubject) -> None:
-    """Judge `sessions-are-apart`."""
+@requirement(Level.MUST, "sessions side by side do not disturb each other")
+async def sessions_are_apart(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     gold, trial = subject.some_actions(task), subject.trial_actions()
     alone = [(await subject.played(task, actions)).results for actions in (gold, trial)]
@@ -220,8 +223,8 @@ async def check_sessions_are_apart(subject: EnvironmentSubject) -> None:
     expect(are_same, f"two sessions of {task} at the same time disturb each other")
 
 
-async def check_end_is_final(subject: EnvironmentSubject) -> None:
-    """Judge `end-is-final`."""
+@requirement(Level.MUST, "an episode that is over answers no calls")
+async def end_is_final(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     actions = list(subject.some_actions(task))
     played = await subject.play(task, [*actions, *actions[-1:]])
@@ -232,8 +235,8 @@ async def check_end_is_final(subject: EnvironmentSubject) -> None:
     expect(all("refused" in result for result in later), f"{task} answers calls after its end: {later}")
 
 
-async def check_teardown(subject: EnvironmentSubject) -> None:
-    """Judge `teardown-once`."""
+@requirement(Level.MUST, "each instance is torn down exactly once")
+async def teardown_once(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     subject.teardowns.clear()
     subject.made = 0

@@ -8,8 +8,10 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+from ors_server.testing.environment_checks import requirement
 from ors_server.testing.environment_subject import EnvironmentSubject, PlayedActions, Task
 from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
+from ors_server.testing.ors_manifest import Level
 
 MAX_NAMED = 5
 """Most tasks that a verdict names."""
@@ -18,13 +20,13 @@ _MADE_UP = "made-up calls"
 _Judge: TypeAlias = Callable[[EnvironmentSubject, Task, PlayedActions], Awaitable[None]]
 
 
-async def check_gold(subject: EnvironmentSubject) -> None:
-    """Judge `gold-earns-the-most`."""
+@requirement(Level.MUST, "gold_actions earn the greatest return")
+async def gold_earns_the_most(subject: EnvironmentSubject) -> None:
     await _check_each(subject, "gold_actions", _judge_gold)
 
 
-async def check_blank(subject: EnvironmentSubject) -> None:
-    """Judge `blank-earns-the-least`."""
+@requirement(Level.MUST, "blank_actions earn no more than the least return")
+async def blank_earns_the_least(subject: EnvironmentSubject) -> None:
     await _check_each(subject, "blank_actions", _judge_blank)
 
 

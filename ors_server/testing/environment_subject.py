@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeAlias, cast
@@ -149,6 +149,14 @@ class EnvironmentSubject:
                     if position < len(actions):
                         into.append(await self._attempt(task, session, actions[position]))
         return results
+
+    async def in_sessions(self, judge: Callable[[Task, LocalSession], Awaitable[None]]) -> None:
+        """Call a function with each sampled task and a new session of it."""
+        async with open_environment(self.definition, sandbox=self.sandboxes) as client:
+            for task in await self.sample():
+                session = await client.create(split=task.split, index=task.index)
+                await judge(task, session)
+                await session.aclose()
 
     async def _attempt(self, task: Task, session: LocalSession, action: tuple[str, JSONObject]) -> JSONObject:
         self.on_progress(f"{task}: {action[0]}")

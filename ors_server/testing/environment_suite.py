@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.authoring.loading import definitions_of
 from ors_server.errors import OrsServerError
 from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
@@ -26,107 +27,33 @@ from ors_server.testing import environment_returns as returns
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import EnvironmentSubject
 from ors_server.testing.expectations import NotApplicableError, NotMetError
-from ors_server.testing.local_client import definitions_of
 from ors_server.testing.ors_manifest import Level
 
 TIME_LIMIT = 120.0
 """Seconds that one call may take, and the code of a check between two calls."""
 
-ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = tuple(
-    EnvironmentCheck(*row)
-    for row in (
-        ("tasks-exist", Level.MUST, "at least one split has a task", checks.check_tasks_exist),
-        (
-            "tasks-are-json",
-            Level.MUST,
-            "a task is JSON and survives being written",
-            checks.check_tasks_are_json,
-        ),
-        (
-            "tasks-are-stable",
-            Level.MUST,
-            "a split and an index always lead to the same task",
-            checks.check_tasks_are_stable,
-        ),
-        ("tasks-end", Level.MUST, "there is no task past the last one", checks.check_tasks_end),
-        (
-            "tasks-share-keys",
-            Level.SHOULD,
-            "the tasks of a split have the same keys",
-            checks.check_tasks_share_keys,
-        ),
-        (
-            "splits-are-disjoint",
-            Level.SHOULD,
-            "no task is in two splits",
-            checks.check_splits_are_disjoint,
-        ),
-        ("prompt-is-there", Level.MUST, "every task has a prompt", checks.check_prompt_is_there),
-        (
-            "prompt-keeps-answers",
-            Level.MUST,
-            "a prompt shows no field of answer_fields",
-            checks.check_prompt_keeps_answers,
-        ),
-        (
-            "tool-schemas",
-            Level.MUST,
-            "every tool's schema is valid JSON Schema of an object",
-            checks.check_tool_schemas,
-        ),
-        ("tool-names", Level.MUST, "every tool has a name that MCP clients take", checks.check_tool_names),
-        (
-            "python-names",
-            Level.SHOULD,
-            "tools and parameters have names that Python takes",
-            checks.check_python_names,
-        ),
-        (
-            "tools-are-described",
-            Level.SHOULD,
-            "every tool has a description",
-            checks.check_tools_are_described,
-        ),
-        (
-            "tools-survive",
-            Level.MUST,
-            "no tool breaks on arguments that its schema allows",
-            checks.check_tools_survive,
-        ),
-        (
-            "event-loop-is-free",
-            Level.MUST,
-            "no async tool, hook or reward blocks the event loop, which all sessions share",
-            checks.check_loop_is_free,
-        ),
-        ("reward-range", Level.SHOULD, "the policy declares the range of rewards", checks.check_reward_range),
-        (
-            "gold-earns-the-most",
-            Level.MUST,
-            "gold_actions earn the greatest return",
-            returns.check_gold,
-        ),
-        (
-            "blank-earns-the-least",
-            Level.MUST,
-            "blank_actions earn no more than the least return",
-            returns.check_blank,
-        ),
-        (
-            "calls-are-repeatable",
-            Level.SHOULD,
-            "the same calls on a task give the same outputs",
-            checks.check_calls_are_repeatable,
-        ),
-        (
-            "sessions-are-apart",
-            Level.MUST,
-            "sessions side by side do not disturb each other",
-            checks.check_sessions_are_apart,
-        ),
-        ("end-is-final", Level.MUST, "an episode that is over answers no calls", checks.check_end_is_final),
-        ("teardown-once", Level.MUST, "each instance is torn down exactly once", checks.check_teardown),
-    )
+ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
+    checks.tasks_exist,
+    checks.tasks_are_json,
+    checks.tasks_are_stable,
+    checks.tasks_end,
+    checks.tasks_share_keys,
+    checks.splits_are_disjoint,
+    checks.prompt_is_there,
+    checks.prompt_keeps_answers,
+    checks.tool_schemas,
+    checks.tool_names,
+    checks.python_names,
+    checks.tools_are_described,
+    checks.tools_survive,
+    checks.event_loop_is_free,
+    checks.reward_range,
+    returns.gold_earns_the_most,
+    returns.blank_earns_the_least,
+    checks.calls_are_repeatable,
+    checks.sessions_are_apart,
+    checks.end_is_final,
+    checks.teardown_once,
 )
 """Every check, in the order of the report."""
 

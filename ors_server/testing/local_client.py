@@ -7,7 +7,7 @@ from typing import Any
 
 from ors_server.app import App, InProcess, open_in_process
 from ors_server.authoring.definition import Blocks, EnvironmentDefinition
-from ors_server.authoring.loading import define, load_environments
+from ors_server.authoring.loading import definitions_of
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.async_episode import AsyncOrsEpisode
 from ors_server.client.call_result import CallResult, refusal_of
@@ -171,13 +171,6 @@ async def open_environment(
         app.client() as client,
     ):
         yield LocalClient(app, client)
-
-
-def definitions_of(environment: type | str | EnvironmentDefinition) -> list[EnvironmentDefinition]:
-    """Return the definitions of a class, a reference, or a definition."""
-    if isinstance(environment, EnvironmentDefinition):
-        return [environment]
-    return load_environments([environment]) if isinstance(environment, str) else [define(environment)]
 
 
 def output_of(result: CallResult) -> ToolOutput:

@@ -4,6 +4,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from anyio.lowlevel import checkpoint
+
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.client.blocking import Episode
 from ors_server.client.loop_thread import LoopThread
@@ -67,7 +69,7 @@ def play(
         task_spec: Or the task itself.
         **requested: Further fields of the request: `secrets`, `policy`, `toolset`, `visibility`.
     """
-    loop = LoopThread(_close_nothing)
+    loop = LoopThread(checkpoint)  # the contexts on the loop close what they opened
     try:
         with loop.hold(open_environment(environment)) as local:
             if task_spec is not None:
@@ -79,7 +81,3 @@ def play(
                 yield LocalEpisode(Episode(loop, episode))
     finally:
         loop.close()
-
-
-async def _close_nothing() -> None:
-    """Do nothing: the contexts on the loop close what they opened."""

@@ -17,10 +17,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool
 
 from ors_server.testing.expectations import NotApplicableError, expect
+from ors_server.testing.ors_manifest import Level, Requirement
 from ors_server.testing.ors_wire import OrsWire, WireAnswer, WireRequest
 
 HANDSHAKE = "legacy"
 MODERN = "2026-07-28"
+_OLD, _NEW = "2025-11-25", MODERN
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 METHOD_NOT_FOUND = -32601
 ABSENT = "no_such_tool_of_any_server"
@@ -60,30 +62,41 @@ class Host:
 
 Check: TypeAlias = Callable[[Host], Awaitable[None]]
 
+MCP_CHECKS: dict[Requirement, Check] = {}
+"""Every requirement, in order, and its check; `section` is a revision and a section of the specification."""
 
+
+def _judges(name: str, level: Level, section: str, text: str) -> Callable[[Check], Check]:
+    def add(check: Check) -> Check:
+        MCP_CHECKS[Requirement(name, level, section, "wire", text)] = check
+        return check
+
+    return add
+
+
+@_judges("M1", Level.MUST, f"{_OLD} basic/lifecycle", "a handshake gives a version and a name")
 async def handshake(host: Host) -> None:
-    """Judge M1."""
     async with host.client() as client:
         expect(client.protocol_version, "expected a protocol version")
         expect(client.server_info and client.server_info.name, "expected the server's name")
 
 
+@_judges("M2", Level.SHOULD, f"{_NEW} basic", "a client without a handshake is served")
 async def no_handshake(host: Host) -> None:
-    """Judge M2."""
     async with host.client(MODERN) as client:
         await client.list_tools()
 
 
+@_judges("M3", Level.MUST, f"{_OLD} basic/utilities/ping", "a ping is answered")
 async def ping(host: Host) -> None:
-    """Judge M3."""
     async with host.client() as client:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the later era has no ping; here the earlier one is judged
             await client.send_ping()  # pyright: ignore[reportDeprecated]  # the earlier era is judged
 
 
+@_judges("M4", Level.MUST, f"{_OLD} basic", "an unknown method is error -32601")
 async def unknown_method(host: Host) -> None:
-    """Judge M4."""
     prefix = "io.modelcontextprotocol"
     meta: dict[str, Any] = {f"{prefix}/protocolVersion": MODERN, f"{prefix}/clientCapabilities": {}}
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "no/such", "params": {"_meta": meta}}
@@ -93,34 +106,34 @@ async def unknown_method(host: Host) -> None:
     expect(error.get("code") == METHOD_NOT_FOUND, f"expected error {METHOD_NOT_FOUND}, got {answer}")
 
 
+@_judges("M5", Level.MUST, f"{_OLD} basic/transports", "a body that is not JSON is refused with 4xx")
 async def malformed_json(host: Host) -> None:
-    """Judge M5."""
     answer = await host.post(b'{"jsonrpc": "2.0", "id": 1, "method"')
     is_client_error = HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
     expect(is_client_error, f"expected 4xx, got {answer}")
 
 
+@_judges("M6", Level.MUST, f"{_OLD} basic/transports", "a foreign Origin is refused with 403")
 async def foreign_origin(host: Host) -> None:
-    """Judge M6."""
     answer = await host.post(b"{}", Origin="https://attacker.example")
     expect(answer.status == HTTPStatus.FORBIDDEN, f"expected 403, got {answer}")
 
 
+@_judges("M7", Level.MUST, f"{_OLD} server/tools", "tools have names, each once")
 async def unique_tools(host: Host) -> None:
-    """Judge M7."""
     names = [tool.name for tool in await host.tools()]
     expect(all(names), f"expected names, got {names}")
     expect(len(names) == len(set(names)), f"expected each name once, got {names}")
 
 
+@_judges("M8", Level.SHOULD, f"{_OLD} server/tools", "tool names are ones that every host takes")
 async def tool_names(host: Host) -> None:
-    """Judge M8."""
     bad = [tool.name for tool in await host.tools() if not TOOL_NAME.fullmatch(tool.name)]
     expect(not bad, f"expected names that match {TOOL_NAME.pattern}, got {bad}")
 
 
+@_judges("M9", Level.MUST, f"{_OLD} server/tools", "every schema is JSON Schema of an object")
 async def tool_schemas(host: Host) -> None:
-    """Judge M9."""
     for tool in await host.tools():
         for schema in filter(None, (tool.input_schema, tool.output_schema)):
             try:
@@ -130,20 +143,20 @@ async def tool_schemas(host: Host) -> None:
         expect(tool.input_schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
 
 
+@_judges("M10", Level.SHOULD, f"{_OLD} server/tools", "every tool has a description")
 async def described_tools(host: Host) -> None:
-    """Judge M10."""
     bare = [tool.name for tool in await host.tools() if not tool.description]
     expect(not bare, f"expected descriptions, missing at {bare}")
 
 
+@_judges("M11", Level.MUST, f"{_NEW} server/tools", "tools do not vary by connection")
 async def stable_tools(host: Host) -> None:
-    """Judge M11."""
     first, second = await host.tools(), await host.tools()
     expect(first == second, "the second connection lists other tools than the first")
 
 
+@_judges("M12", Level.MUST, f"{_OLD} server/tools", "an unknown tool is an error")
 async def unknown_tool(host: Host) -> None:
-    """Judge M12."""
     async with host.client() as client:
         try:
             result = await client.call_tool(ABSENT, {})
@@ -152,8 +165,8 @@ async def unknown_tool(host: Host) -> None:
     expect(result.is_error, f"expected an error, got {result}")
 
 
+@_judges("M13", Level.SHOULD, f"{_OLD} server/tools", "invalid arguments are an error that the agent sees")
 async def invalid_arguments(host: Host) -> None:
-    """Judge M13."""
     tool = next((tool for tool in await host.tools() if tool.input_schema.get("required")), None)
     if tool is None:
         raise NotApplicableError("no tool has a required parameter")
@@ -166,8 +179,8 @@ async def invalid_arguments(host: Host) -> None:
             expect(result.is_error, f"{tool.name!r} accepts a call without its required arguments")
 
 
+@_judges("M14", Level.MUST, f"{_OLD} server/prompts", "declared prompts can be listed")
 async def prompts(host: Host) -> None:
-    """Judge M14."""
     async with host.client() as client:
         if client.server_capabilities.prompts is None:
             raise NotApplicableError("the server declares no prompts")
@@ -176,8 +189,8 @@ async def prompts(host: Host) -> None:
                 await client.get_prompt(prompt.name)
 
 
+@_judges("M15", Level.MUST, f"{_OLD} server/resources", "declared resources can be listed")
 async def resources(host: Host) -> None:
-    """Judge M15."""
     async with host.client() as client:
         if client.server_capabilities.resources is None:
             raise NotApplicableError("the server declares no resources")

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 import anyio
 
 from ors_server.testing.conformance_report import ConformanceReport, RequirementVerdict, verdict_of
-from ors_server.testing.mcp_checks import Check, Host
-from ors_server.testing.mcp_manifest import MCP_CHECKS, MCP_REQUIREMENTS
+from ors_server.testing.mcp_checks import MCP_CHECKS, Check, Host
 from ors_server.testing.ors_manifest import Requirement
 
 TIME_LIMIT = 60.0
@@ -36,9 +35,9 @@ async def check_mcp_server(
     chosen = frozenset(only)
     host = Host(url, {} if api_key is None else {"X-API-Key": api_key})
     verdicts: list[RequirementVerdict] = []
-    for requirement in MCP_REQUIREMENTS:
+    for requirement, check in MCP_CHECKS.items():
         if not chosen or requirement.id in chosen:
-            verdicts.append(await _judge(requirement, MCP_CHECKS[requirement.id], host))
+            verdicts.append(await _judge(requirement, check, host))
             on_verdict(verdicts[-1])
     return ConformanceReport(url, tuple(verdicts))
 

@@ -8,7 +8,14 @@ from typing import Any
 import anyio
 
 from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.ors_subject import Called, OrsSession, OrsSubject, expect_detail, expect_status
+from ors_server.testing.ors_subject import (
+    Called,
+    OrsChecks,
+    OrsSession,
+    OrsSubject,
+    expect_detail,
+    expect_status,
+)
 from ors_server.testing.ors_wire import get, post
 
 UNKNOWN = "unknown task_id"
@@ -17,10 +24,12 @@ ENORMOUS = 20 * 1024**3
 FLOOD = 64 * 1024**2
 """Bytes of it that a server may receive before it refuses."""
 
+CHECKS = OrsChecks()
+"""Requirement id -> the check of it."""
 
+
+@CHECKS.of("E60", "boom", "add")
 async def survives_a_raising_tool(server: OrsSubject) -> None:
-    """E60."""
-    server.needs("boom", "add")
     async with server.session() as session:
         error = (await session.call("boom")).error
         expect(error is not None, "expected an error event")
@@ -30,9 +39,8 @@ async def survives_a_raising_tool(server: OrsSubject) -> None:
         expect((await session.call("add", a=1)).text == "3", "the session did not go on")
 
 
+@CHECKS.of("E60b", "boom_empty", "badret")
 async def never_says_nothing(server: OrsSubject) -> None:
-    """E60b."""
-    server.needs("boom_empty", "badret")
     async with server.session() as session:
         for tool in ("boom_empty", "badret"):
             expect((await session.call(tool)).error, f"expected {tool} to give an error event with text")
@@ -47,21 +55,21 @@ async def _refusals(server: OrsSubject) -> list[tuple[Called, str, str]]:
         return seen
 
 
+@CHECKS.of("E61")
 async def refuses_in_the_words_that_clients_match(server: OrsSubject) -> None:
-    """E61."""
     for called, words, _ in await _refusals(server):
         expect(called.was_refused, f"expected ok false, got {called.events}")
         expect(words in called.result["error"], f"expected {words!r}, got {called.result}")
 
 
+@CHECKS.of("E61b")
 async def says_why_it_refuses(server: OrsSubject) -> None:
-    """E61b."""
     for called, _, reason in await _refusals(server):
         expect(called.result.get("reason") == reason, f"expected the reason {reason!r}, got {called.result}")
 
 
+@CHECKS.of("E61c")
 async def refuses_a_malformed_call(server: OrsSubject) -> None:
-    """E61c."""
     async with server.session() as session:
         bodies: tuple[Any, ...] = (
             {"name": "x"},
@@ -78,9 +86,8 @@ async def refuses_a_malformed_call(server: OrsSubject) -> None:
             expect_detail(answer, answer.status, asked=f"/call with {body}")
 
 
+@CHECKS.of("E62", "slow_count", "count")
 async def resumes_a_dropped_call(server: OrsSubject) -> None:
-    """E62."""
-    server.needs("slow_count", "count")
     async with server.session() as session:
         task_id = await session.drop("slow_count", seconds=1.0)
         resumed = await session.call("slow_count", resume=task_id, seconds=1.0)
@@ -91,18 +98,16 @@ async def resumes_a_dropped_call(server: OrsSubject) -> None:
         expect((await session.call("count")).text == "2", "the tool ran more than once")
 
 
+@CHECKS.of("E63", "count")
 async def knows_its_own_ids(server: OrsSubject) -> None:
-    """E63."""
-    server.needs("count")
     async with server.session() as session:
         called = await session.call("count", resume=uuid.uuid4().hex)
         expect(called.error == UNKNOWN, f"expected the error {UNKNOWN!r}, got {called.events}")
         expect((await session.call("count")).text == "1", "the tool ran")
 
 
+@CHECKS.of("E64", "whoami", "count")
 async def keeps_ids_to_their_session(server: OrsSubject) -> None:
-    """E64."""
-    server.needs("whoami", "count")
     async with server.session() as one, server.session() as two:
         task_id = (await one.call("count")).task_id
         stolen = await two.call("count", resume=task_id)
@@ -110,9 +115,8 @@ async def keeps_ids_to_their_session(server: OrsSubject) -> None:
         expect((await two.call("count")).text == "1", "the tool ran in the other session")
 
 
+@CHECKS.of("E65", "tagged")
 async def takes_null_for_absent(server: OrsSubject) -> None:
-    """E65."""
-    server.needs("tagged")
     async with server.session() as session:
         called = await session.call("tagged", a=1, tags=None, note=None, z=2.5)
         expect(not called.was_refused, f"expected null to mean absent, got {called.events}")
@@ -120,9 +124,8 @@ async def takes_null_for_absent(server: OrsSubject) -> None:
     expect(seen == {"a": 1, "tags": [], "note": "", "z": 2.5}, f"the tool saw {seen}")
 
 
+@CHECKS.of("E66", "count")
 async def takes_a_made_up_id_as_the_calls_name(server: OrsSubject) -> None:
-    """E66."""
-    server.needs("count")
     async with server.session() as session:
         first = await session.call("count", resume="rollout-7/step-1")
         if first.error == UNKNOWN:
@@ -132,9 +135,8 @@ async def takes_a_made_up_id_as_the_calls_name(server: OrsSubject) -> None:
         expect((await session.call("count")).text == "2", "the tool ran more than once")
 
 
+@CHECKS.of("E67", "add", "count")
 async def answers_parallel_calls(server: OrsSubject) -> None:
-    """E67."""
-    server.needs("add", "count")
     sums: dict[int, str] = {}
     counts: dict[str, list[int]] = {"one": [], "two": []}
 
@@ -154,9 +156,8 @@ async def answers_parallel_calls(server: OrsSubject) -> None:
     expect(all(sorted(seen) == [1, 2, 3, 4] for seen in counts.values()), f"the counts were {counts}")
 
 
+@CHECKS.of("E68", "finish", "count")
 async def refuses_calls_after_the_end(server: OrsSubject) -> None:
-    """E68."""
-    server.needs("finish", "count")
     async with server.session() as session:
         counted = await session.call("count")
         end = await session.call("finish", reward=0.5)
@@ -175,23 +176,21 @@ async def refuses_calls_after_the_end(server: OrsSubject) -> None:
         expect_status(await session.get("/prompt"), 200, asked="/prompt after the end")
 
 
+@CHECKS.of("E69", "slow_count", "finish", "ledger")
 async def never_denies_that_a_call_ran(server: OrsSubject) -> None:
-    """E69."""
-    server.needs("slow_count", "finish", "ledger")
     async with server.session() as session:
         async with session.open("slow_count", {"seconds": 1.0}) as stream:
-            first = await stream.next()
+            await stream.next()
             await server.wait_for(session.task_id, "slow_count started")
             await session.call("finish", reward=0.5)
-            called = Called(stream, [*([first] if first else []), *await stream.rest()])
+            called = Called(stream, await stream.rest())
         ran = "slow_count ended" in await server.ledger(session.task_id)
     denied = called.error is None and "not run" in str(called.result.get("error", ""))
     expect(not (ran and denied), f"the tool ran and the answer was {called.events}")
 
 
+@CHECKS.of("E70", "slow_sync")
 async def stalls_nobody(server: OrsSubject) -> None:
-    """E70."""
-    server.needs("slow_sync")
     order: list[str] = []
     async with server.session() as busy, server.session() as other, anyio.create_task_group() as calls:
 
@@ -207,8 +206,8 @@ async def stalls_nobody(server: OrsSubject) -> None:
     expect(order == ["pings", "slow"], "a blocking tool stalled another session's /ping")
 
 
+@CHECKS.of("E71")
 async def follows_the_session_not_the_path(server: OrsSubject) -> None:
-    """E71."""
     if len(server.environments) == 1:
         raise NotApplicableError("the server has one environment only")
     other = server.environments[1]
@@ -220,27 +219,25 @@ async def follows_the_session_not_the_path(server: OrsSubject) -> None:
 
 
 async def _nan(server: OrsSubject) -> Called:
-    server.needs("nan")
     async with server.session() as session:
         return await session.call("nan")
 
 
+@CHECKS.of("E72", "nan")
 async def never_writes_nan(server: OrsSubject) -> None:
-    """E72."""
     called = await _nan(server)
     text = "".join(called.pieces)
     expect("NaN" not in text and "Infinity" not in text, f"expected JSON, got {text!r}")
 
 
+@CHECKS.of("E72b", "nan")
 async def refuses_a_reward_that_is_no_number(server: OrsSubject) -> None:
-    """E72b."""
     called = await _nan(server)
     expect(called.error is not None, f"expected an error, got {called.events}")
 
 
+@CHECKS.of("E73", "count", "ledger")
 async def forgets_a_call_that_was_not_begun(server: OrsSubject) -> None:
-    """E73."""
-    server.needs("count", "ledger")
     async with server.session(server.task(setup_s=1.0)) as session:
         request = post(
             f"/{session.environment}/call", {"name": "count", "input": {}}, X_Session_ID=session.sid
@@ -259,8 +256,8 @@ async def forgets_a_call_that_was_not_begun(server: OrsSubject) -> None:
         expect((await session.call("count")).text == expected, "a call ran whose client had left")
 
 
+@CHECKS.of("E74")
 async def wants_a_key(server: OrsSubject) -> None:
-    """E74."""
     if server.anonymous is None:
         raise NotApplicableError("no key was given to check the server with")
     expect_detail(
@@ -270,15 +267,15 @@ async def wants_a_key(server: OrsSubject) -> None:
     expect_detail(await server.anonymous.send(wrong), 401, asked="/create with a wrong key")
 
 
+@CHECKS.of("E77")
 async def tells_its_version(server: OrsSubject) -> None:
-    """E77."""
     answer = await server.wire.send(get("/version"))
     expect_status(answer, 200, asked="/version")
     expect(isinstance(answer.json().get("version"), str), f"expected a version, got {answer}")
 
 
+@CHECKS.of("E78")
 async def refuses_a_body_that_is_too_large(server: OrsSubject) -> None:
-    """E78."""
     request = post("/create", {}, X_Session_ID="large", Content_Length=str(ENORMOUS))
     status = await server.wire.flood(request, FLOOD, time_limit=5.0)
     expect(
@@ -287,9 +284,8 @@ async def refuses_a_body_that_is_too_large(server: OrsSubject) -> None:
     )
 
 
+@CHECKS.of("E79", "sysexit", "cancelled", "add")
 async def survives_a_tool_that_ends_the_world(server: OrsSubject) -> None:
-    """E79."""
-    server.needs("sysexit", "cancelled", "add")
     async with server.session() as session, server.session() as other:
         for tool in ("sysexit", "cancelled"):
             with anyio.fail_after(10.0):
@@ -299,8 +295,8 @@ async def survives_a_tool_that_ends_the_world(server: OrsSubject) -> None:
         expect_status(await server.wire.send(get("/health")), 200, asked="/health")
 
 
+@CHECKS.of("A17")
 async def scores_a_group(server: OrsSubject) -> None:
-    """A17."""
     scoring, body = 0, {"candidates": [_candidate("a"), _candidate("abc", {"k": 1})]}
     for name in server.environments:
         tools = (await server.wire.send(get(f"/{name}/tools"))).json()
@@ -327,31 +323,3 @@ async def scores_a_group(server: OrsSubject) -> None:
 def _candidate(text: str, metadata: dict[str, Any] | None = None) -> dict[str, Any]:
     block = {"type": "text", "text": text}
     return {"messages": [{"role": "assistant", "blocks": [block]}], "metadata": metadata}
-
-
-CHECKS = {
-    "E60": survives_a_raising_tool,
-    "E60b": never_says_nothing,
-    "E61": refuses_in_the_words_that_clients_match,
-    "E61b": says_why_it_refuses,
-    "E61c": refuses_a_malformed_call,
-    "E62": resumes_a_dropped_call,
-    "E63": knows_its_own_ids,
-    "E64": keeps_ids_to_their_session,
-    "E65": takes_null_for_absent,
-    "E66": takes_a_made_up_id_as_the_calls_name,
-    "E67": answers_parallel_calls,
-    "E68": refuses_calls_after_the_end,
-    "E69": never_denies_that_a_call_ran,
-    "E70": stalls_nobody,
-    "E71": follows_the_session_not_the_path,
-    "E72": never_writes_nan,
-    "E72b": refuses_a_reward_that_is_no_number,
-    "E73": forgets_a_call_that_was_not_begun,
-    "E74": wants_a_key,
-    "E77": tells_its_version,
-    "E78": refuses_a_body_that_is_too_large,
-    "E79": survives_a_tool_that_ends_the_world,
-    "A17": scores_a_group,
-}
-"""Requirement id -> the check of it."""

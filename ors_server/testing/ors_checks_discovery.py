@@ -5,23 +5,26 @@ from http import HTTPStatus
 from typing import Any
 
 from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.ors_subject import OrsSubject, expect_detail, expect_status
+from ors_server.testing.ors_subject import OrsChecks, OrsSubject, expect_detail, expect_status
 from ors_server.testing.ors_wire import WireAnswer, get, post
 
 TOOL_KEYS = {"name", "description", "input_schema"}
 REDIRECTS = (307, 308)
 NOWHERE = "no-such-split"
 
+CHECKS = OrsChecks()
+"""Requirement id -> the check of it."""
 
+
+@CHECKS.of("E1")
 async def tells_its_health(server: OrsSubject) -> None:
-    """E1."""
     answer = await server.wire.send(get("/health"))
     expect_status(answer, 200, asked="GET /health")
     expect(answer.json().get("status") == "ok", f"expected status ok, got {answer}")
 
 
+@CHECKS.of("E2")
 async def lists_its_environments(server: OrsSubject) -> None:
-    """E2."""
     names = server.environments
     kinds = {type(name) for name in names}
     expect(kinds == {str}, f"expected an array of strings, got {names}")
@@ -35,8 +38,8 @@ async def lists_its_environments(server: OrsSubject) -> None:
         expect(bare.json() == first, f"the default environment is not the first one, {names[0]!r}")
 
 
+@CHECKS.of("E3")
 async def describes_its_tools(server: OrsSubject) -> None:
-    """E3."""
     for name in server.environments:
         for tool in (await server.wire.send(get(f"/{name}/tools"))).json()["tools"]:
             expect(set(tool) == TOOL_KEYS, f"expected exactly {sorted(TOOL_KEYS)}, got {sorted(tool)}")
@@ -44,15 +47,15 @@ async def describes_its_tools(server: OrsSubject) -> None:
             expect(isinstance(tool["input_schema"], dict | None), f"expected an object or null in {tool}")
 
 
+@CHECKS.of("E4")
 async def ignores_the_case_of_a_name(server: OrsSubject) -> None:
-    """E4."""
     answer = await server.wire.send(get(f"/{server.environment.upper()}/splits"))
     expect_status(answer, 200, asked=f"GET /{server.environment.upper()}/splits")
     expect(answer.json() == server.splits, f"expected the same splits, got {answer}")
 
 
+@CHECKS.of("E5")
 async def describes_its_splits(server: OrsSubject) -> None:
-    """E5."""
     expect(server.splits, "expected at least one split")
     for split in server.splits:
         expect(set(split) == {"name", "type"}, f"expected a name and a type, got {split}")
@@ -72,14 +75,14 @@ async def _list(server: OrsSubject, split: str) -> list[Any]:
     return list(body["tasks"])
 
 
+@CHECKS.of("E6")
 async def lists_tasks(server: OrsSubject) -> None:
-    """E6."""
     tasks = await _list(server, server.split)
     expect(all(isinstance(task, dict) for task in tasks), "expected every task to be an object")
 
 
+@CHECKS.of("E7")
 async def says_that_tasks_cannot_be_listed(server: OrsSubject) -> None:
-    """E7."""
     seen = 0
     for name in server.environments:
         splits = (await server.wire.send(get(f"/{name}/splits"))).json()
@@ -93,16 +96,16 @@ async def says_that_tasks_cannot_be_listed(server: OrsSubject) -> None:
         raise NotApplicableError("every environment here lists its tasks")
 
 
+@CHECKS.of("E8")
 async def counts_tasks(server: OrsSubject) -> None:
-    """E8."""
     for split, size in server.sizes.items():
         expect(type(size) is int and size >= 0, f"expected a count for {split!r}, got {size!r}")
     listed = len(await _list(server, server.split))
     expect(server.sizes[server.split] == listed, f"counted {server.sizes[server.split]}, listed {listed}")
 
 
+@CHECKS.of("E9")
 async def tells_one_task(server: OrsSubject) -> None:
-    """E9."""
     answer = await server.ask("/task", {"split": server.split, "index": 0})
     expect_status(answer, 200, asked="POST /task")
     body = answer.json()
@@ -112,23 +115,23 @@ async def tells_one_task(server: OrsSubject) -> None:
     )
 
 
+@CHECKS.of("E10")
 async def refuses_an_index_past_the_end(server: OrsSubject) -> None:
-    """E10."""
     answer = await server.ask("/task", {"split": server.split, "index": server.sizes[server.split]})
     detail = expect_detail(answer, 400, asked="POST /task past the end")
     expect(isinstance(detail, str), f"expected a message, got {detail!r}")
 
 
+@CHECKS.of("E10b")
 async def counts_a_negative_index_from_the_end(server: OrsSubject) -> None:
-    """E10b."""
     last = (await _list(server, server.split))[-1]
     answer = await server.ask("/task", {"split": server.split, "index": -1})
     expect_status(answer, 200, asked="POST /task with index -1")
     expect(answer.json()["task"] == last, f"expected the last task, got {answer}")
 
 
+@CHECKS.of("E11")
 async def slices_tasks(server: OrsSubject) -> None:
-    """E11."""
     size = server.sizes[server.split]
     whole = await server.ask("/task_range", {"split": server.split, "start": 0, "stop": min(size, 12)})
     tasks = whole.json()["tasks"]
@@ -152,8 +155,8 @@ async def slices_tasks(server: OrsSubject) -> None:
         expect(got[: len(known)] == known, f"{bounds} gave other tasks")
 
 
+@CHECKS.of("E12")
 async def refuses_an_unknown_split(server: OrsSubject) -> None:
-    """E12."""
     bodies: dict[str, dict[str, Any]] = {
         "/tasks": {},
         "/num_tasks": {},
@@ -177,8 +180,8 @@ async def _bare(server: OrsSubject) -> list[WireAnswer]:
     ]
 
 
+@CHECKS.of("E13")
 async def reaches_the_default_environment_by_bare_paths(server: OrsSubject) -> None:
-    """E13."""
     for answer in await _bare(server):
         expect_status(answer, 200, *REDIRECTS, asked="a bare path")
         if answer.status in REDIRECTS:
@@ -186,14 +189,14 @@ async def reaches_the_default_environment_by_bare_paths(server: OrsSubject) -> N
             expect(f"/{server.environment}/" in target, f"expected the default environment, got {target!r}")
 
 
+@CHECKS.of("E13b")
 async def answers_bare_paths_directly(server: OrsSubject) -> None:
-    """E13b."""
     for answer in await _bare(server):
         expect_status(answer, 200, asked="a bare path")
 
 
+@CHECKS.of("E13c")
 async def routes_bare_paths_by_deployment(server: OrsSubject) -> None:
-    """E13c."""
     for name in server.environments:
         for value in (name, f"owner/{name}", name.upper()):
             bare = await server.wire.send(get("/tools", X_Deployment=value))
@@ -207,8 +210,8 @@ async def routes_bare_paths_by_deployment(server: OrsSubject) -> None:
     expect_detail(answer, 404, asked="/create with an X-Deployment that is not served")
 
 
+@CHECKS.of("E14")
 async def refuses_malformed_bodies(server: OrsSubject) -> None:
-    """E14."""
     bodies: tuple[Any, ...] = ({}, {"split": 1}, {"split": None}, [], "text")
     for body in bodies:
         answer = await server.ask("/num_tasks", body)
@@ -221,8 +224,8 @@ async def refuses_malformed_bodies(server: OrsSubject) -> None:
         expect_detail(answer, answer.status, asked=f"/num_tasks with {raw!r}")
 
 
+@CHECKS.of("E15")
 async def says_application_json(server: OrsSubject) -> None:
-    """E15."""
     name = server.environment
     requests = [
         get("/health"),
@@ -246,8 +249,8 @@ async def says_application_json(server: OrsSubject) -> None:
         expect(kind.startswith("application/json"), f"{request.method} {request.path} answered {kind!r}")
 
 
+@CHECKS.of("E16")
 async def has_the_names_of_the_specification(server: OrsSubject) -> None:
-    """E16."""
     for ours, theirs, body in (
         ("/task", "/get_task", {"index": 0}),
         ("/task_range", "/get_task_range", {"start": 0, "stop": 1}),
@@ -258,14 +261,14 @@ async def has_the_names_of_the_specification(server: OrsSubject) -> None:
         expect(answer.json() == (await server.ask(ours, question)).json(), f"{theirs} differs from {ours}")
 
 
+@CHECKS.of("E17")
 async def does_not_know_an_unknown_environment(server: OrsSubject) -> None:
-    """E17."""
     for request in (get("/no-such-env/tools"), post("/no-such-env/num_tasks", {"split": server.split})):
         expect_detail(await server.wire.send(request), 404, asked=request.path)
 
 
+@CHECKS.of("E18")
 async def ignores_a_session_in_discovery(server: OrsSubject) -> None:
-    """E18."""
     for sid in (str(uuid.uuid4()), "never created"):
         for request in (
             get(f"/{server.environment}/tools", X_Session_ID=sid),
@@ -278,8 +281,8 @@ async def ignores_a_session_in_discovery(server: OrsSubject) -> None:
             )
 
 
+@CHECKS.of("A4")
 async def describes_a_terminal_tool(server: OrsSubject) -> None:
-    """A4."""
     for name in server.environments:
         body = (await server.wire.send(get(f"/{name}/tools"))).json()
         terminal = body.get("terminal_tool")
@@ -291,30 +294,3 @@ async def describes_a_terminal_tool(server: OrsSubject) -> None:
         )
         return
     raise NotApplicableError("no environment here has a terminal tool")
-
-
-CHECKS = {
-    "E1": tells_its_health,
-    "E2": lists_its_environments,
-    "E3": describes_its_tools,
-    "E4": ignores_the_case_of_a_name,
-    "E5": describes_its_splits,
-    "E6": lists_tasks,
-    "E7": says_that_tasks_cannot_be_listed,
-    "E8": counts_tasks,
-    "E9": tells_one_task,
-    "E10": refuses_an_index_past_the_end,
-    "E10b": counts_a_negative_index_from_the_end,
-    "E11": slices_tasks,
-    "E12": refuses_an_unknown_split,
-    "E13": reaches_the_default_environment_by_bare_paths,
-    "E13b": answers_bare_paths_directly,
-    "E13c": routes_bare_paths_by_deployment,
-    "E14": refuses_malformed_bodies,
-    "E15": says_application_json,
-    "E16": has_the_names_of_the_specification,
-    "E17": does_not_know_an_unknown_environment,
-    "E18": ignores_a_session_in_discovery,
-    "A4": describes_a_terminal_tool,
-}
-"""Requirement id -> the check of it."""

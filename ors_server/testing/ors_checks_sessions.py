@@ -9,16 +9,27 @@ from typing import Any
 import anyio
 
 from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.ors_subject import OrsSession, OrsSubject, as_list, expect_detail, expect_status
+from ors_server.testing.ors_subject import (
+    OrsChecks,
+    OrsSession,
+    OrsSubject,
+    as_list,
+    expect_detail,
+    expect_status,
+)
 from ors_server.testing.ors_wire import WireAnswer, get, post
 
 SETUP_SECONDS = 5.0
 """How long the setups take during which something else must be answered."""
 GONE = (404, 410)
+LEDGER_TOOLS = ("echo", "count", "slow_count", "ledger")
+
+CHECKS = OrsChecks()
+"""Requirement id -> the check of it."""
 
 
+@CHECKS.of("E20")
 async def creates_a_session_id(server: OrsSubject) -> None:
-    """E20."""
     seen: set[str] = set()
     for body in (None, {}, {"env": {"A": "b"}}):
         request = post("/create_session", body, Accept="text/event-stream")
@@ -33,8 +44,8 @@ async def creates_a_session_id(server: OrsSubject) -> None:
             expect(json.loads(end).get("sid") == sid, f"expected nothing or the id in end, got {end!r}")
 
 
+@CHECKS.of("E21")
 async def answers_json_to_those_who_accept_json_alone(server: OrsSubject) -> None:
-    """E21."""
     answer = await server.wire.send(post("/create_session", {}, Accept="application/json"))
     expect_status(answer, 200, asked="/create_session for JSON alone")
     sid = answer.json().get("sid")
@@ -44,8 +55,8 @@ async def answers_json_to_those_who_accept_json_alone(server: OrsSubject) -> Non
             expect(stream.is_stream, f"expected a stream for {accept!r}, got {stream.headers}")
 
 
+@CHECKS.of("E22")
 async def takes_an_id_that_the_client_made(server: OrsSubject) -> None:
-    """E22."""
     for made in (str(uuid.uuid4()), f"my session {uuid.uuid4().hex}", f"r\u00e9-{uuid.uuid4().hex}"[3:]):
         sid, answer = await server.create(server.task(), sid=made)
         expect_status(answer, 200, asked=f"/create for {made!r}")
@@ -53,8 +64,8 @@ async def takes_an_id_that_the_client_made(server: OrsSubject) -> None:
         await server.wire.send(post("/delete", X_Session_ID=sid))
 
 
+@CHECKS.of("E23")
 async def takes_the_default_environment_for_granted(server: OrsSubject) -> None:
-    """E23."""
     task = {"split": server.split, "index": 0}
     async with server.session(task) as one, server.session({**task, "env_name": server.environment}) as two:
         tools = [(await session.get("/task_tools")).json() for session in (one, two)]
@@ -64,8 +75,8 @@ async def takes_the_default_environment_for_granted(server: OrsSubject) -> None:
         expect(prompts[0] == prompts[1], "the prompt differs from the default environment's")
 
 
+@CHECKS.of("E24")
 async def wants_a_session_id(server: OrsSubject) -> None:
-    """E24."""
     name = server.environment
     call: dict[str, Any] = {"name": "x", "input": {}}
     for request in (
@@ -80,8 +91,8 @@ async def wants_a_session_id(server: OrsSubject) -> None:
         expect_detail(await server.wire.send(request), 400, asked=f"{request.path} without X-Session-ID")
 
 
+@CHECKS.of("E25")
 async def wants_one_source_of_the_task(server: OrsSubject) -> None:
-    """E25."""
     spec: dict[str, Any] = {"id": "both"}
     bodies: tuple[dict[str, Any], ...] = (
         {},
@@ -96,14 +107,14 @@ async def wants_one_source_of_the_task(server: OrsSubject) -> None:
         expect_detail(answer, answer.status, asked=f"/create with {body}")
 
 
+@CHECKS.of("E26")
 async def does_not_create_in_an_unknown_environment(server: OrsSubject) -> None:
-    """E26."""
     _, answer = await server.create({**server.task(), "env_name": "no-such-env"})
     expect_detail(answer, 404, asked="/create with an unknown env_name")
 
 
+@CHECKS.of("E27")
 async def creates_a_session_once(server: OrsSubject) -> None:
-    """E27."""
     async with server.session() as session:
         expect_status(await session.post("/ping"), 200, asked="/ping")
         _, again = await server.create(server.task(), sid=session.sid)
@@ -111,8 +122,8 @@ async def creates_a_session_once(server: OrsSubject) -> None:
         expect_status(await session.get("/prompt"), 200, asked="/prompt after a second /create")
 
 
+@CHECKS.of("E27b")
 async def lets_one_of_many_creations_win(server: OrsSubject) -> None:
-    """E27b."""
     sid, answers = str(uuid.uuid4()), list[WireAnswer]()
     marks = [server.task(attempt=i) for i in range(8)]
 
@@ -142,26 +153,24 @@ async def _whoami(server: OrsSubject, header: str | None = None, **body: Any) ->
         return found
 
 
+@CHECKS.of("E28", "whoami")
 async def takes_secrets_from_the_header(server: OrsSubject) -> None:
-    """E28."""
-    server.needs("whoami")
     plain, scoped = {"K": {"value": "v"}}, {"K": {"value": "v", "allowed_domains": ["example.org"]}}
     for secrets in (plain, scoped):
         seen = await _whoami(server, _secrets_header(secrets))
         expect(seen == {"K": "v"}, f"sent {secrets}, the environment saw {seen}")
 
 
+@CHECKS.of("E28b")
 async def refuses_malformed_secrets(server: OrsSubject) -> None:
-    """E28b."""
     for header in ("%%%", base64.b64encode(b"not json").decode(), _secrets_header({"K": "v"}), "W10="):
         sid, answer = await server.create(server.task(), X_Secrets=header)
         await server.wire.send(post("/delete", X_Session_ID=sid))
         expect_detail(answer, 400, asked=f"/create with X-Secrets {header!r}")
 
 
+@CHECKS.of("E29", "whoami")
 async def takes_secrets_from_the_body(server: OrsSubject) -> None:
-    """E29."""
-    server.needs("whoami")
     seen = await _whoami(server, secrets={"K": "body", "L": "body"})
     expect(seen == {"K": "body", "L": "body"}, f"the environment saw {seen}")
     seen = await _whoami(
@@ -170,16 +179,15 @@ async def takes_secrets_from_the_body(server: OrsSubject) -> None:
     expect(seen == {"K": "header", "L": "body"}, f"expected the header to win, the environment saw {seen}")
 
 
+@CHECKS.of("E30")
 async def refuses_an_unknown_toolset(server: OrsSubject) -> None:
-    """E30."""
     sid, answer = await server.create({**server.task(), "toolset_name": "no-such-toolset"})
     await server.wire.send(post("/delete", X_Session_ID=sid))
     expect(answer.is_refusal, f"expected 4xx, got {answer}")
 
 
+@CHECKS.of("E32", *LEDGER_TOOLS)
 async def answers_during_setup(server: OrsSubject) -> None:
-    """E32."""
-    _needs_ledger(server)
     prompts: list[WireAnswer] = []
     async with (
         server.session(server.task(setup_s=SETUP_SECONDS)) as session,
@@ -200,12 +208,8 @@ async def answers_during_setup(server: OrsSubject) -> None:
         expect_status(answer, 200, asked="/prompt, which waited for setup")
 
 
-def _needs_ledger(server: OrsSubject) -> None:
-    server.needs("echo", "count", "slow_count", "ledger")
-
-
+@CHECKS.of("E33")
 async def prompts_with_blocks(server: OrsSubject) -> None:
-    """E33."""
     async with server.session() as session:
         answer = await session.get("/prompt")
         again = await session.get("/prompt")
@@ -218,8 +222,8 @@ async def prompts_with_blocks(server: OrsSubject) -> None:
     expect_status(again, 200, asked="a second /prompt")
 
 
+@CHECKS.of("E34")
 async def adds_the_tools_of_the_task(server: OrsSubject) -> None:
-    """E34."""
     async with server.session() as session:
         answer = await session.get("/task_tools")
     expect_status(answer, 200, asked="/task_tools")
@@ -246,8 +250,8 @@ async def _expect_gone(server: OrsSubject, sid: str, what: str) -> None:
         expect_detail(await server.wire.send(request), *GONE, asked=f"{request.path} for {what} session")
 
 
+@CHECKS.of("E36")
 async def knows_no_deleted_session(server: OrsSubject) -> None:
-    """E36."""
     await _expect_gone(server, str(uuid.uuid4()), "an unknown")
     async with server.session() as session:
         expect_status(await session.post("/ping"), 200, asked="/ping")
@@ -257,9 +261,8 @@ async def knows_no_deleted_session(server: OrsSubject) -> None:
         expect(again.status in {200, 400, *GONE}, f"/create for a deleted session: got {again}")
 
 
+@CHECKS.of("E37", *LEDGER_TOOLS)
 async def says_why_setup_failed(server: OrsSubject) -> None:
-    """E37."""
-    _needs_ledger(server)
     async with server.session(server.task(setup_fail=True)) as session:
         for answer in (await session.get("/prompt"), await _call_answer(session)):
             detail = expect_detail(answer, 500, asked="a session whose setup failed")
@@ -281,8 +284,8 @@ async def _call_answer(session: OrsSession) -> WireAnswer:
     return WireAnswer(500, {"content-type": "application/json"}, detail)
 
 
+@CHECKS.of("E38")
 async def deletes_twice(server: OrsSubject) -> None:
-    """E38."""
     async with server.session() as session:
         for _ in range(2):
             answer = await session.post("/delete")
@@ -292,24 +295,23 @@ async def deletes_twice(server: OrsSubject) -> None:
     expect_status(answer, 200, asked="/delete for an unknown session")
 
 
+@CHECKS.of("E39")
 async def answers_delete_session(server: OrsSubject) -> None:
-    """E39."""
     async with server.session() as session:
         answer = await session.post("/delete_session")
         expect_status(answer, 200, asked="/delete_session")
         expect(answer.json() == {"sid": session.sid}, f"expected the id, got {answer}")
 
 
+@CHECKS.of("E39b")
 async def ends_the_session_in_delete_session(server: OrsSubject) -> None:
-    """E39b."""
     async with server.session() as session:
         await session.post("/delete_session")
         expect_detail(await session.post("/ping"), *GONE, asked="/ping after /delete_session")
 
 
+@CHECKS.of("E41", *LEDGER_TOOLS)
 async def tears_down_once(server: OrsSubject) -> None:
-    """E41."""
-    _needs_ledger(server)
     async with server.session() as session:
         await session.call("count")
         async with anyio.create_task_group() as deletions:
@@ -320,9 +322,8 @@ async def tears_down_once(server: OrsSubject) -> None:
     expect(events == ["setup", "teardown"], f"expected one setup and one teardown, got {events}")
 
 
+@CHECKS.of("E42", *LEDGER_TOOLS)
 async def does_not_tear_down_under_a_call(server: OrsSubject) -> None:
-    """E42."""
-    _needs_ledger(server)
     async with server.session() as session:
         async with session.open("slow_count", {"seconds": 1.5}) as stream:
             await stream.next()
@@ -334,8 +335,8 @@ async def does_not_tear_down_under_a_call(server: OrsSubject) -> None:
     expect(events[-1] == "teardown", f"the tool ran on after teardown: {events}")
 
 
+@CHECKS.of("A14")
 async def tells_a_conversation(server: OrsSubject) -> None:
-    """A14."""
     for name in server.environments:
         task = server.task() if name == server.environment else {"split": "train", "index": 0}
         if name != server.environment and not server.is_acceptance:
@@ -348,32 +349,3 @@ async def tells_a_conversation(server: OrsSubject) -> None:
         for message in answer.json():
             expect(set(message) == {"role", "blocks", "detail"}, f"unexpected message {message}")
             expect(message["role"] in {"system", "user", "assistant"}, f"unexpected role in {message}")
-
-
-CHECKS = {
-    "E20": creates_a_session_id,
-    "E21": answers_json_to_those_who_accept_json_alone,
-    "E22": takes_an_id_that_the_client_made,
-    "E23": takes_the_default_environment_for_granted,
-    "E24": wants_a_session_id,
-    "E25": wants_one_source_of_the_task,
-    "E26": does_not_create_in_an_unknown_environment,
-    "E27": creates_a_session_once,
-    "E27b": lets_one_of_many_creations_win,
-    "E28": takes_secrets_from_the_header,
-    "E28b": refuses_malformed_secrets,
-    "E29": takes_secrets_from_the_body,
-    "E30": refuses_an_unknown_toolset,
-    "E32": answers_during_setup,
-    "E33": prompts_with_blocks,
-    "E34": adds_the_tools_of_the_task,
-    "E36": knows_no_deleted_session,
-    "E37": says_why_setup_failed,
-    "E38": deletes_twice,
-    "E39": answers_delete_session,
-    "E39b": ends_the_session_in_delete_session,
-    "E41": tears_down_once,
-    "E42": does_not_tear_down_under_a_call,
-    "A14": tells_a_conversation,
-}
-"""Requirement id -> the check of it."""

@@ -6,24 +6,26 @@ from typing import Any
 import anyio
 
 from ors_server.testing.expectations import expect
-from ors_server.testing.ors_subject import Called, OrsSubject, expect_status
+from ors_server.testing.ors_subject import Called, OrsChecks, OrsSubject, expect_status
 
 LINE_LIMIT = 64 * 1024
 """Bytes of a line that every client reads; some give up beyond."""
 SILENCE_LIMIT = 25.0
 """Seconds without a byte after which clients begin to think of retrying."""
 
+CHECKS = OrsChecks()
+"""Requirement id -> the check of it."""
 
+
+@CHECKS.of("E50")
 async def begins_with_the_task_id(server: OrsSubject) -> None:
-    """E50."""
     async with server.session() as session:
         ids = [(await session.call("no_such_tool")).task_id for _ in range(3)]
     expect(len(set(ids)) == len(ids), f"expected a new id for each call, got {ids}")
 
 
+@CHECKS.of("E51", "slow_count")
 async def tells_the_task_id_at_once(server: OrsSubject) -> None:
-    """E51."""
-    server.needs("slow_count")
     async with server.session() as session, session.open("slow_count", {"seconds": 2.0}) as stream:
         first, told = await stream.next(), anyio.current_time()
         await stream.rest()
@@ -32,12 +34,12 @@ async def tells_the_task_id_at_once(server: OrsSubject) -> None:
     expect(waited > 1.0, f"task_id came {waited:.2f} s before the end of a call of 2 s")
 
 
+@CHECKS.of("E51b", "count", "ledger")
 async def tells_the_task_id_during_setup(server: OrsSubject) -> None:
-    """E51b."""
-    server.needs("count", "ledger")
     async with server.session(server.task(setup_s=2.0)) as session, session.open("count", {}) as stream:
-        first, told = await stream.next(), anyio.current_time()
-        called = Called(stream, [*([first] if first else []), *await stream.rest()])
+        await stream.next()
+        told = anyio.current_time()
+        called = Called(stream, await stream.rest())
         waited = anyio.current_time() - told
     expect(called.text == "1", f"expected the call to run, got {called.events}")
     expect(waited > 1.0, f"task_id came {waited:.2f} s before the end of a setup of 2 s")
@@ -66,8 +68,8 @@ def _offered(server: OrsSubject, tool: str) -> bool:
     return tool in server.tools or tool == "no_such_tool"
 
 
+@CHECKS.of("E52")
 async def ends_once(server: OrsSubject) -> None:
-    """E52."""
     for called in await _calls(server):
         names = [event.name for event in called.events]
         expect(names[-1:] in (["end"], ["error"]), f"expected end or error last, got {names}")
@@ -75,9 +77,8 @@ async def ends_once(server: OrsSubject) -> None:
         expect(set(names[1:-1]) <= {"chunk"}, f"unexpected events between, {names}")
 
 
+@CHECKS.of("E53", "noargs", "empty", "image", "finish")
 async def writes_all_four_keys(server: OrsSubject) -> None:
-    """E53."""
-    server.needs("noargs", "empty", "image", "finish")
     async with server.session() as session:
         for tool in ("noargs", "empty", "image", "finish"):
             output = (await session.call(tool)).output
@@ -90,9 +91,8 @@ async def writes_all_four_keys(server: OrsSubject) -> None:
             )
 
 
+@CHECKS.of("E54", "big", "spaces")
 async def writes_short_lines(server: OrsSubject) -> None:
-    """E54."""
-    server.needs("big", "spaces")
     async with server.session() as session:
         for tool, size in (("big", 300_000), ("spaces", 300_000)):
             called = await session.call(tool, n=size, lead=1)
@@ -101,8 +101,8 @@ async def writes_short_lines(server: OrsSubject) -> None:
             expect(len(called.text) >= size, f"expected {size} characters, got {len(called.text)}")
 
 
+@CHECKS.of("E55")
 async def writes_whole_lines(server: OrsSubject) -> None:
-    """E55."""
     for called in await _calls(server):
         lines = called.stream.lines
         expect(lines[-1] == b"", f"expected a blank line at the end, got {lines[-1]!r}")
@@ -110,9 +110,8 @@ async def writes_whole_lines(server: OrsSubject) -> None:
         expect(not bare, f"a line without a colon: {bare[:1]}")
 
 
+@CHECKS.of("E56", "spaces")
 async def begins_no_piece_with_white_space(server: OrsSubject) -> None:
-    """E56."""
-    server.needs("spaces")
     async with server.session() as session:
         for lead, fill in ((0, " "), (1, " "), (7, "\u3000"), (3, "\u00a0"), (0, "\u2003")):
             if fill != " " and "fill" not in json.dumps(server.tools["spaces"]["input_schema"]):
@@ -125,9 +124,8 @@ async def begins_no_piece_with_white_space(server: OrsSubject) -> None:
             )
 
 
+@CHECKS.of("E57", "slow_count")
 async def breaks_the_silence(server: OrsSubject) -> None:
-    """E57."""
-    server.needs("slow_count")
     async with server.session() as session:
         called = await session.call("slow_count", seconds=27.0)
     silence = called.stream.longest_silence
@@ -136,14 +134,14 @@ async def breaks_the_silence(server: OrsSubject) -> None:
     expect(silence < SILENCE_LIMIT, f"{silence:.1f} s without a byte")
 
 
+@CHECKS.of("E58")
 async def never_just_stops(server: OrsSubject) -> None:
-    """E58."""
     streams = [called.stream for called in await _calls(server)]
     if server.is_acceptance:
         async with server.session() as session, session.open("slow_count", {"seconds": 1.0}) as stream:
-            first = await stream.next()
+            await stream.next()
             expect_status(await session.post("/delete"), 200, asked="/delete during a call")
-            deleted = Called(stream, [*([first] if first else []), *await stream.rest()])
+            deleted = Called(stream, await stream.rest())
         expect(
             deleted.events[-1].name in {"end", "error"}, f"a deleted session's call ended in {deleted.events}"
         )
@@ -153,8 +151,8 @@ async def never_just_stops(server: OrsSubject) -> None:
     )
 
 
+@CHECKS.of("E59")
 async def streams_without_delay(server: OrsSubject) -> None:
-    """E59."""
     async with server.session() as session, session.open("no_such_tool", {}) as stream:
         headers = stream.headers
         await stream.rest()
@@ -165,19 +163,3 @@ async def streams_without_delay(server: OrsSubject) -> None:
         headers.get("x-accel-buffering") == "no",
         "expected X-Accel-Buffering: no, or a proxy may hold events back",
     )
-
-
-CHECKS = {
-    "E50": begins_with_the_task_id,
-    "E51": tells_the_task_id_at_once,
-    "E51b": tells_the_task_id_during_setup,
-    "E52": ends_once,
-    "E53": writes_all_four_keys,
-    "E54": writes_short_lines,
-    "E55": writes_whole_lines,
-    "E56": begins_no_piece_with_white_space,
-    "E57": breaks_the_silence,
-    "E58": never_just_stops,
-    "E59": streams_without_delay,
-}
-"""Requirement id -> the check of it."""

@@ -2,10 +2,10 @@
 
 import json
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import anyio
 
@@ -14,6 +14,8 @@ from ors_server.testing.ors_wire import Event, EventStream, OrsWire, WireAnswer,
 
 ASK_AGAIN = 0.02
 """Seconds between two polls."""
+CALL_LIMIT = 60.0
+"""Seconds that one call may take."""
 ACCEPTANCE_TOOLS = frozenset({"echo", "count", "slow_count", "ledger", "finish"})
 """Tools that identify the acceptance environment."""
 
@@ -112,14 +114,14 @@ class OrsSession:
 
     @asynccontextmanager
     async def open(
-        self, tool: str, arguments: Mapping[str, Any], resume: str | None = None, time_limit: float = 60.0
+        self, tool: str, arguments: Mapping[str, Any], resume: str | None = None
     ) -> AsyncGenerator[EventStream]:
         """Make a call, or resume one by its id, and yield its stream; leaving drops the connection."""
         body: dict[str, Any] = {"name": tool, "input": dict(arguments)}
         if resume is not None:
             body["task_id"] = resume
         request = post(f"/{self.environment}/call", body, X_Session_ID=self.sid, Accept="text/event-stream")
-        async with self.wire.stream(request, time_limit) as stream:
+        async with self.wire.stream(request, CALL_LIMIT) as stream:
             yield stream
 
     async def call(self, tool: str, resume: str | None = None, **arguments: Any) -> Called:
@@ -132,8 +134,8 @@ class OrsSession:
     async def drop(self, tool: str, **arguments: Any) -> str:
         """Make a call, drop the connection when its id has arrived, and return the id."""
         async with self.open(tool, arguments) as stream:
-            first = await stream.next()
-            return Called(stream, [first] if first else []).task_id
+            await stream.next()
+            return Called(stream, stream.events).task_id
 
 
 @dataclass(slots=True)
@@ -219,6 +221,27 @@ class OrsSubject:
         while event not in (events := await self.ledger(task_id)):  # noqa: ASYNC110 (the event is in another process)
             await anyio.sleep(ASK_AGAIN)
         return events
+
+
+Check: TypeAlias = Callable[[OrsSubject], Awaitable[None]]
+"""Raises where the server does not meet a requirement, or where that cannot be judged."""
+
+
+class OrsChecks(dict[str, Check]):
+    """The checks of a module, by the ids of their requirements."""
+
+    def of(self, requirement_id: str, *tools: str) -> Callable[[Check], Check]:
+        """Add the check of a requirement, which calls these tools of the acceptance environment."""
+
+        def add(check: Check) -> Check:
+            async def run(server: OrsSubject) -> None:
+                server.needs(*tools)
+                await check(server)
+
+            self[requirement_id] = run
+            return check
+
+        return add
 
 
 async def find(url: str, api_key: str | None = None) -> OrsSubject:

@@ -11,17 +11,15 @@ none of them. The suite opens and closes some hundred sessions: do not check a s
 training.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import anyio
 
 from ors_server.testing import ors_checks_calls, ors_checks_discovery, ors_checks_sessions, ors_checks_streams
 from ors_server.testing.conformance_report import ConformanceReport, RequirementVerdict, verdict_of
-from ors_server.testing.ors_manifest import REQUIREMENTS, Requirement
-from ors_server.testing.ors_subject import OrsSubject, find
-
-Check = Callable[[OrsSubject], Awaitable[None]]
+from ors_server.testing.ors_manifest import Requirement, read_requirements
+from ors_server.testing.ors_subject import Check, OrsSubject, find
 
 CHECKS: dict[str, Check] = {
     **ors_checks_discovery.CHECKS,
@@ -75,7 +73,7 @@ async def check_server(
     Args:
         on_verdict: Called with each verdict, in no particular order.
     """
-    chosen = [r for r in REQUIREMENTS if not choice.only or r.id in choice.only]
+    chosen = [r for r in read_requirements() if not choice.only or r.id in choice.only]
     verdicts: dict[str, RequirementVerdict] = {}
 
     def add(verdict: RequirementVerdict) -> None:

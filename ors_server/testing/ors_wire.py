@@ -155,6 +155,8 @@ class EventStream:
         self.headers = headers
         self.lines: list[bytes] = []
         """Every line so far, without its end."""
+        self.events: list[Event] = []
+        """Every event so far."""
         self.comments = 0
         """Number of comment lines."""
         self.longest_silence = 0.0
@@ -179,8 +181,10 @@ class EventStream:
         return await anext(self._events, None)
 
     async def rest(self) -> list[Event]:
-        """Read to the end of the answer."""
-        return [event async for event in self._events]
+        """Read to the end of the answer, and return all its events."""
+        async for _ in self._events:
+            pass
+        return self.events
 
     async def answer(self) -> WireAnswer:
         """Read an answer that is not a stream."""
@@ -205,7 +209,8 @@ class EventStream:
             label, _, value = line.decode().partition(":")
             if not line:
                 if name or data:
-                    yield Event(name, "\n".join(data))
+                    self.events.append(Event(name, "\n".join(data)))
+                    yield self.events[-1]
                 name, data = "", []
             elif not label:
                 self.comments += 1

@@ -19,6 +19,7 @@ from ors_server.sandboxes.self_check import check_isolation
 from ors_server.testing.promises import BrokenPromiseError, raises
 
 PromiseCheck: TypeAlias = Callable[[Backend], Awaitable[None]]
+_SandboxCheck: TypeAlias = Callable[[Sandbox], Awaitable[None]]
 
 
 def require(*, holds: bool, what: str) -> None:
@@ -37,62 +38,86 @@ async def started(backend: Backend, name: str, limits: Limits | None = None) -> 
         await sandbox.aclose()
 
 
-async def _files(backend: Backend) -> None:
-    async with started(backend, "suite-files") as sandbox:
-        await sandbox.write_file("a/b/c.txt", b"\x00one")
-        await sandbox.write_file("a/b/c.txt", b"two")
-        require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the second content")
-        absolute = f"{sandbox.work_dir}/a/b/c.txt"
-        require(holds=await sandbox.read_file(absolute) == b"two", what="an absolute path in the work dir")
-        rows = [(row.path, row.kind, row.size) for row in await sandbox.list_files(depth=3)]
-        wanted = [
-            ("a", EntryKind.FOLDER, 0),
-            ("a/b", EntryKind.FOLDER, 0),
-            ("a/b/c.txt", EntryKind.FILE, 3),
-        ]
-        require(holds=rows == wanted, what=f"{wanted}, not {rows}")
-        require(holds=len(await sandbox.list_files()) == 1, what="one level by default")
-        await sandbox.write_file("a/gone", b"")
-        await sandbox.remove_file("a/gone")
-        await raises(SandboxFileMissingError, sandbox.read_file("a/gone"), "a removed file")
-        require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the file beside it")
+class SandboxPromises(dict[str, PromiseCheck]):
+    """Promises, and the check of each."""
+
+    def of(self, promise: str, limits: Limits | None = None) -> Callable[[_SandboxCheck], _SandboxCheck]:
+        """Add the check of a promise, for which a sandbox is started."""
+
+        def add(check: _SandboxCheck) -> _SandboxCheck:
+            async def run(backend: Backend) -> None:
+                name = f"suite{check.__name__.replace('_', '-')}"
+                async with started(backend, name, limits) as sandbox:
+                    await check(sandbox)
+
+            self[promise] = run
+            return check
+
+        return add
 
 
-async def _refused_files(backend: Backend) -> None:
-    async with started(backend, "suite-refused", Limits(read_bytes=10)) as sandbox:
-        await raises(SandboxFileMissingError, sandbox.read_file("none"), "a missing file")
-        await raises(SandboxFileMissingError, sandbox.list_files("none"), "a missing folder")
-        await sandbox.write_file("d/ten", b"0123456789")
-        for path in ("../x", "/etc/passwd", "d/../../x", "", "a\0b"):
-            await raises(SandboxPathError, sandbox.read_file(path), f"reading {path!r}")
-            await raises(SandboxPathError, sandbox.write_file(path, b""), f"writing {path!r}")
-            await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path!r}")
-        await raises(SandboxFileMissingError, sandbox.remove_file("none"), "removing a missing file")
-        await raises(SandboxPathError, sandbox.remove_file("d"), "removing a folder")
-        await raises(SandboxPathError, sandbox.read_file("d"), "reading a folder")
-        await raises(SandboxFileTooLargeError, sandbox.read_file("d/ten", most=9), "a file above the cap")
-        await raises(SandboxFileTooLargeError, sandbox.write_file("x", b"0" * 11), "content above the cap")
+FILE_PROMISES = SandboxPromises()
+"""Promises that need no shell."""
+SHELL_PROMISES = SandboxPromises()
+"""Promises that need one."""
 
 
-async def _copies(backend: Backend) -> None:
-    async with started(backend, "suite-copies") as sandbox:
-        await sandbox.write_file("kept", b"old")
-        snapshot = await sandbox.snapshot()
-        other = await sandbox.fork("suite-copies-fork")
-        try:
-            await sandbox.write_file("kept", b"new")
-            await sandbox.write_file("later", b"")
-            require(holds=await other.read_file("kept") == b"old", what="a fork with files of its own")
-        finally:
-            await other.aclose()
-        await sandbox.restore(snapshot)
-        await snapshot.aclose()
-        require(holds=[row.path for row in await sandbox.list_files()] == ["kept"], what="only old files")
-        require(holds=await sandbox.read_file("kept") == b"old", what="the old content")
+@FILE_PROMISES.of("files are written, read and listed")
+async def _files(sandbox: Sandbox) -> None:
+    await sandbox.write_file("a/b/c.txt", b"\x00one")
+    await sandbox.write_file("a/b/c.txt", b"two")
+    require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the second content")
+    absolute = f"{sandbox.work_dir}/a/b/c.txt"
+    require(holds=await sandbox.read_file(absolute) == b"two", what="an absolute path in the work dir")
+    rows = [(row.path, row.kind, row.size) for row in await sandbox.list_files(depth=3)]
+    wanted = [
+        ("a", EntryKind.FOLDER, 0),
+        ("a/b", EntryKind.FOLDER, 0),
+        ("a/b/c.txt", EntryKind.FILE, 3),
+    ]
+    require(holds=rows == wanted, what=f"{wanted}, not {rows}")
+    require(holds=len(await sandbox.list_files()) == 1, what="one level by default")
+    await sandbox.write_file("a/gone", b"")
+    await sandbox.remove_file("a/gone")
+    await raises(SandboxFileMissingError, sandbox.read_file("a/gone"), "a removed file")
+    require(holds=await sandbox.read_file("a/b/c.txt") == b"two", what="the file beside it")
 
 
-async def _lifetime(backend: Backend) -> None:
-    sandbox = await backend.start("suite-lifetime")
+@FILE_PROMISES.of("what a file operation may not do is refused by name", Limits(read_bytes=10))
+async def _refused_files(sandbox: Sandbox) -> None:
+    await raises(SandboxFileMissingError, sandbox.read_file("none"), "a missing file")
+    await raises(SandboxFileMissingError, sandbox.list_files("none"), "a missing folder")
+    await sandbox.write_file("d/ten", b"0123456789")
+    for path in ("../x", "/etc/passwd", "d/../../x", "", "a\0b"):
+        await raises(SandboxPathError, sandbox.read_file(path), f"reading {path!r}")
+        await raises(SandboxPathError, sandbox.write_file(path, b""), f"writing {path!r}")
+        await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path!r}")
+    await raises(SandboxFileMissingError, sandbox.remove_file("none"), "removing a missing file")
+    await raises(SandboxPathError, sandbox.remove_file("d"), "removing a folder")
+    await raises(SandboxPathError, sandbox.read_file("d"), "reading a folder")
+    await raises(SandboxFileTooLargeError, sandbox.read_file("d/ten", most=9), "a file above the cap")
+    await raises(SandboxFileTooLargeError, sandbox.write_file("x", b"0" * 11), "content above the cap")
+
+
+@FILE_PROMISES.of("copies of the files are copies")
+async def _copies(sandbox: Sandbox) -> None:
+    await sandbox.write_file("kept", b"old")
+    snapshot = await sandbox.snapshot()
+    other = await sandbox.fork("suite-copies-fork")
+    try:
+        await sandbox.write_file("kept", b"new")
+        await sandbox.write_file("later", b"")
+        require(holds=await other.read_file("kept") == b"old", what="a fork with files of its own")
+    finally:
+        await other.aclose()
+    await sandbox.restore(snapshot)
+    await snapshot.aclose()
+    require(holds=[row.path for row in await sandbox.list_files()] == ["kept"], what="only old files")
+    require(holds=await sandbox.read_file("kept") == b"old", what="the old content")
+
+
+@FILE_PROMISES.of("a sandbox ends once, and says so afterwards")
+async def _lifetime(sandbox: Sandbox) -> None:
     await sandbox.freeze()
     await raises(SandboxFrozenError, sandbox.exec("true"), "a command in a frozen sandbox")
     await sandbox.write_file("x", b"while frozen")
@@ -117,10 +142,10 @@ async def _lifetime(backend: Backend) -> None:
         await raises(SandboxClosedError, attempt, f"{name} after the end")
 
 
-async def _isolation(backend: Backend) -> None:
-    async with started(backend, "suite-isolation") as sandbox:
-        broken = await check_isolation(sandbox)
-        require(holds=not broken, what=f"the report's claims to hold; broken: {broken}")
+@SHELL_PROMISES.of("what the report claims is held")
+async def _isolation(sandbox: Sandbox) -> None:
+    broken = await check_isolation(sandbox)
+    require(holds=not broken, what=f"the report's claims to hold; broken: {broken}")
 
 
 async def _other_sessions(backend: Backend) -> None:
@@ -135,115 +160,92 @@ async def _other_sessions(backend: Backend) -> None:
             require(holds=alive.stdout.text.strip() == "1", what="processes that no stranger kills")
 
 
-async def _output_caps(backend: Backend) -> None:
-    limits = Limits(keep_head_bytes=10, keep_tail_bytes=10, output_bytes=1 << 20)
-    async with started(backend, "suite-caps", limits) as sandbox:
-        result = await sandbox.exec("seq 1000")
-        require(
-            holds=result.stdout.total == len("".join(f"{n}\n" for n in range(1, 1001))), what="every byte"
-        )
-        require(holds=result.stdout.head == b"1\n2\n3\n4\n5\n", what="the first ten bytes")
-        require(holds=result.stdout.tail == b"\n999\n1000\n", what="the last ten bytes")
-        flood = await sandbox.exec("yes", time_limit=20)
-        require(holds=flood.killed is Killed.OUTPUT_LIMIT, what=f"the output limit, not {flood.killed}")
-        await _require_alive(sandbox)
+SHELL_PROMISES["two sessions are strangers"] = _other_sessions
 
 
-async def _background(backend: Backend) -> None:
-    async with started(backend, "suite-background") as sandbox:
-        first = await sandbox.exec("(sleep 0.3; echo LATE) & echo now")
-        second = await sandbox.exec("sleep 0.8; echo mine")
-        require(holds=first.stdout.text == "now\n", what="only the command's own output")
-        require(holds=second.stdout.text == "mine\n", what="no late output among the next command's")
-        require(holds=second.background.text == "LATE\n", what="late output apart")
+@SHELL_PROMISES.of(
+    "output is capped, counted and limited",
+    Limits(keep_head_bytes=10, keep_tail_bytes=10, output_bytes=1 << 20),
+)
+async def _output_caps(sandbox: Sandbox) -> None:
+    result = await sandbox.exec("seq 1000")
+    require(holds=result.stdout.total == len("".join(f"{n}\n" for n in range(1, 1001))), what="every byte")
+    require(holds=result.stdout.head == b"1\n2\n3\n4\n5\n", what="the first ten bytes")
+    require(holds=result.stdout.tail == b"\n999\n1000\n", what="the last ten bytes")
+    flood = await sandbox.exec("yes", time_limit=20)
+    require(holds=flood.killed is Killed.OUTPUT_LIMIT, what=f"the output limit, not {flood.killed}")
+    await _require_alive(sandbox)
 
 
-async def _cancellation(backend: Backend) -> None:
-    async with started(backend, "suite-cancel") as sandbox:
-        with anyio.move_on_after(0.5):
-            await sandbox.exec("kept=1; bash -c 'echo $$ >pid; exec sleep 1000'")
-        left = await sandbox.exec('echo $kept; kill -0 "$(cat pid)" 2>/dev/null; echo $?')
-        require(holds=left.stdout.text.split() == ["1", "1"], what=f"a free shell, not {left.stdout.text!r}")
+@SHELL_PROMISES.of("late output of background jobs comes apart")
+async def _background(sandbox: Sandbox) -> None:
+    first = await sandbox.exec("(sleep 0.3; echo LATE) & echo now")
+    second = await sandbox.exec("sleep 0.8; echo mine")
+    require(holds=first.stdout.text == "now\n", what="only the command's own output")
+    require(holds=second.stdout.text == "mine\n", what="no late output among the next command's")
+    require(holds=second.background.text == "LATE\n", what="late output apart")
 
 
-async def _process_limit(backend: Backend) -> None:
-    async with started(backend, "suite-pids", Limits(pids=40)) as sandbox:
-        await sandbox.write_file("kept", b"")
-        result = await sandbox.exec("for i in {1..500}; do sleep 1000 & done; echo done", time_limit=20)
-        require(holds=result.killed is Killed.PROCESS_LIMIT, what=f"the process limit, not {result.killed}")
-        require(holds=result.shell_restarted, what="a new shell, and word of it")
-        require(holds=await sandbox.read_file("kept") == b"", what="files that stay")
-        await _require_alive(sandbox)
+@SHELL_PROMISES.of("a cancelled command leaves a free shell")
+async def _cancellation(sandbox: Sandbox) -> None:
+    with anyio.move_on_after(0.5):
+        await sandbox.exec("kept=1; bash -c 'echo $$ >pid; exec sleep 1000'")
+    left = await sandbox.exec('echo $kept; kill -0 "$(cat pid)" 2>/dev/null; echo $?')
+    require(holds=left.stdout.text.split() == ["1", "1"], what=f"a free shell, not {left.stdout.text!r}")
 
 
-async def _forked_state(backend: Backend) -> None:
-    async with started(backend, "suite-fork") as sandbox:
-        await sandbox.exec('mkdir -p d; cd d; x=1; f() { echo f; }; echo h >"$HOME/h"')
-        other = await sandbox.fork("suite-fork-other")
-        try:
-            result = await other.exec('echo $x; f; cat "$HOME/h"; echo ${PWD##*/}; touch new')
-            require(holds=result.stdout.text == "1\nf\nh\nd\n", what=f"the same state, not {result}")
-            listed = [row.path for row in await sandbox.list_files("d")]
-            require(holds=listed == [], what="a fork that leaves its parent alone")
-        finally:
-            await other.aclose()
-        await sandbox.restart()
-        require(
-            holds=(await sandbox.exec("echo ${x-none}")).stdout.text == "none\n", what="a restart forgets"
-        )
+@SHELL_PROMISES.of("a session at its process limit is cleared", Limits(pids=40))
+async def _process_limit(sandbox: Sandbox) -> None:
+    await sandbox.write_file("kept", b"")
+    result = await sandbox.exec("for i in {1..500}; do sleep 1000 & done; echo done", time_limit=20)
+    require(holds=result.killed is Killed.PROCESS_LIMIT, what=f"the process limit, not {result.killed}")
+    require(holds=result.shell_restarted, what="a new shell, and word of it")
+    require(holds=await sandbox.read_file("kept") == b"", what="files that stay")
+    await _require_alive(sandbox)
 
 
-async def _links(backend: Backend) -> None:
-    async with started(backend, "suite-links") as sandbox:
-        await sandbox.exec(
-            "ln -s /etc/passwd out; ln -s / root; mkfifo pipe; echo in >plain; ln -s plain link"
-        )
-        for path in ("out", "root/etc/passwd", "pipe", "root/proc/self/environ"):
-            await raises(SandboxPathError, sandbox.read_file(path), f"reading {path}")
-        for path in ("out", "root/x", "pipe"):
-            await raises(SandboxPathError, sandbox.write_file(path, b"x"), f"writing {path}")
-        for path in ("out", "root/etc/passwd", "pipe", "link"):
-            await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path}")
-        require(holds=await sandbox.read_file("link") == b"in\n", what="a link that stays inside")
+@SHELL_PROMISES.of("a fork has the shell's state")
+async def _forked_state(sandbox: Sandbox) -> None:
+    await sandbox.exec('mkdir -p d; cd d; x=1; f() { echo f; }; echo h >"$HOME/h"')
+    other = await sandbox.fork("suite-fork-other")
+    try:
+        result = await other.exec('echo $x; f; cat "$HOME/h"; echo ${PWD##*/}; touch new')
+        require(holds=result.stdout.text == "1\nf\nh\nd\n", what=f"the same state, not {result}")
+        listed = [row.path for row in await sandbox.list_files("d")]
+        require(holds=listed == [], what="a fork that leaves its parent alone")
+    finally:
+        await other.aclose()
+    await sandbox.restart()
+    require(holds=(await sandbox.exec("echo ${x-none}")).stdout.text == "none\n", what="a restart forgets")
 
 
-async def _frozen(backend: Backend) -> None:
-    async with started(backend, "suite-frozen") as sandbox:
-        await sandbox.exec("while :; do echo x >>grows; sleep 0.01; done >/dev/null 2>&1 &")
-        await sandbox.freeze()
-        with anyio.move_on_after(0.2):
-            await anyio.sleep_forever()  # whatever was on its way has stopped by now
-        before = len(await sandbox.read_file("grows")) if await sandbox.list_files() else 0
-        with anyio.move_on_after(0.2):
-            await anyio.sleep_forever()
-        after = len(await sandbox.read_file("grows")) if await sandbox.list_files() else 0
-        require(holds=before == after, what=f"a file that stands still, not {before} and {after} bytes")
-        await sandbox.thaw()
-        await _require_alive(sandbox)
+@SHELL_PROMISES.of("links and pipes lead nowhere")
+async def _links(sandbox: Sandbox) -> None:
+    await sandbox.exec("ln -s /etc/passwd out; ln -s / root; mkfifo pipe; echo in >plain; ln -s plain link")
+    for path in ("out", "root/etc/passwd", "pipe", "root/proc/self/environ"):
+        await raises(SandboxPathError, sandbox.read_file(path), f"reading {path}")
+    for path in ("out", "root/x", "pipe"):
+        await raises(SandboxPathError, sandbox.write_file(path, b"x"), f"writing {path}")
+    for path in ("out", "root/etc/passwd", "pipe", "link"):
+        await raises(SandboxPathError, sandbox.remove_file(path), f"removing {path}")
+    require(holds=await sandbox.read_file("link") == b"in\n", what="a link that stays inside")
+
+
+@SHELL_PROMISES.of("frozen processes stand still")
+async def _frozen(sandbox: Sandbox) -> None:
+    await sandbox.exec("while :; do echo x >>grows; sleep 0.01; done >/dev/null 2>&1 &")
+    await sandbox.freeze()
+    with anyio.move_on_after(0.2):
+        await anyio.sleep_forever()  # whatever was on its way has stopped by now
+    before = len(await sandbox.read_file("grows")) if await sandbox.list_files() else 0
+    with anyio.move_on_after(0.2):
+        await anyio.sleep_forever()
+    after = len(await sandbox.read_file("grows")) if await sandbox.list_files() else 0
+    require(holds=before == after, what=f"a file that stands still, not {before} and {after} bytes")
+    await sandbox.thaw()
+    await _require_alive(sandbox)
 
 
 async def _require_alive(sandbox: Sandbox) -> None:
     result = await sandbox.exec("echo alive", time_limit=20)
     require(holds=result.stdout.text == "alive\n", what=f"a shell that answers, not {result}")
-
-
-FILE_PROMISES: dict[str, PromiseCheck] = {
-    "files are written, read and listed": _files,
-    "what a file operation may not do is refused by name": _refused_files,
-    "copies of the files are copies": _copies,
-    "a sandbox ends once, and says so afterwards": _lifetime,
-}
-"""Promises that need no shell."""
-
-SHELL_PROMISES: dict[str, PromiseCheck] = {
-    "what the report claims is held": _isolation,
-    "two sessions are strangers": _other_sessions,
-    "output is capped, counted and limited": _output_caps,
-    "late output of background jobs comes apart": _background,
-    "a cancelled command leaves a free shell": _cancellation,
-    "a session at its process limit is cleared": _process_limit,
-    "a fork has the shell's state": _forked_state,
-    "links and pipes lead nowhere": _links,
-    "frozen processes stand still": _frozen,
-}
-"""Promises that need one."""

@@ -317,12 +317,9 @@ async def _resolve(store: EpisodeStore) -> None:
 async def _crowd(store: EpisodeStore) -> None:
     origins = [make_origin(number) for number in range(40)]
 
-    async def take_part(origin: EpisodeOrigin) -> None:
-        await play(store, origin, 10)
-
     async with anyio.create_task_group() as group:
         for origin in origins:
-            group.start_soon(take_part, origin)
+            group.start_soon(play, store, origin, 10)
     totals = await store.totals()
     require_equal(
         (40, 400, 40), (totals.episodes, totals.steps, totals.by_phase.get("finished")), "a crowd's record"
