@@ -6,10 +6,10 @@ again. A call that breaks before that is reported as lost, and not repeated.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -210,7 +210,8 @@ class ToolCaller:
         body = {"name": sent.tool, "arguments": sent.arguments, "call_id": sent.id}
         answer = await self._connection.ask(HttpRequest("POST", self._control, body))
         if answer["kind"] == "completed":
-            return _completed(sent, answer["output"], answer["step"], is_error=answer["is_error"])
+            output = read_output(answer["output"])
+            return _with_output(sent, output, answer["step"], is_error=answer["is_error"])
         if answer["kind"] == "refused":
             return refused(sent.id, sent.tool, answer["detail"], answer["reason"], answer["step"])
         error = named_error(answer["code"], answer["blame"], answer["detail"]) or OrsServerError(text)
@@ -246,14 +247,14 @@ def _read_result(sent: _SentCall, text: str) -> CallResult:
         output = _Result.model_validate_json(text).output
     except ValidationError:
         return _read_other_result(sent, text)
-    return _with_output(sent, output, None)
+    return _with_output(sent, output)
 
 
 def _read_other_result(sent: _SentCall, text: str) -> CallResult:
     try:
         answer = json.loads(text)
         if answer["ok"]:
-            return _completed(sent, answer["output"], None)
+            return _with_output(sent, read_output(answer["output"]))
         return refused(sent.id, sent.tool, str(answer["error"]), answer.get("reason"))
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenAnswerError(
@@ -261,14 +262,8 @@ def _read_other_result(sent: _SentCall, text: str) -> CallResult:
         ) from error
 
 
-def _completed(
-    sent: _SentCall, given: Mapping[str, Any], step: int | None, *, is_error: bool = False
-) -> CallResult:
-    return _with_output(sent, read_output(given), step, is_error=is_error)
-
-
 def _with_output(
-    sent: _SentCall, output: ToolOutput, step: int | None, *, is_error: bool = False
+    sent: _SentCall, output: ToolOutput, step: int | None = None, *, is_error: bool = False
 ) -> CallResult:
     error = (output.metadata or {}).get("error")
     return CallResult(

@@ -5,17 +5,17 @@ refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import SystemRandom
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import anyio
 import httpx2
 
-from ors_server.client.app_transport import AppTransport
+from ors_server.client.app_transport import AppTransport, WholeResponse
 from ors_server.client.client_errors import (
     CLOSED,
     BrokenAnswerError,
@@ -33,6 +33,7 @@ PERHAPS_ACCEPTED = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT
 EVENT_STREAM = "text/event-stream"
 
 _random = SystemRandom()
+_JSON = json.JSONEncoder(allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,34 +119,8 @@ class HttpAnswer:
     """Whether an earlier attempt may have reached the server."""
 
 
-class Response(Protocol):
-    """The part of `httpx2.Response` that is used, for any transport."""
-
-    @property
-    def status_code(self) -> int:
-        """The HTTP status."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """By lower-case name."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """The body as text, once it was read."""
-        ...
-
-    def json(self) -> Any:
-        """Return the body's JSON value, once it was read; raises `ValueError` if it is not JSON."""
-
-    async def aread(self) -> bytes:
-        """Read the whole body."""
-        ...
-
-    def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """Yield the body in pieces, as they arrive."""
-        ...
+Response: TypeAlias = WholeResponse | httpx2.Response
+"""An answer of either transport."""
 
 
 class Connection:
@@ -170,22 +145,10 @@ class Connection:
 
     async def ask(self, request: HttpRequest) -> Any:
         """Send a request and return the answer's JSON; raise the error that it reports."""
-        answer = await self.answer(request)
-        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise error_from(answer.content, answer.status)
-        if isinstance(answer.content, str):
-            raise BrokenAnswerError(
-                f"expected JSON in answer to {request.method} {request.path}, got "
-                f"{answer.content[:200]!r}; is the URL that of an ORS server?"
-            )
-        return answer.content
+        return value_of(request, await self.answer(request))
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
-        """Send a request, repeat it where that is safe, and return the answer, also an error.
-
-        Args:
-            request: What to ask.
-        """
+        """Send a request, repeat it where that is safe, and return the answer, also an error."""
         attempts = Attempts(self.patience, self.clock)
         was_lost = False
         while True:
@@ -198,10 +161,12 @@ class Connection:
                 was_lost = was_lost or not was_not_sent(error)
                 await attempts.pause(error)
                 continue
-            if not self._may_repeat(request, response.status_code):
-                return HttpAnswer(response.status_code, content_of(response), was_lost)
-            was_lost = was_lost or response.status_code in PERHAPS_ACCEPTED
-            failure = error_from(content_of(response), response.status_code)
+            status = response.status_code
+            may_repeat = status in NOT_ACCEPTED or (request.is_repeatable and status in PERHAPS_ACCEPTED)
+            if not may_repeat:
+                return HttpAnswer(status, content_of(response), was_lost)
+            was_lost = was_lost or status in PERHAPS_ACCEPTED
+            failure = error_from(content_of(response), status)
             await attempts.pause(failure, retry_after(response))
 
     @asynccontextmanager
@@ -242,9 +207,6 @@ class Connection:
         if self.http.is_closed:
             raise ClosedError(CLOSED)
 
-    def _may_repeat(self, request: HttpRequest, status: int) -> bool:
-        return status in NOT_ACCEPTED or (request.is_repeatable and status in PERHAPS_ACCEPTED)
-
 
 def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
@@ -252,10 +214,22 @@ def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 def _encode(request: HttpRequest) -> bytes:
     try:
-        return json.dumps(request.body, allow_nan=False).encode()
+        return _JSON.encode(request.body).encode()
     except (TypeError, ValueError, RecursionError) as error:
         what = f"the body of {request.method} {request.path} cannot be written as JSON: {error}"
         raise InvalidRequestError(what) from error
+
+
+def value_of(request: HttpRequest, answer: HttpAnswer) -> Any:
+    """Return the JSON of a request's answer; raise the error that it reports."""
+    if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+        raise error_from(answer.content, answer.status)
+    if isinstance(answer.content, str):
+        raise BrokenAnswerError(
+            f"expected JSON in answer to {request.method} {request.path}, got "
+            f"{answer.content[:200]!r}; is the URL that of an ORS server?"
+        )
+    return answer.content
 
 
 def was_not_sent(error: UnreachableError) -> bool:

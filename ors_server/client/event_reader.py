@@ -28,8 +28,8 @@ class EventReader:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []  # of the line that has not ended, joined once it has
         self._length = 0
-        self._name = ""
-        self._data: list[str] = []
+        self._name = b""
+        self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
         """Read the next bytes and yield the events that they complete; `ValueError` for too long a line."""
@@ -42,22 +42,23 @@ class EventReader:
         if self._length > MAX_LINE:
             raise ValueError(f"a line of the stream has more than {MAX_LINE} bytes")
         for line in lines:
-            event = self._take(line.removesuffix(b"\r").decode("utf-8", errors="replace"))
+            event = self._take(line.removesuffix(b"\r"))
             if event is not None:
                 yield event
 
-    def _take(self, line: str) -> ServerSentEvent | None:
-        if not line:
-            event = (
-                ServerSentEvent(self._name or "message", "\n".join(self._data))
-                if self._name or self._data
-                else None
-            )
-            self._name, self._data = "", []
-            return event
-        label, _, value = line.partition(":")
-        if label == "event":
-            self._name = value.removeprefix(" ")
-        elif label == "data":
-            self._data.append(value.removeprefix(" "))
-        return None
+    def _take(self, line: bytes) -> ServerSentEvent | None:
+        if line:
+            label, _, value = line.partition(b":")
+            if label == b"event":
+                self._name = value.removeprefix(b" ")
+            elif label == b"data":
+                self._data.append(value.removeprefix(b" "))
+            return None
+        name, data = self._name, b"\n".join(self._data)
+        is_event = name or self._data
+        self._name, self._data = b"", []
+        return ServerSentEvent(_text(name) or "message", _text(data)) if is_event else None
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", errors="replace")

@@ -155,14 +155,13 @@ async def _hold(
     entered: "futures.Future[_Value]",
 ) -> bool:
     running.held.add(held)
-    went_well = False
     try:
         async with context as value:
             entered.set_result(value)
             await held.leave.wait()
             held.raise_failure()
-            went_well = True
-        return not went_well
+            return False
+        return True  # the context handled the failure
     except BaseException as error:
         if not entered.done():
             entered.set_exception(error)

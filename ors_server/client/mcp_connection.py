@@ -14,7 +14,14 @@ from ors_server.client.client_errors import UnreachableError, named_error
 from ors_server.client.client_options import Reach
 from ors_server.client.connection import Attempts, Connection
 from ors_server.client.patient_transport import PatientTransport
-from ors_server.errors import Blame, ClientError, InvalidRequestError, NotSupportedError, OrsServerError
+from ors_server.errors import (
+    Blame,
+    ClientError,
+    InvalidRequestError,
+    NotSupportedError,
+    OrsServerError,
+    first_of,
+)
 from ors_server.wire import JSONObject
 
 EXTENSION = "org.openrewardstandard/environments"
@@ -97,9 +104,7 @@ async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnect
 
 
 def _why(group: BaseExceptionGroup[Any], carrier: PatientTransport) -> Exception:
-    leaf: BaseException = group
-    while isinstance(leaf, BaseExceptionGroup):
-        leaf = cast("BaseExceptionGroup[BaseException]", leaf).exceptions[0]
+    leaf = first_of(group)
     if isinstance(leaf, MCPError):
         return translate(leaf, carrier)
     return leaf if isinstance(leaf, Exception) else UnreachableError(str(leaf))

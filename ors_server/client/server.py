@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from ors_server.client.call_arguments import check_name
 from ors_server.client.client_errors import BrokenAnswerError, error_from
-from ors_server.client.connection import EVENT_STREAM, Connection, HttpAnswer, HttpRequest
+from ors_server.client.connection import EVENT_STREAM, Connection, HttpRequest, value_of
 from ors_server.client.episode_request import (
     EpisodeRequest,
     check_request,
@@ -22,7 +22,7 @@ from ors_server.client.episode_request import (
     standard_body,
 )
 from ors_server.client.event_reader import EventReader
-from ors_server.errors import OrsServerError, UnknownEnvironmentError
+from ors_server.errors import UnknownEnvironmentError
 from ors_server.wire import JSONObject
 
 LONG_ANSWER = 600.0
@@ -90,7 +90,7 @@ class Server:
         answer = await self.connection.answer(request)
         if answer.status in {HTTPStatus.PERMANENT_REDIRECT, HTTPStatus.TEMPORARY_REDIRECT}:
             raise UnknownEnvironmentError(f"the server knows no environment {name!r}")
-        return _content(answer)
+        return value_of(request, answer)
 
     async def create(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
         """Create a session in an environment, by default the default one; setup goes on in the background."""
@@ -102,12 +102,11 @@ class Server:
     async def _create_on_ors_server(self, environment: str | None, requested: EpisodeRequest) -> SessionPlace:
         session_id = requested.get("session_id") or str(uuid4())
         body = control_body(environment, requested, session_id)
-        answer = await self.connection.answer(
-            HttpRequest("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER)
-        )
+        request = HttpRequest("POST", "/_ors/sessions", body, time_limit=LONG_ANSWER)
+        answer = await self.connection.answer(request)
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
             return await self.find(session_id)
-        created = _content(answer)
+        created = value_of(request, answer)
         status = created["status"]
         return SessionPlace(
             session_id, status["environment"], _access(created), status["episode_id"], status["task_hash"]
@@ -128,12 +127,11 @@ class Server:
         headers = {"X-Session-ID": session_id} | (
             secrets_header(requested.get("secrets")) if by_header else {}
         )
-        answer = await self.connection.answer(
-            HttpRequest("POST", "/create", body, headers, time_limit=LONG_ANSWER)
-        )
-        is_made = answer.was_repeated and _is_existing_session(answer)
-        if not is_made:
-            _content(answer)
+        request = HttpRequest("POST", "/create", body, headers, time_limit=LONG_ANSWER)
+        answer = await self.connection.answer(request)
+        is_taken = answer.status == HTTPStatus.BAD_REQUEST and "already exists" in str(answer.content)
+        if not (answer.was_repeated and is_taken):
+            value_of(request, answer)
         return SessionPlace(session_id, environment)
 
     async def _new_id(self) -> str:
@@ -150,20 +148,21 @@ class Server:
             return str(_object(content)["sid"])
         raise BrokenAnswerError(f"expected a session id from /create_session, got {str(content)[:200]!r}")
 
+    async def _read(self, path: str) -> JSONObject:
+        found: JSONObject = await self.connection.ask(HttpRequest("GET", path))
+        return found
+
     async def ping(self, session_id: str) -> None:
         """Keep a session alive."""
         await self.connection.ask(HttpRequest("POST", "/ping", None, {"X-Session-ID": session_id}))
 
     async def status(self, session_id: str) -> JSONObject:
         """Return an ors-server's status of a session, live or ended."""
-        status: JSONObject = await self.connection.ask(HttpRequest("GET", session_path(session_id)))
-        return status
+        return await self._read(session_path(session_id))
 
     async def steps(self, session_id: str, start: int) -> JSONObject:
         """Return a page of a session's recorded steps on an ors-server, from position `start`, from 0."""
-        path = f"{session_path(session_id)}/steps?start={start}"
-        page: JSONObject = await self.connection.ask(HttpRequest("GET", path))
-        return page
+        return await self._read(f"{session_path(session_id)}/steps?start={start}")
 
     async def all_steps(self, session_id: str) -> list[JSONObject]:
         """Return every recorded step of a session on an ors-server, in order."""
@@ -203,20 +202,5 @@ def _access(given: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(given[name]) for name in ("agent_token", "agent_url", "mcp_url") if name in given}
 
 
-def _content(answer: HttpAnswer) -> Any:
-    if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-        raise error_from(answer.content, answer.status)
-    if isinstance(answer.content, str):
-        raise BrokenAnswerError(
-            f"expected JSON, got {answer.content[:200]!r}; is the URL that of an ORS server?"
-        )
-    return answer.content
-
-
 def _object(content: Any) -> JSONObject:
     return cast("JSONObject", content) if isinstance(content, dict) else {}
-
-
-def _is_existing_session(answer: HttpAnswer) -> bool:
-    error: OrsServerError = error_from(answer.content, answer.status)
-    return answer.status == HTTPStatus.BAD_REQUEST and "already exists" in str(error)
