@@ -1,9 +1,14 @@
 """Options of `score` and `regrade` that say how a reward judges."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ors_server.cli.command_options import read_pairs
+
+if TYPE_CHECKING:
+    from ors_server.rewards.batch.batch_scorer import BatchScorer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,3 +38,20 @@ class JudgingOptions:
         int,
         typer.Option(help="Rows or episodes that a worker judges at once, if the reward is async.", min=1),
     ] = 16
+
+
+def make_scorer(options: JudgingOptions) -> "BatchScorer":
+    """Return what judges by the options.
+
+    Raises:
+        typer.BadParameter: If an option of the reward is not KEY=VALUE with JSON.
+    """
+    from ors_server.rewards.batch.batch_scorer import BatchScorer
+
+    return BatchScorer(
+        options.reward,
+        jobs=options.jobs,
+        time_limit=options.time_limit,
+        concurrency=options.concurrency,
+        keywords=read_pairs("--option", options.option) or {},
+    )

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.judging_options import JudgingOptions
+from ors_server.cli.judging_options import JudgingOptions, make_scorer
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.cli.terminal import clean_line, make_console
 
 if TYPE_CHECKING:
-    from ors_server.replaying.regrading import Regraded, RegradeRequest
+    from ors_server.replaying.regrading import Regraded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ def regrade(options: RegradeOptions) -> None:
             say(json.dumps(regraded.as_json(), allow_nan=False))
 
     try:
-        anyio.run(_regrade, options, read_request(options), report)
+        anyio.run(_regrade, options, report)
     except BatchError as error:
         raise typer.BadParameter(str(error)) from error
     if not options.json:
@@ -72,32 +71,14 @@ def regrade(options: RegradeOptions) -> None:
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def read_request(options: RegradeOptions) -> "RegradeRequest":
-    """Return the request.
-
-    Raises:
-        typer.BadParameter: If an option is not KEY=VALUE with JSON.
-    """
+async def _regrade(options: RegradeOptions, report: "Callable[[Regraded], None]") -> None:
     from ors_server.replaying.regrading import RegradeRequest
-
-    return RegradeRequest(
-        options.reward,
-        read_pairs("--option", options.option) or {},
-        options.final_response_from,
-        options.by_task,
-        options.jobs,
-        options.time_limit,
-        options.concurrency,
-    )
-
-
-async def _regrade(
-    options: RegradeOptions, request: "RegradeRequest", report: "Callable[[Regraded], None]"
-) -> None:
     from ors_server.replaying.regrading import regrade as judge_again
 
+    request = RegradeRequest(options.final_response_from, options.by_task)
+    scorer = make_scorer(options)
     async with open_recorded(options) as episodes:
-        replaced = await judge_again(episodes, request, report)
+        replaced = await judge_again(scorer, episodes, request, report)
     if replaced:
         complain(f"{replaced} workers were replaced: they died, or an episode took them too long")
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.judging_options import JudgingOptions
+from ors_server.cli.judging_options import JudgingOptions, make_scorer
 from ors_server.cli.score_summary import ScoreSummary
 from ors_server.cli.terminal import make_console, progress_bar
 
@@ -53,22 +52,11 @@ def score(options: ScoreOptions) -> None:
     reason if there is one. A row that could not be judged has no number. The status is 0 if every row was
     judged, 1 if some could not be, 2 if the command line is wrong.
     """
-    from ors_server.rewards.batch.batch_scorer import BatchScorer
     from ors_server.rewards.reward_errors import BatchError
 
-    keywords = read_pairs("--option", options.option) or {}
     summary = ScoreSummary()
     try:
-        with (
-            _opened(options.file) as descriptor,
-            BatchScorer(
-                options.reward,
-                jobs=options.jobs,
-                time_limit=options.time_limit,
-                concurrency=options.concurrency,
-                keywords=keywords,
-            ) as scorer,
-        ):
+        with _opened(options.file) as descriptor, make_scorer(options) as scorer:
             results = scorer.score_lines(descriptor, group_by=options.group_by)
             _judge(results, descriptor, summary, as_json=options.json)
             if scorer.replaced:

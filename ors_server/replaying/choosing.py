@@ -1,7 +1,6 @@
 """Selects recorded episodes from a store, a file or a stream of lines."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
@@ -92,11 +91,9 @@ class FiledEpisodes(Episodes):
     names: Sequence[str] = ()
     """Ids, beginnings of ids, or session ids; without any, all that match `selected`."""
 
-    async def each(self) -> AsyncGenerator[RecordedEpisode, None]:
+    def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the file."""
-        async with aclosing(_chosen(self.file.episodes(), self.selected, self.names)) as chosen:
-            async for episode in chosen:
-                yield episode
+        return _chosen(self.file.episodes(), self.selected, self.names)
 
     async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them task by task, in the order of each task's first episode; the file is read twice."""
@@ -117,17 +114,13 @@ class StreamedEpisodes(Episodes):
     selected: EpisodeFilter = ALL
     names: Sequence[str] = ()
 
-    async def each(self) -> AsyncGenerator[RecordedEpisode, None]:
+    def each(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the lines."""
-        async with aclosing(_chosen(read_episodes(self.lines), self.selected, self.names)) as chosen:
-            async for episode in chosen:
-                yield episode
+        return _chosen(read_episodes(self.lines), self.selected, self.names)
 
-    async def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
+    def by_task(self) -> AsyncGenerator[RecordedEpisode, None]:
         """Yield them in the order of the lines, which must be task by task."""
-        async with aclosing(self.each()) as episodes:
-            async for episode in episodes:
-                yield episode
+        return self.each()
 
 
 def task_of(record: EpisodeRecord) -> Task:

@@ -1,9 +1,9 @@
 """Judges recorded episodes by another reward, in worker processes; the store is not changed."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from ors_server.replaying.choosing import Episodes, task_of
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay_result import episode_json
-from ors_server.rewards.batch.batch_scorer import CONCURRENCY, TIME_LIMIT, BatchScorer
+from ors_server.rewards.batch.batch_scorer import BatchScorer
 from ors_server.rewards.recorded_fields import FINAL_RESPONSE_FROM, GROUP, write_recorded
 from ors_server.rewards.result import RewardResult
 from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, Step
@@ -31,22 +31,12 @@ _Pending: TypeAlias = Callable[[RewardResult], "Regraded"]
 
 @dataclass(frozen=True, slots=True)
 class RegradeRequest:
-    """The reward, and how it is computed."""
+    """What a reward reads of an episode, and whether it compares episodes."""
 
-    reward: str
-    """A name of the library, `module:name`, or `file.py:name`."""
-    keywords: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields for every episode, which replace the episode's own; of JSON types."""
     final_response_from: str | None = None
     """`TOOL.ARGUMENT` or `TOOL` with the agent's final response; its last call by default."""
     by_task: bool = False
     """Whether the reward compares the episodes of one task."""
-    jobs: int | None = None
-    """Worker processes; one per core by default."""
-    time_limit: float = TIME_LIMIT
-    """Seconds for one episode or one group."""
-    concurrency: int = CONCURRENCY
-    """Episodes that a worker judges at once, if the reward is async."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +68,10 @@ class Regraded:
         }
 
 
-async def regrade(episodes: Episodes, request: RegradeRequest, report: Callable[[Regraded], None]) -> int:
-    """Judge recorded episodes by another reward, with few of them in memory at a time.
+async def regrade(
+    scorer: BatchScorer, episodes: Episodes, request: RegradeRequest, report: Callable[[Regraded], None]
+) -> int:
+    """Judge recorded episodes by another reward, with few of them in memory at a time, and close the scorer.
 
     `report` is called with each result in the order of the episodes. Returns the number of workers that were
     replaced, because they died or an episode took too long.
@@ -88,13 +80,6 @@ async def regrade(episodes: Episodes, request: RegradeRequest, report: Callable[
         BatchError: If workers cannot start: no such reward, no such option.
         OrsServerError: If the episodes cannot be read.
     """
-    scorer = BatchScorer(
-        request.reward,
-        jobs=request.jobs,
-        time_limit=request.time_limit,
-        concurrency=request.concurrency,
-        keywords=request.keywords,
-    )
     with scorer:
         try:
             await _judge(scorer, episodes, request, report)

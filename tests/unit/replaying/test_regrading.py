@@ -9,6 +9,7 @@ import pytest
 from ors_server.errors import StoreError
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.regrading import Regraded, RegradeRequest, paid_by_tools, regrade
+from ors_server.rewards.batch.batch_scorer import BatchScorer
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.reward_errors import BatchError
 from ors_server.trajectory import StepStatus
@@ -60,13 +61,14 @@ def judge(tmp_path):
     (tmp_path / "mine.py").write_text(REWARDS)
 
     async def run(
-        episodes: list[RecordedEpisode], name: str, *, fails: bool = False, **wish
+        episodes: list[RecordedEpisode], name: str, *, fails: bool = False, keywords=None, **request
     ) -> list[Regraded]:
         found: list[Regraded] = []
         with anyio.fail_after(LIMIT):
             replaced = await regrade(
+                BatchScorer(f"{tmp_path}/mine.py:{name}", jobs=1, keywords=keywords or {}),
                 Listed(episodes, fails),
-                RegradeRequest(f"{tmp_path}/mine.py:{name}", jobs=1, **wish),
+                RegradeRequest(**request),
                 found.append,
             )
         assert replaced == 0
