@@ -1,10 +1,10 @@
 """`ors-server eval`: lets an agent play tasks, and shows its results."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,10 +12,10 @@ from ors_server.cli.command_output import CommandError, MisuseError, complain, s
 from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.terminal import make_console, progress_bar
+from ors_server.errors import RecordError, first_of
 
 if TYPE_CHECKING:
     from ors_server.evaluation.agents.base import EvaluationAgent
-    from ors_server.evaluation.folder import RunFolder
     from ors_server.evaluation.planning import RunOptions
     from ors_server.evaluation.runs import Run
     from ors_server.evaluation.summary import RunSummary
@@ -55,7 +55,7 @@ def evaluate(options: EvalOptions) -> None:
         _explain_resume(progress)
         raise
     except Exception as escaped:
-        error = _first(escaped)
+        error = first_of(escaped)
         if isinstance(error, AgentSettingsError | BudgetError | RunError):
             raise MisuseError(str(error)) from escaped
         raise error from None
@@ -63,18 +63,18 @@ def evaluate(options: EvalOptions) -> None:
 
 
 async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
-    from ors_server.cli.eval_progress import headline
     from ors_server.clock import SystemClock
     from ors_server.evaluation.agents.agent_choice import choose_agent
-    from ors_server.evaluation.folder import RunFolder
+    from ors_server.evaluation.folder import RunFolder, read_run
     from ors_server.evaluation.planning import check_agent, check_same, plan_run, resume_options
     from ors_server.evaluation.runner import RunControls, Runner
     from ors_server.store.open import open_reader
 
-    begun = None if options.resume is None else _begun(options.resume)
-    requested = (
-        read_run_options(options) if begun is None else resume_options(begun, read_run_options(options))
-    )
+    with _refusing_folders():
+        begun = None if options.resume is None else read_run(options.resume)
+    requested = read_run_options(options)
+    if begun is not None:
+        requested = resume_options(begun, requested)
     async with AsyncExitStack() as stack:
         agent = await choose_agent(requested.agent or "", requested.agent_options or {}, open_reader)
         stack.push_async_callback(agent.aclose)
@@ -83,7 +83,8 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
             run = await plan_run(requested, target, agent.describe(), SystemClock().now())
             await check_agent(agent, target)
             folder = RunFolder(options.output or Path(RUNS) / run.run_id)
-            _begin(folder, run)
+            with _refusing_folders():
+                folder.begin(run)
         else:
             run, folder = begun, RunFolder(options.resume or "")
             check_same(run, target, agent.describe())
@@ -95,27 +96,17 @@ async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
                 budget=run_budget(options),
                 most_errors=options.max_errors,
                 retry_errored=options.retry_errored,
-                on_attempt=lambda _, tally: show(tally.ended, headline(tally)),
+                on_attempt=lambda _, tally: show(tally.ended, tally.headline),
             )
             runner = Runner(target, agent, folder, conduct)
             progress.run = await runner.play(run, requested.budget, requested.policy)
 
 
-def _begun(folder: Path) -> "Run":
-    from ors_server.errors import RecordError
-    from ors_server.evaluation.folder import read_run
-
+@contextmanager
+def _refusing_folders() -> Generator[None]:
+    """Blame the command line for a folder that has no run, or one already."""
     try:
-        return read_run(folder)
-    except RecordError as error:
-        raise MisuseError(str(error)) from error
-
-
-def _begin(folder: "RunFolder", run: "Run") -> None:
-    from ors_server.errors import RecordError
-
-    try:
-        folder.begin(run)
+        yield
     except RecordError as error:
         raise MisuseError(str(error)) from error
 
@@ -231,9 +222,3 @@ def _explain_resume(progress: _EvalProgress) -> None:
         f"interrupted after {ended} of {planned} attempts, which are kept; continue with: "
         f"ors-server eval --resume {progress.folder}"
     )
-
-
-def _first(error: Exception) -> Exception:
-    while isinstance(error, ExceptionGroup):
-        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    return error

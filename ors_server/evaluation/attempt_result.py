@@ -23,16 +23,6 @@ class Ending:
     error: str | None = None
     """What failed."""
 
-    @classmethod
-    def over_budget(cls, limit: Limit) -> "Ending":
-        """Return the end by a budget."""
-        return cls(limit.value, limit=limit)
-
-    @classmethod
-    def failed(cls, error: str) -> "Ending":
-        """Return the end by a failure."""
-        return cls("error", error=error)
-
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:

@@ -5,13 +5,13 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 
 from ors_server.client.session_summary import Summary
 from ors_server.clock import Clock
-from ors_server.errors import OrsServerError
+from ors_server.errors import OrsServerError, first_of
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import EvaluationAgent
 from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
@@ -127,7 +127,7 @@ class _RunningAttempt:
 
     async def _alarm(self, seconds: float, scope: anyio.CancelScope) -> None:
         await self._clock.sleep(seconds)
-        self._end(Ending.over_budget(Limit.SECONDS))
+        self._end(Ending(Limit.SECONDS.value, Limit.SECONDS))
         scope.cancel()
 
     async def _play(self, session: AgentSession) -> None:
@@ -146,9 +146,9 @@ class _RunningAttempt:
     def _fail(self, failure: Exception) -> None:
         error = first_of(failure)
         if isinstance(error, BudgetSpentError):
-            self._end(Ending.over_budget(error.limit))
+            self._end(Ending(error.limit.value, error.limit))
             return
-        self._end(Ending.failed(describe(error)))
+        self._end(Ending("error", error=describe(error)))
         if not isinstance(error, OrsServerError):
             self.log += traceback.format_exception(error)
 
@@ -181,13 +181,6 @@ class _RunningAttempt:
             cost=meter.cost,
             **judge(end, self._rules.success_at),
         )
-
-
-def first_of(error: Exception) -> Exception:
-    """Return the first exception of a group, or the exception itself."""
-    while isinstance(error, ExceptionGroup):
-        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    return error
 
 
 def describe(error: BaseException) -> str:

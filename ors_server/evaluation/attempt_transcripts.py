@@ -41,13 +41,11 @@ class Transcript:
     """Number of further steps."""
 
 
-async def read_transcripts(
-    reader: RecordReader, attempts: Iterable[Attempt], most: int = MOST_TRANSCRIPTS
-) -> list[Transcript]:
+async def read_transcripts(reader: RecordReader, attempts: Iterable[Attempt]) -> list[Transcript]:
     """Read the transcripts of attempts in the store: failed ones first, then the lowest returns."""
     found: list[Transcript] = []
     for attempt in sorted(attempts, key=_worst_first):
-        if len(found) == most:
+        if len(found) == MOST_TRANSCRIPTS:
             break
         record = None if attempt.episode_id is None else await reader.find(attempt.episode_id)
         if record is not None:

@@ -7,12 +7,13 @@ may be incomplete: readers skip it, and the process that resumes the run cuts it
 import fcntl
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from ors_server.errors import RecordError
-from ors_server.evaluation.runs import ATTEMPT, FORM, RUN, Attempt, Run
+from ors_server.evaluation.runs import ATTEMPT, FORM, OLD_OPTIONS_KEY, OPTIONS_KEY, RUN, Attempt, Run
 
 RUN_FILE = "run.json"
 ATTEMPTS_FILE = "attempts.jsonl"
@@ -30,7 +31,8 @@ def read_run(folder: str | Path) -> Run:
     run = RUN.read(text)
     if run.form != FORM:
         raise RecordError(f"{path} has the form {run.form}; this version reads {FORM}")
-    return run
+    names = {OLD_OPTIONS_KEY: OPTIONS_KEY}
+    return replace(run, config={names.get(key, key): value for key, value in run.config.items()})
 
 
 def read_attempts(folder: str | Path) -> Iterator[Attempt]:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from ors_server._version import __version__
 from ors_server.app import InProcess, open_in_process
 from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import define, load_environments
+from ors_server.authoring.loading import definitions_of
 from ors_server.client.async_client import AsyncClient
 from ors_server.clock import Clock
 from ors_server.errors import UnknownEnvironmentError
@@ -84,9 +84,7 @@ def choose_definition(
         UnknownEnvironmentError: If none has the name, or there are several and no name.
         EnvironmentDefinitionError: If it breaks a rule.
     """
-    if isinstance(environment, EnvironmentDefinition):
-        return environment
-    found = load_environments([environment]) if isinstance(environment, str) else [define(environment)]
+    found = definitions_of(environment)
     chosen = [one for one in found if name is None or one.name == name.lower()]
     if len(chosen) == 1:
         return chosen[0]

@@ -10,13 +10,11 @@ from ors_server.deprecation import deprecated_names
 from ors_server.evaluation.agents.base import ChecksTarget, EvaluationAgent
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runner import RunError
-from ors_server.evaluation.runs import Run
+from ors_server.evaluation.runs import OPTIONS_KEY, Run
 from ors_server.evaluation.seeds import SEEDS
 from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject, Split
 
-OPTIONS_KEY = "wish"
-"""Key of a run's options in its `config`."""
 TEST = "test"
 _find_old = deprecated_names(
     __name__, {"Wish": "ors_server.evaluation.planning:RunOptions"}, removed_in="0.3"

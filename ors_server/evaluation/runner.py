@@ -60,6 +60,17 @@ class Tally:
         judged = self.ended - self.errored
         return self.total / judged if judged else None
 
+    @property
+    def headline(self) -> str:
+        """The progress in a few words."""
+        parts = ["no return yet" if self.mean is None else f"mean {self.mean:.3f}"]
+        parts.append(f"{self.succeeded} succeeded")
+        if self.errored:
+            parts.append(f"{self.errored} errored")
+        if self.over_budget:
+            parts.append(f"{self.over_budget} over budget")
+        return ", ".join(parts)
+
     def add(self, attempt: Attempt) -> None:
         """Count an attempt that has ended."""
         self.ended += 1

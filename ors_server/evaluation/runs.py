@@ -11,6 +11,10 @@ from typing_extensions import override
 from ors_server.recording import JsonCodec
 from ors_server.wire import JSONObject
 
+OPTIONS_KEY = "options"
+"""Key of a run's options in its `config`."""
+OLD_OPTIONS_KEY = "wish"
+"""The same key in runs of versions before 0.3."""
 FORM = 1
 """Version of the JSON; a form that older readers would misread gets a higher one."""
 

@@ -1,6 +1,6 @@
 """The figures of a run, and the comparison of two, as tables for a terminal."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from rich.table import Table
@@ -27,6 +27,8 @@ RATES = ("success_rate", "pass_at_k", "pass_hat_k")
 """Figures that are shares of 1."""
 COMPARED = ("reward", *RATES, "steps", "tokens", "cost", "seconds", "penalties")
 """Figures of a comparison, in the order in which they are shown."""
+_NAMED = 4
+"""Most tasks that a remark names."""
 _SHOWN_K = 3
 """Number of k above 1 that are shown, the first and the last among them."""
 _Format: TypeAlias = Callable[[GroupFigures], str]
@@ -150,9 +152,9 @@ def comparison_remarks(comparison: RunComparison) -> list[str]:
     return remarks
 
 
-def _some(names: Iterable[str], most: int = 4) -> str:
-    names = list(names)
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def difference_cells(found: FigureDifference, *, is_rate: bool) -> tuple[str, str, str, str, str]:

@@ -122,14 +122,10 @@ async def _closing(episodes: AsyncIterable[Episode]) -> AsyncGenerator[None, Non
 
 
 async def export_lines(
-    episodes: AsyncIterable[Episode],
-    form: ExportFormat,
-    counts: ExportCounts,
-    *,
-    include_unfinished: bool = False,
+    episodes: AsyncIterable[Episode], form: ExportFormat, counts: ExportCounts
 ) -> AsyncGenerator[str, None]:
-    """Write episodes as lines of JSON, each with its line break; arguments as for `export_rows`."""
-    async with aclosing(export_rows(episodes, form, counts, include_unfinished=include_unfinished)) as rows:
+    """Write finished episodes as lines of JSON, each with its line break."""
+    async with aclosing(export_rows(episodes, form, counts)) as rows:
         async for row in rows:
             yield as_line(row)
 

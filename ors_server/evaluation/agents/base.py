@@ -42,6 +42,15 @@ class ChecksTarget(Protocol):
         ...
 
 
+class InSessionAgent:
+    """What agents share that play through the session and keep nothing open."""
+
+    plays_outside = False
+
+    async def aclose(self) -> None:
+        """Close nothing."""
+
+
 @runtime_checkable
 class EvaluationAgent(Protocol):
     """Plays attempts, many at the same time."""

@@ -6,7 +6,7 @@ from random import Random
 from typing_extensions import override
 
 from ors_server.evaluation.agent_session import AgentSession
-from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
+from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
 from ors_server.evaluation.agents.random_arguments import draw_arguments
 from ors_server.evaluation.targets import Actions, Target
 from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing
@@ -17,18 +17,14 @@ RANDOM_STEPS = 10
 """Most calls of the random agent by default."""
 
 
-class _Baseline:
+class _Baseline(InSessionAgent):
     """What baselines share."""
 
-    plays_outside = False
     kind = ""
 
     def describe(self) -> JSONObject:
         """Return the baseline's name."""
         return {"kind": self.kind, "name": self.kind}
-
-    async def aclose(self) -> None:
-        """Close nothing."""
 
 
 class OracleAgent(_Baseline):

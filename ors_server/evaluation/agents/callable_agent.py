@@ -11,15 +11,13 @@ from typing import Any
 import anyio.to_thread
 
 from ors_server.evaluation.agent_session import AgentSession, BlockingAgentSession
-from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
+from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
 from ors_server.importing import import_file
 from ors_server.wire import JSONObject
 
 
-class CallableAgent:
+class CallableAgent(InSessionAgent):
     """`async def f(session)` with an `AgentSession`, or `def f(session)` with a `BlockingAgentSession`."""
-
-    plays_outside = False
 
     def __init__(
         self, function: Callable[..., Any], name: str, options: Mapping[str, Any] | None = None
@@ -55,9 +53,6 @@ class CallableAgent:
                 f"{self._name} returned {type(report).__name__}; an agent returns nothing or an AgentReport"
             )
         return report
-
-    async def aclose(self) -> None:
-        """Close nothing."""
 
 
 def find_callable(place: str) -> Callable[..., Any]:

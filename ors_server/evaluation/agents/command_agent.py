@@ -17,7 +17,7 @@ from anyio.abc import ByteReceiveStream, Process
 
 from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agent_session import AgentSession
-from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
+from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
 from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject
 
@@ -34,7 +34,7 @@ MOST_OUTPUT = 256 * 1024
 """Bytes at the end of the program's output that are kept."""
 
 
-class CommandAgent:
+class CommandAgent(InSessionAgent):
     """One program per attempt.
 
     `{url}`, `{prompt}`, `{split}`, `{index}`, `{attempt}` and `{seed}` are replaced in its words; there is no
@@ -114,9 +114,6 @@ class CommandAgent:
         if status is None or await session.has_ended():
             return AgentReport("completed")
         raise AgentError(f"{self._name} ended with status {status} while the episode was not over")
-
-    async def aclose(self) -> None:
-        """Close nothing."""
 
     async def _prompt(self, session: AgentSession) -> str:
         return await session.prompt() if any("{prompt}" in word for word in self._words) else ""

@@ -12,7 +12,7 @@ from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.table import COMPARED, RATES, comparison_remarks, difference_cells, label_of
 
-_SECTIONS = (("figures", "GroupFigures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
+_SECTIONS = (("figures", "Figures"), ("plots", "Plots"), ("tasks-section", "Tasks"), ("run", "Runs"))
 _TILES = 4
 _COLUMNS: tuple[Column[TaskChange], ...] = (
     Column("task", lambda one: f"{one.split}/{one.index}", in_id=True),
@@ -35,7 +35,7 @@ def comparison_report(comparison: RunComparison) -> str:
     body = (
         section(
             "figures",
-            "GroupFigures",
+            "Figures",
             _tiles(comparison),
             remarks([f"{words[:1].upper()}{words[1:]}." for words in sentences]),
             element("div", _table(comparison), class_="card"),

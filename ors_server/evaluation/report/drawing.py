@@ -145,11 +145,11 @@ class Drawing:
             element("circle", title_, cx=self.at_x(x), cy=self.at_y(y), r=radius, class_=f"mark {style}")
         )
 
-    def whisker(self, x: float, low: float, high: float, style: str = "whisker") -> None:
+    def whisker(self, x: float, low: float, high: float) -> None:
         """Draw a vertical line; an arrow marks an end beyond the scale."""
         bottom, top = (self.at_y(min(max(value, self.y[0]), self.y[1])) for value in (low, high))
         at = self.at_x(x)
-        self.parts.append(element("line", x1=at, x2=at, y1=bottom, y2=top, class_=style))
+        self.parts.append(element("line", x1=at, x2=at, y1=bottom, y2=top, class_="whisker"))
         if low < self.y[0]:
             self._arrow(at, bottom, (0, ARROW), f"continues down to {number(low)}")
         if high > self.y[1]:
@@ -175,12 +175,11 @@ class Drawing:
         points = " ".join(f"{left:.1f},{top:.1f}" for left, top in corners)
         self.parts.append(element("polygon", element("title", title), points=points, class_="mark clipped"))
 
-    def level(self, y: float, words: str, style: str = "level") -> None:
+    def level(self, y: float, words: str) -> None:
         """Draw a labelled line from left to right."""
         at, frame = self.at_y(y), self.frame
-        self.parts.append(element("line", x1=frame.left, x2=frame.end, y1=at, y2=at, class_=style))
-        if words:
-            self.text(frame.end, at - 5, words, "note end")
+        self.parts.append(element("line", x1=frame.left, x2=frame.end, y1=at, y2=at, class_="level"))
+        self.text(frame.end, at - 5, words, "note end")
 
     def line(self, points: Sequence[tuple[float, float]], style: str) -> None:
         """Draw a line through points, from left to right."""

@@ -15,7 +15,6 @@ from ors_server.evaluation.number_format import (
     number,
     percent,
 )
-from ors_server.evaluation.planning import OPTIONS_KEY
 from ors_server.evaluation.report.long_table import (
     MAX_ROWS,
     MAX_TEXT,
@@ -38,13 +37,13 @@ from ors_server.evaluation.report.plots import (
 from ors_server.evaluation.report.shell import document, facts, figures, header, remarks, section, tile
 from ors_server.evaluation.report.transcript_section import name_of, render_transcripts
 from ors_server.evaluation.run_results import RunResults
-from ors_server.evaluation.runs import Attempt, AttemptStatus, Run
-from ors_server.evaluation.summary import Amount, Estimate, FigureOptions, Rate, RunSummary, TaskFigures
+from ors_server.evaluation.runs import OPTIONS_KEY, Attempt, AttemptStatus, Run
+from ors_server.evaluation.summary import Estimate, FigureOptions, Rate, RunSummary, TaskFigures
 from ors_server.evaluation.table import intervals_remark, remarks_on
 from ors_server.evaluation.task_attempts import tokens_of
 
 SECTIONS = (
-    ("figures", "GroupFigures"),
+    ("figures", "Figures"),
     ("plots", "Plots"),
     ("tasks-section", "Tasks"),
     ("attempts-section", "Attempts"),
@@ -88,7 +87,7 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
     body = (
         section(
             "figures",
-            "GroupFigures",
+            "Figures",
             _tiles(summary),
             remarks(_remarks(summary, results)),
             _splits(summary),
@@ -156,7 +155,8 @@ def _tiles(summary: RunSummary) -> Markup:
     tiles.append(_counts_tile(summary))
     for name, found in (("Steps", overall.steps), ("Tokens", overall.tokens), ("Cost", overall.cost)):
         if found is not None:
-            tiles.append(_amount_tile(name, found))
+            total = f"{number(found.total)} in all"
+            tiles.append(tile(f"{name} per attempt", number(found.mean.value), total))
     if overall.seconds is not None:
         mean, total = overall.seconds.mean, overall.seconds.total
         tiles.append(tile("Time per attempt", duration(mean.value), f"{duration(total)} in all"))
@@ -188,10 +188,6 @@ def _counts_tile(summary: RunSummary) -> Markup:
     parts = ((counts.errored, "errored"), (counts.over_budget, "over budget"), (counts.missing, "missing"))
     rest = [f"{count:,} {words}" for count, words in parts if count]
     return tile("Attempts that count", f"{counts.counted:,}", ", ".join(rest) or f"all of {counts.planned:,}")
-
-
-def _amount_tile(name: str, found: Amount) -> Markup:
-    return tile(f"{name} per attempt", number(found.mean.value), f"{number(found.total)} in all")
 
 
 def _splits(summary: RunSummary) -> Markup:

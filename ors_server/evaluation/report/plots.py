@@ -21,6 +21,8 @@ MOST_TASKS = 240
 MOST_POINTS = 300
 """Points of a running mean."""
 MOST_REASONS = 8
+MOST_NAME = 20
+"""Characters of a reason beside its bar."""
 LABEL_GAP = 18.0
 """Least distance of two labels, in the drawing's units."""
 _BINS = 20
@@ -273,7 +275,9 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
     ks = [float(one.k) for one in found]
     drawing = Drawing((ks[0], ks[-1]), (0.0, 1.0), frame)
     marks = ks if len(ks) <= MOST_VALUES else [k for k in ticks(ks[0], ks[-1]) if k >= 1]
-    drawing.axes("attempts at a task, k", "probability", x_ticks=marks, format_y=_whole_percent)
+    drawing.axes(
+        "attempts at a task, k", "probability", x_ticks=marks, format_y=lambda share: f"{100 * share:.0f} %"
+    )
     curves: tuple[tuple[str, str, Callable[[AtK], tuple[float, Interval | None]]], ...] = (
         ("pass@k", "success-line", lambda one: (one.pass_at_k.value, one.pass_at_k.interval)),
         ("pass^k", "accent", lambda one: (one.pass_hat_k.value, one.pass_hat_k.interval)),
@@ -301,10 +305,6 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
     )
 
 
-def _whole_percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
-
-
 def _row_at(one: AtK) -> tuple[str, ...]:
     return (
         str(one.k),
@@ -330,10 +330,11 @@ def stop_reasons(summary: RunSummary) -> Plot | None:
     drawing = Drawing((0.0, float(max(shown[0][1], rest))), (0.0, float(len(shown))), frame)
     for place, (reason, count) in enumerate(shown):
         top = len(shown) - place - 0.22
+        name = reason if len(reason) <= MOST_NAME else f"{reason[: MOST_NAME - 1]}…"
         words = f"{reason}: {count_of(count, 'attempt')}, {percent(count / total)}"
         drawing.bar((0, count), (top - 0.56, top), words, "error" if reason == "error" else "accent-bar")
         middle = drawing.at_y(top - 0.28) + 4
-        drawing.text(frame.left - 10, middle, _short(reason), "name end")
+        drawing.text(frame.left - 10, middle, name, "name end")
         drawing.text(drawing.at_x(count) + 8, middle, f"{count:,} · {percent(count / total)}", "tick")
     return Plot(
         "stop-reasons",
@@ -343,10 +344,6 @@ def stop_reasons(summary: RunSummary) -> Plot | None:
         ("reason", "attempts", "share"),
         [(reason, f"{count:,}", percent(count / total)) for reason, count in reasons],
     )
-
-
-def _short(words: str, most: int = 20) -> str:
-    return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def interval_bar(name: str, value: float, within: Interval, scale: tuple[float, float]) -> Markup:

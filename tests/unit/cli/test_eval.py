@@ -12,7 +12,6 @@ import pytest
 
 from ors_server.cli.eval_command import evaluate
 from ors_server.cli.eval_options import EvalOptions
-from ors_server.cli.eval_progress import headline
 from ors_server.cli.terminal import progress_bar
 from ors_server.evaluation.failures import failure_lines
 from ors_server.evaluation.folder import read_attempts, read_run
@@ -351,7 +350,7 @@ def test_progress_is_for_terminals_only(monkeypatch, tmp_path):
     for stream in (quiet, shown):
         monkeypatch.setattr(sys, "stderr", stream)
         with progress_bar(6) as show:
-            show(tally.ended, headline(tally))
+            show(tally.ended, tally.headline)
     assert quiet.getvalue() == ""
     assert "3/6" in shown.getvalue()
     assert "mean 0.750" in shown.getvalue()
@@ -366,7 +365,7 @@ PLAYED = Tally(5, ended=4, errored=1, over_budget=1, succeeded=2, total=2.5)
     ids=["nothing yet", "everything"],
 )
 def test_the_running_figures_are_told_in_a_few_words(tally, words):
-    assert headline(tally) == words
+    assert tally.headline == words
 
 
 def test_every_wish_has_an_option():

@@ -58,7 +58,7 @@ def test_where_only_the_client_saw_the_rewards_its_sum_counts():
     ("standing", "reason"),
     [
         pytest.param({"own_sum": 0.5}, "add up to 0.5, but the server's return is 1.0", id="sums differ"),
-        pytest.param({"ending": Ending.failed("no luck")}, "no luck", id="the agent failed"),
+        pytest.param({"ending": Ending("error", error="no luck")}, "no luck", id="the agent failed"),
         pytest.param({"summary": FAILED}, "failed at the server", id="failed"),
         pytest.param({"summary": figures_of(0.0, stop_reason="expired")}, "expired", id="expired"),
         pytest.param({"summary": BROKEN}, "failed in 1 of 4 calls", id="a tool failed"),
@@ -84,13 +84,13 @@ def test_sums_in_another_order_agree():
 
 
 def test_a_budget_that_is_spent_leaves_the_return_as_it_is():
-    attempt = judged(Ending.over_budget(Limit.TOKENS), LEFT)
+    attempt = judged(Ending(Limit.TOKENS.value, Limit.TOKENS), LEFT)
     assert (attempt.status, attempt.stop_reason) == (AttemptStatus.OVER_BUDGET, "token_budget")
     assert attempt.episode_return == 0.25
 
 
 def test_an_episode_that_ended_just_in_time_is_not_over_its_budget():
-    attempt = judged(Ending.over_budget(Limit.SECONDS))
+    attempt = judged(Ending(Limit.SECONDS.value, Limit.SECONDS))
     assert (attempt.status, attempt.stop_reason) == (AttemptStatus.DONE, "completed")
 
 
@@ -117,6 +117,6 @@ def test_an_episode_may_be_over_by_a_limit_without_any_reward():
 
 def test_what_failed_first_is_what_is_told():
     summary = figures_of(0.0, steps=2, failed_steps=1, stop_reason="failed")
-    attempt = judged(Ending.failed("the tool broke"), summary)
+    attempt = judged(Ending("error", error="the tool broke"), summary)
     assert (attempt.error, attempt.stop_reason) == ("the tool broke", "error")
     assert attempt.steps == 2

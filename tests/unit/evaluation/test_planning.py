@@ -87,7 +87,7 @@ async def test_a_run_does_not_go_on_as_another_one(wishes, said):
 
 
 async def test_a_run_that_was_not_begun_by_a_wish_cannot_go_on():
-    for config in ({}, {"wish": {"nonsense": 1}}):
+    for config in ({}, {"options": {"nonsense": 1}}):
         with pytest.raises(RunError, match="does not say how"):
             options_of(make_run(config=config))
 

@@ -38,7 +38,7 @@ def test_an_attempt_is_read_as_it_was_written(attempt):
 
 def test_a_run_is_read_as_it_was_written():
     run = make_run(
-        config={"wish": {"policy": {"step_limit": 3}}}, versions={"ors-server": "1"}, ended_at=BEGUN
+        config={"options": {"policy": {"step_limit": 3}}}, versions={"ors-server": "1"}, ended_at=BEGUN
     )
     assert RUN.read(RUN.write(run)) == run
     assert run.planned == 6
@@ -69,6 +69,11 @@ def test_attempts_stand_in_the_order_in_which_they_were_written(tmp_path):
         folder.append(ERRORED)
         assert list(read_attempts(folder.path)) == [DONE, ERRORED]
     assert read_run(folder.path) == make_run()
+
+
+def test_the_options_of_a_run_of_an_older_version_are_found_under_their_new_name(tmp_path):
+    RunFolder(tmp_path).begin(make_run(config={"wish": {"seed": 1}, "other": 2}))
+    assert read_run(tmp_path).config == {"options": {"seed": 1}, "other": 2}
 
 
 def test_half_a_line_is_passed_over_and_cut_off_by_whoever_goes_on(tmp_path):
