@@ -10,13 +10,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from ors_server.cli.command_options import TaskChoice
 from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 
 
-@dataclass(frozen=True)
-class CallOptions:
+@dataclass(frozen=True, kw_only=True)
+class CallOptions(TaskChoice):
     """Options of `call`."""
 
     where: Annotated[
@@ -31,8 +32,6 @@ class CallOptions:
     arguments: Annotated[
         str, typer.Argument(help="Its arguments as JSON; - reads them from standard input.")
     ] = "{}"
-    split: Annotated[str | None, typer.Option(help="Split of the task.", show_default="the first one")] = None
-    index: Annotated[int, typer.Option(help="Index of the task.")] = 0
     environment: Annotated[
         str | None,
         typer.Option(help="Name of the environment, where there are several.", show_default="the first one"),

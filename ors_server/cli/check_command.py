@@ -69,13 +69,9 @@ def check(options: CheckOptions) -> None:
         raise MisuseError("name one thing to check: an environment, a URL, or --sandbox NAME")
     if options.mcp and not is_url(options.where or ""):
         raise MisuseError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
-    suite = _check_environment
+    suite = _check_server if is_url(options.where or "") else _check_environment
     if options.sandbox is not None:
         suite = _check_sandbox
-    elif options.mcp:
-        suite = _check_mcp
-    elif is_url(options.where or ""):
-        suite = _check_ors
     rows: list[Row] = []
 
     def report(row: Row) -> None:
@@ -104,29 +100,24 @@ async def _check_environment(options: CheckOptions, report: Callable[[Row], None
         )
 
 
-async def _check_ors(options: CheckOptions, report: Callable[[Row], None]) -> None:
+async def _check_server(options: CheckOptions, report: Callable[[Row], None]) -> None:
     from ors_server.cli.server_requests import api_key
     from ors_server.testing.conformance_report import RequirementVerdict
-    from ors_server.testing.ors_suite import Choice, check_server
+
+    url, only = options.where or "", frozenset(options.only or ())
 
     def on_verdict(verdict: RequirementVerdict) -> None:
         report(_row(verdict.requirement, verdict, verdict.requirement.id))
 
-    choice = Choice(frozenset(options.only or ()), api_key(), slow=options.slow, risky=options.risky)
-    await check_server(options.where or "", choice, on_verdict)
+    if options.mcp:
+        from ors_server.testing.mcp_suite import check_mcp_server
 
+        await check_mcp_server(url, only=only, api_key=api_key(), on_verdict=on_verdict)
+    else:
+        from ors_server.testing.ors_suite import Choice, check_server
 
-async def _check_mcp(options: CheckOptions, report: Callable[[Row], None]) -> None:
-    from ors_server.cli.server_requests import api_key
-    from ors_server.testing.conformance_report import RequirementVerdict
-    from ors_server.testing.mcp_suite import check_mcp_server
-
-    def on_verdict(verdict: RequirementVerdict) -> None:
-        report(_row(verdict.requirement, verdict, verdict.requirement.id))
-
-    await check_mcp_server(
-        options.where or "", only=options.only or (), api_key=api_key(), on_verdict=on_verdict
-    )
+        choice = Choice(only, api_key(), slow=options.slow, risky=options.risky)
+        await check_server(url, choice, on_verdict)
 
 
 async def _check_sandbox(options: CheckOptions, report: Callable[[Row], None]) -> None:

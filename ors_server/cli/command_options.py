@@ -4,11 +4,11 @@ import inspect
 import json
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from typer import BadParameter
+from typer import BadParameter, Option
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 from typing_extensions import override
@@ -19,6 +19,14 @@ _Options = TypeVar("_Options")
 
 _KINDS: dict[type, str] = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
 """The placeholder that the help shows for a value of this type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskChoice:
+    """The options that choose a task."""
+
+    split: Annotated[str | None, Option(help="Split of the task.", show_default="the first one")] = None
+    index: Annotated[int, Option(help="Index of the task.")] = 0
 
 
 class Command(TyperCommand):
@@ -47,17 +55,19 @@ def _as_flags(parameters: list[Any]) -> list[Any]:
 def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
     """Return a command for typer: a function with a keyword parameter for each field of the options.
 
-    The command takes one dataclass, whose fields are annotated as typer's parameters.
+    The command takes one dataclass, whose fields are annotated as typer's parameters. The help shows the
+    options of a class together, in the panel that its class variable `panel` names.
     """
     (options,) = (hint for name, hint in typing.get_type_hints(command).items() if name != "return")
-    hints = typing.get_type_hints(options, include_extras=True)
+    every = typing.get_type_hints(options, include_extras=True)
+    hints = {field.name: every[field.name] for field in fields(options)}
 
     def run(**values: Any) -> None:
         with exit_when_output_closes():
             command(options(**values))
 
-    for hint in hints.values():
-        _show_kind(hint)
+    for name, hint in hints.items():
+        _complete_option(hint, _panel_of(options, name))
     parameters = [
         inspect.Parameter(
             field.name,
@@ -74,12 +84,20 @@ def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
     return run
 
 
-def _show_kind(hint: Any) -> None:
-    """Set the placeholder of an option's value."""
+def _panel_of(options: type, field: str) -> str | None:
+    """Return the help's panel for the options of the class that declares a field."""
+    declaring = next(cls for cls in options.__mro__ if field in inspect.get_annotations(cls))
+    return vars(declaring).get("panel")
+
+
+def _complete_option(hint: Any, panel: str | None) -> None:
+    """Set an option's panel, and the placeholder of its value."""
     kind, *notes = typing.get_args(hint)
     for option in notes:
-        if isinstance(option, OptionInfo) and option.metavar is None:
-            option.metavar = next((shown for known, shown in _KINDS.items() if known in _parts(kind)), None)
+        if isinstance(option, OptionInfo):
+            option.rich_help_panel = option.rich_help_panel or panel
+            placeholder = next((shown for known, shown in _KINDS.items() if known in _parts(kind)), None)
+            option.metavar = placeholder if option.metavar is None else option.metavar
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:

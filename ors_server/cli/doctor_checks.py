@@ -10,7 +10,6 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ors_server._version import __version__
@@ -56,6 +55,9 @@ class CheckOutcome(StrEnum):
     """The server cannot start or work with these settings."""
 
 
+OK, MISSING, PROBLEM = CheckOutcome
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One line of the output."""
@@ -78,11 +80,9 @@ async def examine() -> list[Finding]:
     findings = [*versions()]
     try:
         settings = load_settings()
-        findings.append(Finding("settings", CheckOutcome.OK, _source_of_settings()))
+        findings.append(Finding("settings", OK, _source_of_settings()))
     except OrsServerError as error:
-        findings.append(
-            Finding("settings", CheckOutcome.PROBLEM, str(error), "correct it and run this again")
-        )
+        findings.append(Finding("settings", PROBLEM, str(error), "correct it and run this again"))
         settings = Settings.model_construct()
     findings += environments(settings)
     findings += [await sandbox(settings), docker(settings), store(settings), port(settings)]
@@ -95,10 +95,8 @@ def versions() -> Iterator[Finding]:
     is_new = sys.version_info[:2] >= LEAST_PYTHON
     least = ".".join(map(str, LEAST_PYTHON))
     remedy = "" if is_new else f"install Python {least} or newer and make a new virtual environment"
-    yield Finding(
-        "python", CheckOutcome.OK if is_new else CheckOutcome.PROBLEM, f"{python}, {sys.executable}", remedy
-    )
-    yield Finding("ors-server", CheckOutcome.OK, f"{__version__}, mcp {version_of('mcp')}")
+    yield Finding("python", OK if is_new else PROBLEM, f"{python}, {sys.executable}", remedy)
+    yield Finding("ors-server", OK, f"{__version__}, mcp {version_of('mcp')}")
 
 
 def environments(settings: "Settings") -> list[Finding]:
@@ -109,22 +107,12 @@ def environments(settings: "Settings") -> list[Finding]:
     try:
         found = load_environments(choose(settings.environments))
     except OrsServerError as error:
-        return [
-            Finding(
-                "environments",
-                CheckOutcome.PROBLEM,
-                str(error),
-                "correct it, or serve others: ors-server serve REF",
-            )
-        ]
+        remedy = "correct it, or serve others: ors-server serve REF"
+        return [Finding("environments", PROBLEM, str(error), remedy)]
     names = ", ".join(one.name for one in found)
     if not names:
-        return [
-            Finding(
-                "environments", CheckOutcome.MISSING, "none is installed", "ors-server new my_environment"
-            )
-        ]
-    return [Finding("environments", CheckOutcome.OK, names)]
+        return [Finding("environments", MISSING, "none is installed", "ors-server new my_environment")]
+    return [Finding("environments", OK, names)]
 
 
 async def sandbox(settings: "Settings") -> Finding:
@@ -137,7 +125,7 @@ async def sandbox(settings: "Settings") -> Finding:
     try:
         chosen = await choose(sandbox_request(settings))
     except OrsServerError as error:
-        outcome = CheckOutcome.MISSING if settings.sandbox == "auto" else CheckOutcome.PROBLEM
+        outcome = MISSING if settings.sandbox == "auto" else PROBLEM
         text = f"none, level 0 of {strongest}: {error}"
         return Finding("sandbox", outcome, text, _sandbox_remedy(str(error)))
     await chosen.aclose()
@@ -145,8 +133,8 @@ async def sandbox(settings: "Settings") -> Finding:
     refused = "; ".join(f"{name}: {reason}" for name, reason in chosen.refused.items())
     if chosen.report.strength < max(Strength):
         text += f"; not stronger, because {refused or 'the setting `sandbox` asks for it'}"
-        return Finding("sandbox", CheckOutcome.MISSING, text, _sandbox_remedy(refused))
-    return Finding("sandbox", CheckOutcome.OK, text)
+        return Finding("sandbox", MISSING, text, _sandbox_remedy(refused))
+    return Finding("sandbox", OK, text)
 
 
 def _sandbox_remedy(reason: str) -> str:
@@ -163,10 +151,8 @@ def docker(settings: "Settings") -> Finding:
     from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
     if find_spec("docker") is None:
-        return Finding(
-            "docker", CheckOutcome.MISSING, "the Python package is not installed", _pip_command("docker")
-        )
-    outcome = CheckOutcome.PROBLEM if settings.sandbox == "docker" else CheckOutcome.MISSING
+        return Finding("docker", MISSING, "the Python package is not installed", _pip_command("docker"))
+    outcome = PROBLEM if settings.sandbox == "docker" else MISSING
     try:
         engine = Engine(settings.docker_host)
     except SandboxUnavailableError as error:
@@ -174,11 +160,9 @@ def docker(settings: "Settings") -> Finding:
         return Finding("docker", outcome, str(error), remedy)
     try:
         if settings.docker_image is None:
-            return Finding(
-                "docker", CheckOutcome.OK, f"engine at {engine.host}; no image is set (docker_image)"
-            )
+            return Finding("docker", OK, f"engine at {engine.host}; no image is set (docker_image)")
         facts = engine.facts(settings.docker_image)
-        return Finding("docker", CheckOutcome.OK, f"engine {facts.version}, image {facts.image}")
+        return Finding("docker", OK, f"engine {facts.version}, image {facts.image}")
     except SandboxUnavailableError as error:
         return Finding("docker", outcome, str(error), f"docker pull {settings.docker_image}")
     finally:
@@ -193,25 +177,19 @@ def store(settings: "Settings") -> Finding:
         place = parse_location(settings.record)
         if place.kind is StoreKind.POSTGRES:
             _reach(place)
-            return Finding("store", CheckOutcome.OK, place.display_name)
+            return Finding("store", OK, place.display_name)
     except OrsServerError as error:
-        return Finding("store", CheckOutcome.PROBLEM, str(error), "correct the setting `store`")
+        return Finding("store", PROBLEM, str(error), "correct the setting `store`")
     if place.path is None:
-        return Finding("store", CheckOutcome.OK, "memory: it ends with the server")
-    folder = _nearest_folder(place.path)
+        return Finding("store", OK, "memory: it ends with the server")
+    folder = next(above for above in place.path.parents if above.is_dir())
     if not os.access(place.path if place.path.exists() else folder, os.W_OK):
-        return Finding(
-            "store", CheckOutcome.PROBLEM, f"{place.path} cannot be written", "set `store` to another file"
-        )
+        return Finding("store", PROBLEM, f"{place.path} cannot be written", "set `store` to another file")
     free = shutil.disk_usage(folder).free
     text = f"{place.path}{'' if place.path.exists() else ' (not made yet)'}, {free / (1 << 30):.1f} GiB free"
     if free < _MIN_FREE_BYTES:
-        return Finding("store", CheckOutcome.PROBLEM, text, "free disk space: ors-server store prune")
-    return Finding("store", CheckOutcome.OK, text)
-
-
-def _nearest_folder(path: Path) -> Path:
-    return next(folder for folder in path.parents if folder.is_dir())
+        return Finding("store", PROBLEM, text, "free disk space: ors-server store prune")
+    return Finding("store", OK, text)
 
 
 def _reach(place: "StoreLocation") -> None:
@@ -237,19 +215,17 @@ def port(settings: "Settings") -> Finding:
     try:
         bind(settings.host, settings.port).close()
     except CommandError as error:
-        return Finding(
-            "port", CheckOutcome.MISSING, f"{error}; another server may use it", "ors-server serve --port 0"
-        )
-    return Finding("port", CheckOutcome.OK, f"{address} is free")
+        return Finding("port", MISSING, f"{error}; another server may use it", "ors-server serve --port 0")
+    return Finding("port", OK, f"{address} is free")
 
 
 def extras() -> Iterator[Finding]:
     """Check the optional packages."""
     for extra, (package, purpose) in EXTRAS.items():
         if find_spec(package) is None:
-            yield Finding(f"[{extra}]", CheckOutcome.MISSING, purpose, _pip_command(extra))
+            yield Finding(f"[{extra}]", MISSING, purpose, _pip_command(extra))
         else:
-            yield Finding(f"[{extra}]", CheckOutcome.OK, f"{package} {_version(package)}: {purpose}")
+            yield Finding(f"[{extra}]", OK, f"{package} {_version(package)}: {purpose}")
 
 
 def test_programs() -> Iterator[Finding]:
@@ -257,9 +233,9 @@ def test_programs() -> Iterator[Finding]:
     for name, (programs, package, purpose) in TEST_PROGRAMS.items():
         found = next(filter(None, map(shutil.which, programs.split())), None)
         if found is None:
-            yield Finding(name, CheckOutcome.MISSING, purpose, install_command(package))
+            yield Finding(name, MISSING, purpose, install_command(package))
         else:
-            yield Finding(name, CheckOutcome.OK, f"{found} ({purpose})")
+            yield Finding(name, OK, f"{found} ({purpose})")
 
 
 def install_command(packages: str) -> str:
@@ -267,11 +243,8 @@ def install_command(packages: str) -> str:
     found = next((words for program, words in _INSTALLERS.items() if shutil.which(program)), None)
     if found is None:
         return f"install {packages} with the package manager of this system"
-    return f"{'' if _is_root() else 'sudo '}{found} {packages}"
-
-
-def _is_root() -> bool:
-    return os.name == "posix" and os.geteuid() == 0
+    is_root = os.name == "posix" and os.geteuid() == 0
+    return f"{'' if is_root else 'sudo '}{found} {packages}"
 
 
 def _pip_command(extra: str) -> str:

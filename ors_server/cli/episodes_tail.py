@@ -4,16 +4,10 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ors_server.cli.command_output import say
-from ors_server.cli.episodes_list import (
-    SHOWN_DIGITS,
-    show_labels,
-    show_number,
-    show_state,
-    show_task,
-)
+from ors_server.cli.episodes_list import SHOWN_DIGITS, show_labels, show_number, show_state, show_task
 from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
 from ors_server.cli.episodes_source import follow_steps, list_entries
 from ors_server.cli.terminal import clean_line
@@ -37,35 +31,17 @@ SHOWN_ARGUMENTS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeOpened:
-    """An episode began."""
+class EpisodeEvent:
+    """An episode began, has a new step, or its session ended."""
 
     entry: "EpisodeEntry"
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeStepped:
-    """An episode has a new step."""
-
-    entry: "EpisodeEntry"
-    step: "Step"
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeClosed:
-    """An episode's session ended."""
-
-    entry: "EpisodeEntry"
-    summary: "EpisodeSummary"
+    step: "Step | None" = None
+    summary: "EpisodeSummary | None" = None
     """The final figures."""
-
-
-EpisodeEvent: TypeAlias = EpisodeOpened | EpisodeStepped | EpisodeClosed
 
 
 async def tail_one(reader: "RecordReader", options: "TailOptions") -> None:
     """Print an episode's steps until its record is closed."""
-    from ors_server.recording import STEP, SUMMARY
     from ors_server.store.lookup import find_episode
     from ors_server.trajectory import Step
 
@@ -73,13 +49,10 @@ async def tail_one(reader: "RecordReader", options: "TailOptions") -> None:
     episode_id = record.origin.episode_id
     async with aclosing(follow_steps(reader, episode_id, options.start)) as steps:
         async for each in steps:
-            if isinstance(each, Step):
-                if options.json:
-                    _say_event("step", episode_id, step=STEP.as_json(each))
-                else:
-                    print_lines([*step_lines(each, whole=options.full), ("", "")])
-            elif options.json:
-                _say_event("closed", episode_id, summary=SUMMARY.as_json(each))
+            if options.json:
+                _print_played(episode_id, each)
+            elif isinstance(each, Step):
+                print_lines([*step_lines(each, whole=options.full), ("", "")])
             else:
                 print_lines(summary_lines(each, is_closed=True))
 
@@ -130,7 +103,7 @@ class EpisodeWatch:
         for entry in sorted(now.values(), key=lambda entry: (entry.created_at, entry.episode_id)):
             if entry.episode_id not in self._seen:
                 self._seen[entry.episode_id] = 0
-                yield EpisodeOpened(entry)
+                yield EpisodeEvent(entry)
             async for event in self._steps_of(entry):
                 yield event
         living = {entry.episode_id for entry in live}
@@ -145,7 +118,7 @@ class EpisodeWatch:
             if not steps:
                 break
             for step in steps:
-                yield EpisodeStepped(entry, step)
+                yield EpisodeEvent(entry, step)
             seen += len(steps)
             self._seen[entry.episode_id] = seen
 
@@ -163,7 +136,7 @@ class EpisodeWatch:
             async for event in self._steps_of(entry):
                 yield event
             del self._seen[episode_id]
-            yield EpisodeClosed(entry, record.summary)
+            yield EpisodeEvent(entry, summary=record.summary)
 
     async def _new_entries(self) -> "Sequence[EpisodeEntry]":
         return await self._list(replace(self._filter, since=self._latest))
@@ -185,36 +158,39 @@ class EpisodeWatch:
 
 def event_line(event: EpisodeEvent) -> str:
     """Describe an event on one line."""
-    entry = event.entry
+    entry, step = event.entry, event.step
     name = f"{entry.episode_id[:SHOWN_DIGITS]} {show_task(entry)}"
-    match event:
-        case EpisodeOpened():
-            labels = show_labels(entry)
-            return f"{show_time(entry.created_at)}  {name}  opened{f'  {labels}' if labels else ''}"
-        case EpisodeStepped(step=step):
-            arguments = clean_line(json.dumps(step.arguments, ensure_ascii=False))
-            if len(arguments) > SHOWN_ARGUMENTS:
-                arguments = f"{arguments[:SHOWN_ARGUMENTS]}..."
-            return (
-                f"{show_time(step.started_at)}  {name}  step {step.number} {clean_line(step.tool)} "
-                f"{step.status.value}, {show_paid(step)}  {arguments}"
-            )
-        case EpisodeClosed(summary=figures):
-            paid = f"return {show_number(figures.episode_return)}"
-            return f"{'':24}  {name}  closed, {show_state(entry)}, {figures.steps} steps, {paid}"
+    if event.summary is not None:
+        paid = f"return {show_number(event.summary.episode_return)}"
+        return f"{'':24}  {name}  closed, {show_state(entry)}, {event.summary.steps} steps, {paid}"
+    if step is None:
+        labels = show_labels(entry)
+        return f"{show_time(entry.created_at)}  {name}  opened{f'  {labels}' if labels else ''}"
+    arguments = clean_line(json.dumps(step.arguments, ensure_ascii=False))
+    if len(arguments) > SHOWN_ARGUMENTS:
+        arguments = f"{arguments[:SHOWN_ARGUMENTS]}..."
+    return (
+        f"{show_time(step.started_at)}  {name}  step {step.number} {clean_line(step.tool)} "
+        f"{step.status.value}, {show_paid(step)}  {arguments}"
+    )
 
 
 def _print_event(event: EpisodeEvent) -> None:
-    from ors_server.recording import STEP, SUMMARY
+    if event.step is None and event.summary is None:
+        entry = event.entry.model_dump(mode="json", by_alias=True)
+        _say_event("opened", event.entry.episode_id, episode=entry)
+    else:
+        _print_played(event.entry.episode_id, event.step or event.summary)
 
-    episode_id = event.entry.episode_id
-    match event:
-        case EpisodeOpened(entry=entry):
-            _say_event("opened", episode_id, episode=entry.model_dump(mode="json", by_alias=True))
-        case EpisodeStepped(step=step):
-            _say_event("step", episode_id, step=STEP.as_json(step))
-        case EpisodeClosed(summary=summary):
-            _say_event("closed", episode_id, summary=SUMMARY.as_json(summary))
+
+def _print_played(episode_id: str, played: "Step | EpisodeSummary | None") -> None:
+    from ors_server.recording import STEP, SUMMARY
+    from ors_server.trajectory import Step
+
+    if isinstance(played, Step):
+        _say_event("step", episode_id, step=STEP.as_json(played))
+    elif played is not None:
+        _say_event("closed", episode_id, summary=SUMMARY.as_json(played))
 
 
 def _say_event(name: str, episode_id: str, **about: Any) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -13,15 +13,129 @@ if TYPE_CHECKING:
     from ors_server.evaluation.budgets import UsageBudget
     from ors_server.evaluation.planning import RunOptions
 
-AGENT = "EvaluationAgent"
-OUTPUT = "Output"
-TASKS = "Tasks"
-ATTEMPT = "Budget of each attempt"
-RUN = "Budget of the run"
+
+@dataclass(frozen=True, kw_only=True)
+class _AgentOptions:
+    panel: ClassVar = "Agent"
+
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="The agent: oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', "
+            "module:function, or file.py:function.",
+            autocompletion=agents,
+        ),
+    ] = None
+    agent_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="An option of the agent; the value is JSON or text; repeatable."
+        ),
+    ] = None
 
 
-@dataclass(frozen=True)
-class EvalOptions:
+@dataclass(frozen=True, kw_only=True)
+class _EnvironmentOption:
+    environment: Annotated[
+        str | None, typer.Option(help="Name of the environment, where the target has several.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TaskOptions:
+    panel: ClassVar = "Tasks"
+
+    split: Annotated[str | None, typer.Option(help="Split of the tasks.", show_default="test")] = None
+    tasks: Annotated[
+        str | None,
+        typer.Option(metavar="PLACES", help="Tasks by their places: 0:100, or 3,5,9; all by default."),
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="Most tasks.", min=1)] = None
+    attempts: Annotated[
+        int | None, typer.Option("--attempts", "-k", help="Attempts at each task.", min=1, show_default="1")
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option(help="Base of every attempt's seed.", min=0, show_default="0")
+    ] = None
+    success_at: Annotated[
+        float | None, typer.Option(help="Least return that is a success.", show_default="1.0")
+    ] = None
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Override of the environment's policy; the value is JSON; repeatable.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PlayingOptions:
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Attempts at a time.", min=1)] = 4
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL",
+            help="Where episodes that are played here are recorded; the server's setting by default.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AttemptBudget:
+    panel: ClassVar = "Budget of each attempt"
+
+    max_steps: Annotated[int | None, typer.Option(help="Tool calls.", min=1)] = None
+    max_tokens: Annotated[int | None, typer.Option(help="Tokens read and written.", min=1)] = None
+    max_cost: Annotated[float | None, typer.Option(help="Cost, by the agent's prices.")] = None
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RunBudget:
+    panel: ClassVar = "Budget of the run"
+
+    total_steps: Annotated[int | None, typer.Option(help="Tool calls.", min=1)] = None
+    total_tokens: Annotated[int | None, typer.Option(help="Tokens read and written.", min=1)] = None
+    total_cost: Annotated[float | None, typer.Option(help="Cost, by the agent's prices.")] = None
+    total_seconds: Annotated[float | None, typer.Option(help="Seconds of this command.")] = None
+    max_errors: Annotated[
+        int | None,
+        typer.Option(help="Attempts in a row that may fail with an error.", min=1, show_default="no limit"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OutputOptions:
+    panel: ClassVar = "Output"
+
+    output: Annotated[
+        Path | None, typer.Option(help="Folder of the run.", show_default="runs/RUN", file_okay=False)
+    ] = None
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Continue the run in this folder; attempts that ended are not repeated."),
+    ] = None
+    retry_errored: Annotated[
+        bool,
+        typer.Option("--retry-errored", help="With --resume: repeat the attempts that failed with an error."),
+    ] = False
+    report: Annotated[Path | None, typer.Option(help="Write a report to this HTML file.", dir_okay=False)] = (
+        None
+    )
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(
+    _OutputOptions,
+    _RunBudget,
+    _AttemptBudget,
+    _PlayingOptions,
+    _TaskOptions,
+    _EnvironmentOption,
+    _AgentOptions,
+):
     """Options of `eval`."""
 
     target: Annotated[
@@ -34,127 +148,6 @@ class EvalOptions:
             show_default=False,
         ),
     ] = None
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            help="The agent: oracle, noop, random, replay:STORE, openai:MODEL, 'command: PROGRAM {url}', "
-            "module:function, or file.py:function.",
-            autocompletion=agents,
-            rich_help_panel=AGENT,
-        ),
-    ] = None
-    agent_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="An option of the agent; the value is JSON or text; repeatable.",
-            rich_help_panel=AGENT,
-        ),
-    ] = None
-    environment: Annotated[
-        str | None, typer.Option(help="Name of the environment, where the target has several.")
-    ] = None
-
-    split: Annotated[
-        str | None, typer.Option(help="Split of the tasks.", show_default="test", rich_help_panel=TASKS)
-    ] = None
-    tasks: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACES",
-            help="Tasks by their places: 0:100, or 3,5,9; all by default.",
-            rich_help_panel=TASKS,
-        ),
-    ] = None
-    limit: Annotated[int | None, typer.Option(help="Most tasks.", min=1, rich_help_panel=TASKS)] = None
-    attempts: Annotated[
-        int | None,
-        typer.Option(
-            "--attempts", "-k", help="Attempts at each task.", min=1, show_default="1", rich_help_panel=TASKS
-        ),
-    ] = None
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Base of every attempt's seed.", min=0, show_default="0", rich_help_panel=TASKS),
-    ] = None
-    success_at: Annotated[
-        float | None,
-        typer.Option(help="Least return that is a success.", show_default="1.0", rich_help_panel=TASKS),
-    ] = None
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Override of the environment's policy; the value is JSON; repeatable.",
-            rich_help_panel=TASKS,
-        ),
-    ] = None
-
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Attempts at a time.", min=1)] = 4
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL",
-            help="Where episodes that are played here are recorded; the server's setting by default.",
-        ),
-    ] = None
-
-    max_steps: Annotated[int | None, typer.Option(help="Tool calls.", min=1, rich_help_panel=ATTEMPT)] = None
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Tokens read and written.", min=1, rich_help_panel=ATTEMPT)
-    ] = None
-    max_cost: Annotated[
-        float | None, typer.Option(help="Cost, by the agent's prices.", rich_help_panel=ATTEMPT)
-    ] = None
-    max_seconds: Annotated[float | None, typer.Option(help="Seconds.", rich_help_panel=ATTEMPT)] = None
-    total_steps: Annotated[int | None, typer.Option(help="Tool calls.", min=1, rich_help_panel=RUN)] = None
-    total_tokens: Annotated[
-        int | None, typer.Option(help="Tokens read and written.", min=1, rich_help_panel=RUN)
-    ] = None
-    total_cost: Annotated[
-        float | None, typer.Option(help="Cost, by the agent's prices.", rich_help_panel=RUN)
-    ] = None
-    total_seconds: Annotated[
-        float | None, typer.Option(help="Seconds of this command.", rich_help_panel=RUN)
-    ] = None
-    max_errors: Annotated[
-        int | None,
-        typer.Option(
-            help="Attempts in a row that may fail with an error.",
-            min=1,
-            show_default="no limit",
-            rich_help_panel=RUN,
-        ),
-    ] = None
-
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the run.", show_default="runs/RUN", file_okay=False, rich_help_panel=OUTPUT
-        ),
-    ] = None
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Continue the run in this folder; attempts that ended are not repeated.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
-    retry_errored: Annotated[
-        bool,
-        typer.Option(
-            "--retry-errored",
-            help="With --resume: repeat the attempts that failed with an error.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write a report to this HTML file.", dir_okay=False, rich_help_panel=OUTPUT),
-    ] = None
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as JSON.", rich_help_panel=OUTPUT)
-    ] = False
 
 
 def read_run_options(options: EvalOptions) -> "RunOptions":

@@ -7,15 +7,10 @@ class ExitStatus(IntEnum):
     """The exit status of a command."""
 
     SUCCESS = 0
-    """The command succeeded."""
     FAILED = 1
-    """A check, a call, an attempt, a comparison or a connection failed."""
     MISUSED = 2
-    """The command line, a setting or a settings file is wrong; nothing was done."""
     INTERRUPTED = 130
-    """Ctrl-C ended it."""
     CUT_OFF = 141
-    """The program that read the output closed it."""
 
 
 MEANINGS = {

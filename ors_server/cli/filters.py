@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -36,35 +36,26 @@ class StoreChoice:
 class EnvironmentFilter:
     """Selects episodes of one environment."""
 
-    environment: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this environment.", rich_help_panel=FILTERS)
-    ] = None
+    panel: ClassVar = FILTERS
+
+    environment: Annotated[str | None, typer.Option(metavar="NAME", help="Of this environment.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceFilters:
     """Selects episodes by properties that never change."""
 
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of this split.", rich_help_panel=FILTERS)
-    ] = None
-    index: Annotated[
-        int | None, typer.Option(help="Of the task at this position.", min=0, rich_help_panel=FILTERS)
-    ] = None
-    task_hash: Annotated[
-        str | None,
-        typer.Option(metavar="HASH", help="Of the task with this hash.", rich_help_panel=FILTERS),
-    ] = None
-    session: Annotated[
-        str | None, typer.Option(metavar="ID", help="Of sessions with this id.", rich_help_panel=FILTERS)
-    ] = None
-    credential: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Whose session this key created.", rich_help_panel=FILTERS),
-    ] = None
+    panel: ClassVar = FILTERS
+
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Of this split.")] = None
+    index: Annotated[int | None, typer.Option(help="Of the task at this position.", min=0)] = None
+    task_hash: Annotated[str | None, typer.Option(metavar="HASH", help="Of the task with this hash.")] = None
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Of sessions with this id.")] = None
+    credential: Annotated[str | None, typer.Option(metavar="ID", help="Whose session this key created.")] = (
+        None
+    )
     label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="With this label; repeatable.", rich_help_panel=FILTERS),
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="With this label; repeatable.")
     ] = None
 
 
@@ -72,39 +63,23 @@ class PlaceFilters:
 class EpisodeFilters(PlaceFilters):
     """Selects episodes by these properties and by their state."""
 
-    phase: Annotated[
-        str | None,
-        typer.Option(metavar="PHASE", help="In this phase, e.g. finished.", rich_help_panel=FILTERS),
-    ] = None
+    panel: ClassVar = FILTERS
+
+    phase: Annotated[str | None, typer.Option(metavar="PHASE", help="In this phase, e.g. finished.")] = None
     stop_reason: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON", help="That ended for this reason, e.g. completed.", rich_help_panel=FILTERS
-        ),
+        str | None, typer.Option(metavar="REASON", help="That ended for this reason, e.g. completed.")
     ] = None
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME",
-            help="Created then or later: ISO 8601, UTC by default, or 90m, 2h, 7d ago.",
-            rich_help_panel=FILTERS,
+            metavar="TIME", help="Created then or later: ISO 8601, UTC by default, or 90m, 2h, 7d ago."
         ),
     ] = None
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Created before.", rich_help_panel=FILTERS),
-    ] = None
-    min_return: Annotated[
-        float | None, typer.Option(help="With this return or a greater one.", rich_help_panel=FILTERS)
-    ] = None
-    max_return: Annotated[
-        float | None, typer.Option(help="With this return or a smaller one.", rich_help_panel=FILTERS)
-    ] = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before.")] = None
+    min_return: Annotated[float | None, typer.Option(help="With this return or a greater one.")] = None
+    max_return: Annotated[float | None, typer.Option(help="With this return or a smaller one.")] = None
     closed: Annotated[
-        bool | None,
-        typer.Option(
-            "--closed/--open", help="Whose session is gone, or is still there.", rich_help_panel=FILTERS
-        ),
+        bool | None, typer.Option("--closed/--open", help="Whose session is gone, or is still there.")
     ] = None
 
 

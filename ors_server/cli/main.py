@@ -3,7 +3,7 @@
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typing_extensions import override
@@ -30,7 +30,7 @@ from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
 from ors_server.cli.version_command import version
-from ors_server.errors import OrsServerError, SettingsError
+from ors_server.errors import OrsServerError, SettingsError, first_of
 
 DEBUG = "--debug"
 
@@ -144,8 +144,7 @@ def explain(error: BaseException) -> str:
     """Describe an error on one line, without the values of options and settings."""
     from pydantic import ValidationError
 
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    error = first_of(error)
     if isinstance(error, _UsageError):
         return f"{error.format_message()} Try --help."  # type: ignore[attr-defined]  # click has it
     if isinstance(error, ValidationError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ors_server.cli.command_options import TaskChoice
 from ors_server.cli.command_output import CommandError, say, say_json
 from ors_server.cli.line_reading import Read, editing, read_line
 from ors_server.cli.shell_completion import installed_names
@@ -32,8 +33,8 @@ HELP = (
 DROPPED = "(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)"
 
 
-@dataclass(frozen=True)
-class PlayOptions:
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions(TaskChoice):
     """Options of `play`."""
 
     reference: Annotated[
@@ -44,8 +45,6 @@ class PlayOptions:
             autocompletion=installed_names,
         ),
     ]
-    split: Annotated[str | None, typer.Option(help="Split of the task.", show_default="the first one")] = None
-    index: Annotated[int, typer.Option(help="Index of the task.")] = 0
     json: Annotated[bool, typer.Option("--json", help="Print the episode's figures as JSON at the end.")] = (
         False
     )

@@ -137,9 +137,8 @@ class Record:
     async def told(self):
         found = []
         for event in await self.look():
-            number = getattr(getattr(event, "step", None), "number", "")
-            name = type(event).__name__.removeprefix("Episode").lower()
-            found.append(f"{event.entry.episode_id[0]} {name}{number}")
+            name = "opened" if event.step is None else f"stepped{event.step.number}"
+            found.append(f"{event.entry.episode_id[0]} {'closed' if event.summary else name}")
         return found
 
 
