@@ -10,14 +10,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from ors_server.cli.command_options import TaskChoice
+from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallOptions(TaskChoice):
+class CallOptions(TaskPlaceOptions):
     """Options of `call`."""
 
     where: Annotated[

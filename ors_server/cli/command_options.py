@@ -22,7 +22,7 @@ _KINDS: dict[type, str] = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskChoice:
+class TaskPlaceOptions:
     """The options that choose a task."""
 
     split: Annotated[str | None, Option(help="Split of the task.", show_default="the first one")] = None

@@ -31,7 +31,7 @@ SHOWN_ARGUMENTS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeEvent:
+class TailEvent:
     """An episode began, has a new step, or its session ended."""
 
     entry: "EpisodeEntry"
@@ -94,7 +94,7 @@ class EpisodeWatch:
         live = await self._live_entries()
         self._seen = {entry.episode_id: entry.episode.steps for entry in live}
 
-    async def poll(self) -> AsyncGenerator[EpisodeEvent, None]:
+    async def poll(self) -> AsyncGenerator[TailEvent, None]:
         """Yield the events since the last poll, in the order in which the episodes were created."""
         fresh = [entry for entry in await self._new_entries() if entry.episode_id not in self._of_latest]
         live = await self._live_entries()
@@ -103,7 +103,7 @@ class EpisodeWatch:
         for entry in sorted(now.values(), key=lambda entry: (entry.created_at, entry.episode_id)):
             if entry.episode_id not in self._seen:
                 self._seen[entry.episode_id] = 0
-                yield EpisodeEvent(entry)
+                yield TailEvent(entry)
             async for event in self._steps_of(entry):
                 yield event
         living = {entry.episode_id for entry in live}
@@ -111,18 +111,18 @@ class EpisodeWatch:
             async for event in self._end_of(episode_id):
                 yield event
 
-    async def _steps_of(self, entry: "EpisodeEntry") -> AsyncGenerator[EpisodeEvent, None]:
+    async def _steps_of(self, entry: "EpisodeEntry") -> AsyncGenerator[TailEvent, None]:
         seen = self._seen[entry.episode_id]
         while seen < entry.episode.steps:
             steps = await self._reader.steps(entry.episode_id, seen, seen + BATCH)
             if not steps:
                 break
             for step in steps:
-                yield EpisodeEvent(entry, step)
+                yield TailEvent(entry, step)
             seen += len(steps)
             self._seen[entry.episode_id] = seen
 
-    async def _end_of(self, episode_id: str) -> AsyncGenerator[EpisodeEvent, None]:
+    async def _end_of(self, episode_id: str) -> AsyncGenerator[TailEvent, None]:
         from ors_server.store.lookup import find_episode
         from ors_server.transports.control_episodes import EpisodeEntry
 
@@ -136,7 +136,7 @@ class EpisodeWatch:
             async for event in self._steps_of(entry):
                 yield event
             del self._seen[episode_id]
-            yield EpisodeEvent(entry, summary=record.summary)
+            yield TailEvent(entry, summary=record.summary)
 
     async def _new_entries(self) -> "Sequence[EpisodeEntry]":
         return await self._list(replace(self._filter, since=self._latest))
@@ -156,7 +156,7 @@ class EpisodeWatch:
         self._latest = latest
 
 
-def event_line(event: EpisodeEvent) -> str:
+def event_line(event: TailEvent) -> str:
     """Describe an event on one line."""
     entry, step = event.entry, event.step
     name = f"{entry.episode_id[:SHOWN_DIGITS]} {show_task(entry)}"
@@ -175,7 +175,7 @@ def event_line(event: EpisodeEvent) -> str:
     )
 
 
-def _print_event(event: EpisodeEvent) -> None:
+def _print_event(event: TailEvent) -> None:
     if event.step is None and event.summary is None:
         entry = event.entry.model_dump(mode="json", by_alias=True)
         _say_event("opened", event.entry.episode_id, episode=entry)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ors_server.cli.command_options import TaskChoice
+from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import CommandError, say, say_json
 from ors_server.cli.line_reading import Read, editing, read_line
 from ors_server.cli.shell_completion import installed_names
@@ -34,7 +34,7 @@ DROPPED = "(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayOptions(TaskChoice):
+class PlayOptions(TaskPlaceOptions):
     """Options of `play`."""
 
     reference: Annotated[

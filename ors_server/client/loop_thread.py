@@ -155,13 +155,14 @@ async def _hold(
     entered: "futures.Future[_Value]",
 ) -> bool:
     running.held.add(held)
+    went_well = False
     try:
         async with context as value:
             entered.set_result(value)
             await held.leave.wait()
             held.raise_failure()
-            return False
-        return True  # the context handled the failure
+            went_well = True
+        return not went_well
     except BaseException as error:
         if not entered.done():
             entered.set_exception(error)

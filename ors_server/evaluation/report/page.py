@@ -155,8 +155,8 @@ def _tiles(summary: RunSummary) -> Markup:
     tiles.append(_counts_tile(summary))
     for name, found in (("Steps", overall.steps), ("Tokens", overall.tokens), ("Cost", overall.cost)):
         if found is not None:
-            total = f"{number(found.total)} in all"
-            tiles.append(tile(f"{name} per attempt", number(found.mean.value), total))
+            whole = f"{number(found.total)} in all"
+            tiles.append(tile(f"{name} per attempt", number(found.mean.value), whole))
     if overall.seconds is not None:
         mean, total = overall.seconds.mean, overall.seconds.total
         tiles.append(tile("Time per attempt", duration(mean.value), f"{duration(total)} in all"))

@@ -163,7 +163,7 @@ def test_budgets_policies_and_options_reach_the_attempts(evaluated, tmp_path):
     )
     played = read_run(tmp_path / "run")
     assert (played.agent["steps"], played.seed, played.success_at, played.split) == (3, 3, 0.5, "train")
-    assert played.config["wish"]["policy"] == {"step_limit": 1}
+    assert played.config["options"]["policy"] == {"step_limit": 1}
     assert [attempt.steps for attempt in read_attempts(tmp_path / "run")] == [1], ran.err
 
 

@@ -4,10 +4,10 @@ import anyio
 import pytest
 
 from ors_server import EpisodePolicy
-from ors_server.errors import StoreError
+from ors_server.errors import StoreError, first_of
 from ors_server.evaluation.agents.base import AgentError, AgentReport
 from ors_server.evaluation.agents.baselines import OracleAgent
-from ors_server.evaluation.attempt_runner import AttemptRunner, first_of
+from ors_server.evaluation.attempt_runner import AttemptRunner
 from ors_server.evaluation.budgets import BudgetSpentError, Limit, UsageBudget
 from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.runs import AttemptStatus
