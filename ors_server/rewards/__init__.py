@@ -74,29 +74,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BaseReward": "define",
-    "CatalogueEntry": "catalogue",
-    "ClippedReward": "composite",
-    "CompositeReward": "composite",
-    "GatedReward": "composite",
-    "MinReward": "composite",
-    "ProductReward": "composite",
-    "Reward": "define",
-    "RewardError": "reward_errors",
-    "RewardResult": "result",
-    "RewardStatus": "result",
-    "Step": "reward_trajectory",
-    "Trajectory": "reward_trajectory",
-    "as_reward": "define",
-    "calculate_reward": "scoring",
-    "evaluate": "scoring",
-    "evaluate_group": "group",
-    "find_reward": "catalogue",
-    "graded_output": "result_output",
-    "list_rewards": "catalogue",
-    "reward": "define",
-    "score": "scoring",
-    "score_group_with": "group",
+    name: module
+    for module, names in {
+        "catalogue": "CatalogueEntry find_reward list_rewards",
+        "composite": "ClippedReward CompositeReward GatedReward MinReward ProductReward",
+        "define": "BaseReward Reward as_reward reward",
+        "group": "evaluate_group score_group_with",
+        "result": "RewardResult RewardStatus",
+        "result_output": "graded_output",
+        "reward_errors": "RewardError",
+        "reward_trajectory": "Step Trajectory",
+        "scoring": "calculate_reward evaluate score",
+    }.items()
+    for name in names.split()
 }
 """Modules of the names that are not rewards; the catalogue has those of the rewards."""
 

@@ -17,93 +17,49 @@ from ors_server.rewards.reward_errors import UnknownRewardError
 
 _HOMES = MappingProxyType(
     {
-        "ors_server.rewards.arise": (
-            "task_success",
-            "code_execution_reward",
-            "answer_match_reward",
-            "efficiency_reward",
-        ),
-        "ors_server.rewards.agentfly.answers": (
-            "qa_f1_reward",
-            "qa_f1_reward_tool",
-            "math_equal_reward",
-            "math_equal_reward_tool",
-            "math_equal_reward_think",
-            "math_reward_thought_with_tool",
-            "math_string_equal_reward_tool",
-            "ok_vqa_reward",
-            "infoseek_reward",
-        ),
-        "ors_server.rewards.agentfly.exact": (
-            "qa_em_reward",
-            "qa_em_format_reward",
-            "qa_em_reward_tool_call",
-        ),
-        "ors_server.rewards.agentfly.gui": ("gui_reward",),
-        "ors_server.rewards.agentfly.chess": ("chess_puzzle_reward", "chess_puzzle_reward_simple"),
-        "ors_server.rewards.agentfly.stateful": (
-            "webshop_reward",
-            "alfworld_episode_reward",
-            "scienceworld_reward",
-            "code_reward_test",
-        ),
-        "ors_server.rewards.judged": ("llm_judge_reward", "llm_as_judge_reward"),
-        "ors_server.rewards.learned": ("LearnedReward",),
-        "ors_server.rewards.text.matches": (
-            "exact_match_reward",
-            "normalised_match_reward",
-            "word_match_reward",
-            "all_of_match_reward",
-            "regex_match_reward",
-            "strict_answer_match_reward",
-        ),
-        "ors_server.rewards.text.numeric_match": ("numeric_match_reward", "gsm8k_reward"),
-        "ors_server.rewards.text.multiple_choice": ("multiple_choice_reward",),
-        "ors_server.rewards.text.response_format": (
-            "think_format_reward",
-            "answer_format_reward",
-            "code_format_reward",
-            "tag_count_reward",
-            "reasoning_steps_reward",
-        ),
-        "ors_server.rewards.text.lengths": (
-            "soft_overlong_reward",
-            "cosine_length_reward",
-            "length_group_reward",
-            "repetition_penalty_reward",
-            "token_cost_reward",
-            "latency_cost_reward",
-        ),
-        "ors_server.rewards.text.overlap": (
-            "edit_similarity_reward",
-            "rouge_n_reward",
-            "rouge_l_reward",
-            "bleu_reward",
-            "chrf_reward",
-        ),
-        "ors_server.rewards.text.summaries": ("rouge_lsum_reward",),
-        "ors_server.rewards.voting": ("majority_vote_reward", "group_rank_reward"),
-        "ors_server.rewards.structures.structured": (
-            "json_valid_reward",
-            "json_schema_reward",
-            "json_match_reward",
-        ),
-        "ors_server.rewards.structures.tool_calls": ("tool_call_match_reward", "distinct_tool_use_reward"),
-        "ors_server.rewards.sql.reward": ("sql_match_reward",),
-        "ors_server.rewards.structures.states": ("state_match_reward",),
-        "ors_server.rewards.evidence.file_rewards": (
-            "file_match_reward",
-            "files_unchanged_reward",
-            "diff_reward",
-        ),
-        "ors_server.rewards.structures.points": ("gui_point_reward", "gui_box_reward"),
-        "ors_server.rewards.text.instructions": ("instruction_reward",),
-        "ors_server.rewards.evidence.code": (
-            "code_stdio_reward",
-            "code_functions_reward",
-            "code_pytest_reward",
-        ),
-        "ors_server.rewards.evidence.completions": ("code_completion_reward",),
+        f"ors_server.rewards.{module}": tuple(names.split())
+        for module, names in {
+            "arise": "task_success code_execution_reward answer_match_reward efficiency_reward",
+            "agentfly.answers": (
+                "qa_f1_reward qa_f1_reward_tool math_equal_reward math_equal_reward_tool "
+                "math_equal_reward_think math_reward_thought_with_tool math_string_equal_reward_tool "
+                "ok_vqa_reward infoseek_reward"
+            ),
+            "agentfly.exact": "qa_em_reward qa_em_format_reward qa_em_reward_tool_call",
+            "agentfly.gui": "gui_reward",
+            "agentfly.chess": "chess_puzzle_reward chess_puzzle_reward_simple",
+            "agentfly.stateful": (
+                "webshop_reward alfworld_episode_reward scienceworld_reward code_reward_test"
+            ),
+            "judged": "llm_judge_reward llm_as_judge_reward",
+            "learned": "LearnedReward",
+            "text.matches": (
+                "exact_match_reward normalised_match_reward word_match_reward all_of_match_reward "
+                "regex_match_reward strict_answer_match_reward"
+            ),
+            "text.numeric_match": "numeric_match_reward gsm8k_reward",
+            "text.multiple_choice": "multiple_choice_reward",
+            "text.response_format": (
+                "think_format_reward answer_format_reward code_format_reward tag_count_reward "
+                "reasoning_steps_reward"
+            ),
+            "text.lengths": (
+                "soft_overlong_reward cosine_length_reward length_group_reward repetition_penalty_reward "
+                "token_cost_reward latency_cost_reward"
+            ),
+            "text.overlap": "edit_similarity_reward rouge_n_reward rouge_l_reward bleu_reward chrf_reward",
+            "text.summaries": "rouge_lsum_reward",
+            "voting": "majority_vote_reward group_rank_reward",
+            "structures.structured": "json_valid_reward json_schema_reward json_match_reward",
+            "structures.tool_calls": "tool_call_match_reward distinct_tool_use_reward",
+            "sql.reward": "sql_match_reward",
+            "structures.states": "state_match_reward",
+            "evidence.file_rewards": "file_match_reward files_unchanged_reward diff_reward",
+            "structures.points": "gui_point_reward gui_box_reward",
+            "text.instructions": "instruction_reward",
+            "evidence.code": "code_stdio_reward code_functions_reward code_pytest_reward",
+            "evidence.completions": "code_completion_reward",
+        }.items()
     }
 )
 """Module to the rewards in it, in the order in which they are listed."""
