@@ -12,6 +12,7 @@ from ors_server.rewards.reward_trajectory import is_conversation, last_message
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 FIELD = "answer_from"
+RESPONSE = "final_response"
 _READS: Mapping[str, str] = {
     "answer": "Reads: the answer (`answer_from`): reasoning is cut, and the last `<answer>` counts, if any.",
     "text": "Reads: the text (`answer_from`): reasoning is cut, and nothing else.",
@@ -19,20 +20,16 @@ _READS: Mapping[str, str] = {
 """The paragraph of a reward's documentation about the place that it reads."""
 
 
-def reads_answer(
-    place: Place = "answer", field: str = "final_response", least: float = 0.0, most: int | None = None
-) -> Callable[[Function], Function]:
+def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[Function], Function]:
     """Gives a reward the answer of a response, in place of the whole of it.
 
     The reward gets another optional field, `answer_from`: a place, or an object with `place`, `reasoning`
     (tags that are cut) and `tags` (tags around an answer). Chat messages are read for the assistant's last
     one. Where there is no answer, the reward receives the empty text, so that an unreadable gold is still
-    reported; and whatever it pays, the result is the least, with the reason.
+    reported; and whatever it pays, the result is 0, with the reason.
 
     Args:
         place: What it reads by default.
-        field: The parameter that is the response.
-        least: The lowest of the reward's range.
         most: Characters of the longest answer that is read; a longer one does not count.
     """
 
@@ -47,15 +44,15 @@ def reads_answer(
             if args:
                 fields.update(zip(names, args, strict=False))
             source = read_source(answer_from, place)
-            response = fields.get(field)
+            response = fields.get(RESPONSE)
             if not isinstance(response, str) and is_conversation(response):
-                response = fields[field] = last_message(cast("Sequence[Any]", response))
+                response = fields[RESPONSE] = last_message(cast("Sequence[Any]", response))
             if not isinstance(response, str):
                 return function(**fields)
             found = _bounded(find_answer(response, source), most)
-            fields[field] = found.text
+            fields[RESPONSE] = found.text
             raw = function(**fields)
-            return raw if found.problem is None else _unanswered(raw, least, found.problem)
+            return raw if found.problem is None else _unanswered(raw, found.problem)
 
         option = inspect.Parameter(FIELD, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnswerFrom)
         parameters = list(signature.parameters.values())
@@ -82,8 +79,8 @@ def _bounded(found: FoundAnswer, most: int | None) -> FoundAnswer:
     return FoundAnswer("", f"the answer has {length} characters; at most {most} are read")
 
 
-def _unanswered(raw: object, least: float, problem: str) -> RewardResult:
+def _unanswered(raw: object, problem: str) -> RewardResult:
     result = RewardResult.from_raw(raw)
     if result.reward is None:
         return result
-    return RewardResult(least, RewardStatus.UNPARSED_ANSWER, result.extras, problem)
+    return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, result.extras, problem)

@@ -118,8 +118,7 @@ class AnswerParser(ExpressionParser):
             self.take()
             return _with_sign(self._parse_currency())
         side = self._parse_sets()
-        while self.is_next(":") and not self._is_in_set:
-            self.take()
+        while not self._is_in_set and self.skip(":"):
             following = self._parse_sets()
             side = Ratio((*(side.parts if isinstance(side, Ratio) else (side,)), following))
         return self._parse_unit(side)
@@ -134,8 +133,7 @@ class AnswerParser(ExpressionParser):
             text = " ".join(words)
             is_name = self.peek()[0] == "relation"
             return Symbol(text.lower()) if is_name else Words(text.lower(), stream(text))
-        if self.is_next(":"):
-            self.take()
+        if self.skip(":"):
             return self._parse_side()
         raise SyntaxUnknownError(f"words before {self.peek()[1]!r}")
 
@@ -145,8 +143,7 @@ class AnswerParser(ExpressionParser):
 
     def _parse_unit(self, value: Node) -> Node:
         words: list[str] = []
-        if self.is_next("pmod"):
-            self.take()
+        if self.skip("pmod"):
             return Quantity(value, f"~mod {_spell(self.parse_argument())}")
         if self.is_next("/") and self.peek(1)[0] == "word":
             words.append(self.take())
@@ -187,8 +184,7 @@ class AnswerParser(ExpressionParser):
         opening = self.take()
         bars, self._bars = self._bars, 0
         is_in_set, self._is_in_set = self._is_in_set, False
-        if self.is_next(")", "]"):
-            self.take()
+        if self.skip(")", "]"):
             return Brackets(opening, ")", ())
         items, _ = self._parse_items()
         closing = self.expect(")", "]", "⟩")
@@ -227,14 +223,12 @@ class AnswerParser(ExpressionParser):
 
     def _parse_set(self) -> Node:
         self.take()
-        if self.is_next("}set"):
-            self.take()
+        if self.skip("}set"):
             return Constant("empty")
         outer, self._is_in_set = self._is_in_set, True
         items, _ = self._parse_items()
         node: Node = Set(tuple(items))
-        if self.is_next(*_CONDITION):
-            self.take()
+        if self.skip(*_CONDITION):
             self._is_in_set = False
             node = _build(items, self.parse_listing())
         self._is_in_set = outer

@@ -31,6 +31,17 @@ class Cursor:
             return False
         return kind == "operator" and value in values
 
+    def skip(self, *values: str) -> bool:
+        """Take the next token if it is one of some operators; return whether it was."""
+        try:
+            kind, value, _ = self._tokens[self.position]
+        except IndexError:
+            return False
+        if kind != "operator" or value not in values:
+            return False
+        self.position += 1
+        return True
+
     def take(self) -> str:
         """Take the next token and return its value."""
         value = self.peek()[1]

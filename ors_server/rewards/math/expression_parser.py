@@ -51,8 +51,7 @@ class ExpressionParser(OperandParser):
             is_negative ^= sign == "-"
             if sign in "±∓":
                 double = sign
-            elif double == "" and sign == "+" and self.is_next("/"):
-                self.take()
+            elif double == "" and sign == "+" and self.skip("/"):
                 self.expect("-")
                 double = "±"
         term = self.parse_term()
@@ -66,14 +65,12 @@ class ExpressionParser(OperandParser):
         """Parse factors, with or without a multiplication sign between them."""
         factors: list[Node] = [self.parse_factor()]
         while True:
-            if self.is_next("*"):
-                self.take()
+            if self.skip("*"):
                 factors.append(self.parse_factor())
             elif self.is_next("/") and self.peek(1)[0] != "word":
                 self.take()
                 factors.append(invert(self.parse_factor()))
-            elif self.is_next("mod"):
-                self.take()
+            elif self.skip("mod"):
                 factors = [Function("mod", (product_of(factors), self.parse_factor()))]
             elif self._is_product_next():
                 self._parse_adjacent(factors)
@@ -128,11 +125,9 @@ class ExpressionParser(OperandParser):
 
     def _parse_postfix(self, node: Node) -> Node:
         while self.peek()[1] in _POSTFIX:
-            if self.is_next("^"):
-                self.take()
+            if self.skip("^"):
                 node = Power(node, self.parse_script())
-            elif self.is_next("!"):
-                self.take()
+            elif self.skip("!"):
                 node = Function("factorial", (node,))
             elif self.is_next("%", "°"):
                 node = self._parse_sign(node)
@@ -149,7 +144,7 @@ class ExpressionParser(OperandParser):
 
     def _parse_implicit_product(self) -> Node:
         """Parse the argument of a function without brackets: `2x` of `sin 2x cos x`."""
-        is_negative = self.is_next("-") and bool(self.take())
+        is_negative = self.skip("-")
         factors = [self.parse_factor()]
         while (
             self._is_product_next() and self.peek()[0] not in ("function", "binder") and not self.is_next("(")

@@ -177,7 +177,9 @@ def _judge_at_points(
                 first, second, SamplePoint(values, budget), SamplePoint(values, budget)
             )
         except LimitError as error:
-            verdict, is_real, limit = None, False, _unless_spent(error, budget)
+            if budget.left < 0:
+                raise
+            verdict, is_real, limit = None, False, error  # only this point was too far out
         if verdict is not None and not is_real and not has_unit:
             elsewhere.append(verdict)
         elif verdict is not None:
@@ -187,13 +189,6 @@ def _judge_at_points(
         if agreed == _ENOUGH:
             break
     return _sum_up(agreed, elsewhere, limit)
-
-
-def _unless_spent(error: LimitError, budget: StepBudget) -> LimitError:
-    """Go on with another point if only this one was too far out."""
-    if budget.left < 0:
-        raise error
-    return error
 
 
 def _sum_up(agreed: int, elsewhere: list[bool], limit: LimitError | None) -> bool | None:
@@ -221,9 +216,9 @@ def _is_printed_float(*nodes: Node) -> bool:
 def _is_near(node: Node, value: precise.Complex, other: precise.Complex) -> bool:
     if not (isinstance(node, Number) and node.digits >= _FLOATING):
         return False
-    gap = precise.absolute(precise.add(value, precise.negative(other)))
+    gap = precise.absolute(precise.subtract(value, other))
     unit = precise.from_rational(Fraction(1, 10**node.places))
-    return precise.is_negative(precise.add(gap, precise.negative(unit)))
+    return precise.is_negative(precise.subtract(gap, unit))
 
 
 def real_points(names: list[str]) -> Iterator[dict[str, precise.Complex]]:

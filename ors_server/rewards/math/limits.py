@@ -61,8 +61,8 @@ class StepBudget:
 
     __slots__ = ("left",)
 
-    def __init__(self, left: int = STEPS) -> None:
-        self.left = left
+    def __init__(self) -> None:
+        self.left = STEPS
 
     def spend(self, steps: int = 1) -> None:
         """Subtract some operations.

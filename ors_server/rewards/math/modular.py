@@ -60,14 +60,6 @@ def _pick(name: str, point: int) -> int:
     return hash_number(f"{point} {name}", size=8) % PRIME
 
 
-def _read_number(node: Number, _: StepBudget, __: int) -> int:
-    return _reduce(node.value)
-
-
-def _read_symbol(node: Symbol, _: StepBudget, point: int) -> int:
-    return _pick(node.name, point)
-
-
 def _read_constant(node: Constant, _: StepBudget, __: int) -> int:
     if node.name != "i":
         raise InexactError(node.name)
@@ -101,17 +93,13 @@ def _read_unknown(node: Unknown, budget: StepBudget, point: int) -> int:
     return _pick(f"{node.name}({values})", point)
 
 
-def _read_function(node: Function, budget: StepBudget, _: int) -> int:
-    return _reduce(rationals.evaluate(node, budget))
-
-
 _READERS: Final[dict[type, Callable[..., int]]] = {
-    Number: _read_number,
-    Symbol: _read_symbol,
+    Number: lambda node, *_: _reduce(node.value),
+    Symbol: lambda node, _, point: _pick(node.name, point),
     Constant: _read_constant,
     Add: _read_sum,
     Multiply: _read_product,
     Power: _read_power,
     Unknown: _read_unknown,
-    Function: _read_function,
+    Function: lambda node, budget, _: _reduce(rationals.evaluate(node, budget)),
 }

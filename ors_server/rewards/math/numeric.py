@@ -199,7 +199,7 @@ class SamplePoint:
     def _integrate(self, node: Binder) -> Complex:
         low, high = (self.read(bound) for bound in node.bounds)
         middle = precise.divide(precise.add(low, high), precise.from_rational(2))
-        half = precise.divide(precise.add(high, precise.negative(low)), precise.from_rational(2))
+        half = precise.divide(precise.subtract(high, low), precise.from_rational(2))
         total = precise.ZERO
         for place, weight in _nodes():
             value = self._read_at(node, precise.add(middle, precise.multiply(half, place)))
@@ -211,10 +211,10 @@ class SamplePoint:
         self.agreement = min(self.agreement, _LIMIT_BITS)
         place = self._read_symbol(Symbol(node.variable))
         step = precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))
-        before = self._read_at(node, precise.add(place, precise.negative(step)))
+        before = self._read_at(node, precise.subtract(place, step))
         after = self._read_at(node, precise.add(place, step))
         return precise.divide(
-            precise.add(after, precise.negative(before)), precise.multiply(step, precise.from_rational(2))
+            precise.subtract(after, before), precise.multiply(step, precise.from_rational(2))
         )
 
     def _approach(self, node: Binder) -> Complex:
@@ -223,7 +223,7 @@ class SamplePoint:
         if node.bounds[0] == Constant("inf"):
             return self._read_at(node, precise.from_rational(1 << 2 * _LIMIT_BITS))
         place, step = self.read(node.bounds[0]), precise.from_rational(Fraction(1, 1 << _LIMIT_BITS))
-        before = self._read_at(node, precise.add(place, precise.negative(step)))
+        before = self._read_at(node, precise.subtract(place, step))
         after = self._read_at(node, precise.add(place, step))
         if not agree(before, after, self.noise, _LIMIT_BITS // 2):
             raise UndefinedError("a limit from two sides")
@@ -245,7 +245,7 @@ class SamplePoint:
 
 def agree(first: Complex, second: Complex, noise: int, bits: int) -> bool:
     """Return whether two values agree to some bits, or differ by less than a binary magnitude, the noise."""
-    gap = precise.magnitude(precise.add(first, precise.negative(second)))
+    gap = precise.magnitude(precise.subtract(first, second))
     return gap <= max(max(precise.magnitude(first), precise.magnitude(second)) - bits, noise)
 
 
@@ -273,12 +273,12 @@ def _choose(pick: Callable[[Complex, Complex], bool], first: Complex, *others: C
 
 
 def _is_less(first: Complex, second: Complex) -> bool:
-    return precise.is_negative(precise.add(first, precise.negative(second)))
+    return precise.is_negative(precise.subtract(first, second))
 
 
 def _round_down(value: Complex) -> Complex:
     near = precise.from_rational(precise.nearest(value))
-    gap = precise.add(value, precise.negative(near))
+    gap = precise.subtract(value, near)
     if not precise.is_zero(gap) and precise.magnitude(gap) < -BITS // 2:
         return near
     return precise.add(near, precise.from_rational(-1)) if precise.is_negative(gap) else near
@@ -326,32 +326,12 @@ def _of_inverse(name: str) -> Callable[[Complex], Complex]:
 
 def _arc_cotangent(value: Complex) -> Complex:
     half = precise.divide(precise.PI, precise.from_rational(2))
-    return precise.add(half, precise.negative(precise.apply("atan", value)))
+    return precise.subtract(half, precise.apply("atan", value))
 
 
 def _modulo(value: Complex, modulus: Complex) -> Complex:
     times = _round_down(precise.divide(value, modulus))
-    return precise.add(value, precise.negative(precise.multiply(times, modulus)))
-
-
-def _common_logarithm(value: Complex) -> Complex:
-    return _logarithm(value, precise.from_rational(10))
-
-
-def _round_up(value: Complex) -> Complex:
-    return precise.negative(_round_down(precise.negative(value)))
-
-
-def _conjugate(value: Complex) -> Complex:
-    return value[0], precise.negative(value)[1]
-
-
-def _real_part(value: Complex) -> Complex:
-    return value[0], precise.ZERO[0]
-
-
-def _imaginary_part(value: Complex) -> Complex:
-    return value[1], precise.ZERO[0]
+    return precise.subtract(value, precise.multiply(times, modulus))
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
@@ -366,17 +346,17 @@ _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     "acsc": _of_inverse("asin"),
     "ln": _logarithm,
     "log": _logarithm,
-    "lg": _common_logarithm,
+    "lg": lambda value: _logarithm(value, precise.from_rational(10)),
     "abs": precise.absolute,
     "root": _root,
     "floor": _round_down,
-    "ceil": _round_up,
+    "ceil": lambda value: precise.negative(_round_down(precise.negative(value))),
     "factorial": _exactly(rationals.factorial),
     "binom": _binomial,
     "mod": _modulo,
     "max": lambda *values: _choose(lambda one, other: _is_less(other, one), *values),
     "min": lambda *values: _choose(_is_less, *values),
-    "conj": _conjugate,
-    "re": _real_part,
-    "im": _imaginary_part,
+    "conj": lambda value: (value[0], precise.negative(value)[1]),
+    "re": lambda value: (value[0], precise.ZERO[0]),
+    "im": lambda value: (value[1], precise.ZERO[0]),
 }

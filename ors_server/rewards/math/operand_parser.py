@@ -30,6 +30,7 @@ from ors_server.rewards.math.written_numbers import is_label, label, repeat, to_
 
 _INVERTIBLE: Final = frozenset({"sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"})
 _CONDITION_WORDS: Final = frozenset({"if", "for", "when", "where", "provided", "all"})
+"""Words before a condition in a definition by cases: `if x > 0`."""
 _APPLIED: Final = frozenset("fghFGH")
 _EXPECTED: Final = frozenset("EP")
 """Letters that are functions before a square bracket."""
@@ -107,8 +108,7 @@ class OperandParser(Cursor, ABC):
             script = negate(script) if sign == "-" else script
         else:
             script = self._parse_primary()
-            if is_exponent and self.is_next("^"):
-                self.take()
+            if is_exponent and self.skip("^"):
                 script = Power(script, self.parse_script())
         self.leave()
         return script
@@ -127,8 +127,7 @@ class OperandParser(Cursor, ABC):
         written = self.take()
         if self.peek()[0] == "accent" and "." in written:
             return self._parse_repeating(written)
-        if self.is_next("_") and written.isalnum():
-            self.take()
+        if written.isalnum() and self.skip("_"):
             base = self.parse_script(is_exponent=False)
             if not (isinstance(base, Number) and isinstance(base.value, int)):
                 raise SyntaxUnknownError("a base that is no number")
@@ -149,8 +148,7 @@ class OperandParser(Cursor, ABC):
         name = self.take()
         name += self._parse_primes()
         arguments: tuple[Node, ...] = ()
-        if self.is_next("_"):
-            self.take()
+        if self.skip("_"):
             named = self._parse_name_in_index()
             index = Symbol(named) if named else self.parse_script(is_exponent=False)
             if isinstance(index, Number | Symbol | Constant | Multiply) and is_label(index):
@@ -159,7 +157,9 @@ class OperandParser(Cursor, ABC):
                 name, arguments = name + "_", (index,)
         name += self._parse_primes()
         if self._is_applied(name):
-            name += "^-1" if self._is_inverse_next() else ""
+            if self._is_inverse_ahead():
+                self.position += len(_INVERSE)
+                name += "^-1"
             group = self._parse_group()
             arguments += group.items if isinstance(group, Brackets) else (group,)
         return Unknown(name, arguments) if arguments else Symbol(name)
@@ -209,12 +209,6 @@ class OperandParser(Cursor, ABC):
 
     def _is_inverse_ahead(self) -> bool:
         return [self.peek(step)[1] for step in range(len(_INVERSE))] == _INVERSE
-
-    def _is_inverse_next(self) -> bool:
-        if self._is_inverse_ahead():
-            self.position += len(_INVERSE)
-            return True
-        return False
 
     def _parse_constant(self) -> Node:
         name = self.take()
@@ -287,8 +281,7 @@ class OperandParser(Cursor, ABC):
 
     def _parse_root(self, name: str) -> Node:
         index: Node = Number(3 if name == "cbrt" else 2)
-        if self.is_next("["):
-            self.take()
+        if self.skip("["):
             index = self.parse_sum()
             self.expect("]")
         radicand = self._parse_brace() if self.is_next("{") else self._parse_primary()
@@ -335,9 +328,8 @@ class OperandParser(Cursor, ABC):
         return scripts
 
     def _parse_bound(self) -> Node:
-        if not self.is_next("{"):
+        if not self.skip("{"):
             return self.parse_script(is_exponent=False)
-        self.take()
         bound = self.parse_item()
         self.expect("}")
         return bound
@@ -362,32 +354,23 @@ class OperandParser(Cursor, ABC):
         rows: list[tuple[Node, ...]] = []
         cells: list[Node] = []
         while self.peek()[0] != "end":
-            if self.is_next("&"):
-                self.take()
-            elif self.is_next("\\\\"):
-                self.take()
+            if self.skip("&"):
+                continue
+            if self.skip("\\\\"):
                 rows.append(tuple(cells))
                 cells = []
             else:
-                self._skip_condition_words()
+                while self.peek()[0] == "word" and self.peek()[1].lower() in _CONDITION_WORDS:
+                    self.take()
                 cells.append(self.parse_item())
-                self._skip_comma()
+                if self.peek()[0] == "separator":  # `1, n = 1` is two cells
+                    self.take()
         if self.peek()[1] == "":
             raise SyntaxUnknownError("an environment without its end")
         self.take()
         rows += [tuple(cells)] if cells else []
         matrix = Matrix("cases" if kind == "cases" else "matrix", tuple(row for row in rows if row))
         return Function("det", (matrix,)) if kind == "det" else matrix
-
-    def _skip_condition_words(self) -> None:
-        """Skip the words before a condition: `if x > 0`."""
-        while self.peek()[0] == "word" and self.peek()[1].lower() in _CONDITION_WORDS:
-            self.take()
-
-    def _skip_comma(self) -> None:
-        """Go on to the next cell: `1, n = 1` is two, as in the lines of a definition by cases."""
-        if self.peek()[0] == "separator":
-            self.take()
 
 
 def _split_bound(bound: Node | None) -> tuple[str, Node]:

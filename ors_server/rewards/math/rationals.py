@@ -1,7 +1,7 @@
 """Exact values: integers and fractions; every bound is checked before the work is done."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
@@ -53,11 +53,15 @@ def evaluate(node: Node, budget: StepBudget, values: dict[str, int] | None = Non
 
 def _check_size(value: Rational, budget: StepBudget) -> Rational:
     """Return a number if it is not too long; a long one is charged to the budget."""
-    length = max(value.numerator.bit_length(), value.denominator.bit_length())
+    length = _length(value)
     if length > EXACT_BITS:
         raise LimitError(f"a number of more than {EXACT_BITS} bits")
     budget.spend(length // _BITS_PER_STEP)
     return value
+
+
+def _length(value: Rational) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
 def power(base: Rational, exponent: Rational) -> Rational:
@@ -75,8 +79,7 @@ def power(base: Rational, exponent: Rational) -> Rational:
         raise UndefinedError("a division by zero")
     if base in (0, 1, -1) and abs(whole) > 1:
         return base if whole % 2 else base * base
-    length = max(base.numerator.bit_length(), base.denominator.bit_length())
-    if (length - 1) * abs(whole) > EXACT_BITS:
+    if (_length(base) - 1) * abs(whole) > EXACT_BITS:
         raise LimitError(f"a power of more than {EXACT_BITS} bits")
     return _simple(Fraction(base) ** whole)
 
@@ -158,13 +161,9 @@ def binomial(upper: Rational, lower: Rational) -> Rational:
     return _simple(product)
 
 
-def _gcd(numbers: Sequence[Rational]) -> Rational:
+def _gcd(*numbers: Rational) -> Rational:
     below = math.lcm(*(number.denominator for number in numbers))
     return _simple(Fraction(math.gcd(*(int(number * below) for number in numbers)), below))
-
-
-def _lcm(numbers: Sequence[Rational]) -> Rational:
-    return math.lcm(*map(_whole, numbers))
 
 
 def _modulo(number: Rational, modulus: Rational) -> Rational:
@@ -178,21 +177,11 @@ def _logarithm(number: Rational, base: Rational) -> Rational:
         raise InexactError("a logarithm")
     if number == 1:
         return 0
-    whole = (
-        round(math.log2(number.numerator / number.denominator) / math.log2(base))
-        if _is_small(number, base)
-        else 0
-    )
-    if whole and power(base, whole) == number:
-        return whole
+    if max(_length(number), _length(base)) < _FLOAT_BITS:
+        whole = round(math.log2(number.numerator / number.denominator) / math.log2(base))
+        if whole and power(base, whole) == number:
+            return whole
     raise InexactError("a logarithm")
-
-
-def _is_small(*numbers: Rational) -> bool:
-    return all(
-        max(number.numerator.bit_length(), number.denominator.bit_length()) < _FLOAT_BITS
-        for number in numbers
-    )
 
 
 def _real_root(number: Rational, index: Rational) -> Rational:
@@ -202,29 +191,17 @@ def _real_root(number: Rational, index: Rational) -> Rational:
     return -_root(-number, whole) if number < 0 and whole % 2 else _root(number, whole)
 
 
-def _absolute(number: Rational) -> Rational:
-    return -number if number < 0 else number
-
-
-def _round(number: Rational) -> Rational:
-    return math.floor(number + Fraction(1, 2))
-
-
-def _sign(number: Rational) -> Rational:
-    return (number > 0) - (number < 0)
-
-
 _FUNCTIONS: Final[dict[str, Callable[..., Rational]]] = {
-    "abs": _absolute,
+    "abs": abs,
     "floor": math.floor,
     "ceil": math.ceil,
-    "round": _round,
-    "sgn": _sign,
+    "round": lambda number: math.floor(number + Fraction(1, 2)),
+    "sgn": lambda number: (number > 0) - (number < 0),
     "factorial": factorial,
     "root": _real_root,
     "binom": binomial,
-    "gcd": lambda *numbers: _gcd(numbers),
-    "lcm": lambda *numbers: _lcm(numbers),
+    "gcd": _gcd,
+    "lcm": lambda *numbers: math.lcm(*map(_whole, numbers)),
     "max": lambda *numbers: max(numbers),
     "min": lambda *numbers: min(numbers),
     "mod": _modulo,
@@ -240,10 +217,6 @@ def has_arity(name: str, count: int) -> bool:
     """Return whether a function takes so many arguments."""
     expected = _ARITY.get(name, 1)
     return count >= 1 if expected == 0 else count == expected or (name == "log" and count == 1)
-
-
-def _read_number(node: Number, _: StepBudget, __: dict[str, int]) -> Rational:
-    return node.value
 
 
 def _read_symbol(node: Symbol, _: StepBudget, values: dict[str, int]) -> Rational:
@@ -331,7 +304,7 @@ def _read_constant(node: Constant, _: StepBudget, __: dict[str, int]) -> Rationa
 
 
 _READERS: Final[dict[type, Callable[..., Rational]]] = {
-    Number: _read_number,
+    Number: lambda node, *_: node.value,
     Symbol: _read_symbol,
     Constant: _read_constant,
     Add: _read_sum,

@@ -34,7 +34,6 @@ _NAME: Final = re.compile(r"[^aeiou][aeiou][^aeiou]|amy|ann|ava|eli|eve|ian|joe|
 """Runs of three letters that are first names, if they begin with a capital."""
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 _CLOSING: Final = frozenset(".,;:?!'")
-_SCRIPTS: Final = frozenset("_^")
 _ALIASES: Final = {"lnot": "\\neg"}
 _TABLES: Final = (_ALIASES, FUNCTIONS, GREEK, COMMANDS, RELATIONS, BINDERS, SEPARATORS)
 

@@ -9,92 +9,16 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from ors_server.rewards.math.token_names import names_by_word
+from ors_server.rewards.math.token_names import VOCABULARY, names_by_word
 
-_UNITS: Final = names_by_word(
-    {
-        "mm": "mm millimeter millimeters millimetre millimetres",
-        "cm": "cm cms centimeter centimeters centimetre centimetres",
-        "dm": "dm decimeter decimeters",
-        "m": "m meter meters metre metres",
-        "km": "km kms kilometer kilometers kilometre kilometres",
-        "in": "in inch inches",
-        "ft": "ft foot feet",
-        "yd": "yd yds yard yards",
-        "mi": "mi mile miles",
-        "mg": "mg milligram milligrams",
-        "g": "g gram grams gm",
-        "kg": "kg kgs kilogram kilograms kilo kilos",
-        "lb": "lb lbs pound pounds",
-        "oz": "oz ounce ounces",
-        "t": "ton tons tonne tonnes",
-        "ms": "ms millisecond milliseconds",
-        "s": "s sec secs second seconds",
-        "min": "min mins minute minutes",
-        "h": "h hr hrs hour hours",
-        "d": "day days",
-        "wk": "week weeks",
-        "mo": "month months",
-        "yr": "yr yrs year years",
-        "ml": "ml milliliter milliliters millilitre",
-        "l": "l liter liters litre litres",
-        "gal": "gal gallon gallons",
-        "$": "$ dollar dollars usd",
-        "¢": "¢ cent cents",
-        "€": "€ euro euros eur",
-        "£": "£ gbp",
-        "¥": "¥ yuan yen rmb cny jpy",
-        "₹": "₹ rupee rupees inr rs",
-        "%": "% percent percentage pct percents",
-        "°": "° degree degrees deg",
-        "u": "unit units",
-        "rad": "rad radian radians",
-        "j": "j joule joules",
-        "n": "n newton newtons",
-        "w": "watt watts",
-        "kw": "kw kilowatt kilowatts",
-        "kj": "kj kilojoule kilojoules",
-        "kpa": "kpa kilopascal kilopascals",
-        "mol": "mol mole moles",
-        "khz": "khz kilohertz",
-        "mhz": "mhz megahertz",
-        "ohm": "ohm ohms",
-        "acre": "acre acres",
-        "ha": "hectare hectares",
-        "v": "volt volts",
-        "hz": "hz hertz",
-        "am": "am a.m",
-        "pm": "pm p.m",
-    }
-)
+_UNITS: Final = names_by_word("units")
 _COMPOUNDS: Final = {
     "mph": (("mi", 1), ("h", -1)),
     "kmh": (("km", 1), ("h", -1)),
     "kph": (("km", 1), ("h", -1)),
 }
-_FACTORS: Final = {
-    "mm": ("m", "1/1000"),
-    "cm": ("m", "1/100"),
-    "dm": ("m", "1/10"),
-    "km": ("m", "1000"),
-    "in": ("m", "127/5000"),
-    "ft": ("m", "381/1250"),
-    "yd": ("m", "1143/1250"),
-    "mi": ("m", "201168/125"),
-    "mg": ("kg", "1/1000000"),
-    "g": ("kg", "1/1000"),
-    "lb": ("kg", "45359237/100000000"),
-    "oz": ("kg", "45359237/1600000000"),
-    "t": ("kg", "1000"),
-    "ms": ("s", "1/1000"),
-    "min": ("s", "60"),
-    "h": ("s", "3600"),
-    "d": ("s", "86400"),
-    "wk": ("s", "604800"),
-    "ml": ("l", "1/1000"),
-    "¢": ("$", "1/100"),
-}
-"""Exact by definition: the international yard and pound agreement of 1959, the SI, and the calendar's day."""
+_FACTORS: Final = VOCABULARY["factors"]
+"""A unit to its base unit and the factor."""
 WORDS: Final = frozenset(_UNITS) | frozenset(_COMPOUNDS)
 MIXED: Final = frozenset({"kW", "kJ", "kPa", "kHz", "mL"})
 """Units with a capital after a small letter, which else are products."""

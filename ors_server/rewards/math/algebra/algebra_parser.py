@@ -78,8 +78,7 @@ class AlgebraParser(AnswerParser):
         below = Binder("at", variable, (place,), node)
         if upper is None:
             return below
-        above = split_bound(upper)[1] if isinstance(upper, Relation) else upper
-        return Add((Binder("at", variable, (above,), node), negate(below)))
+        return Add((Binder("at", variable, (_value_of(upper),), node), negate(below)))
 
     # Names.
 

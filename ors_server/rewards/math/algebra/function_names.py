@@ -2,43 +2,14 @@
 
 from typing import Final
 
+from ors_server.rewards.math.token_names import names_by_word
+
 CALLED: Final = {
-    "Gamma": ("gamma", 1),
-    "zeta": ("zeta", 1),
-    "psi": ("digamma", 1),
-    "Psi": ("digamma", 1),
-    "digamma": ("digamma", 1),
-    "B": ("beta", 2),
-    "Beta": ("beta", 2),
-    "beta": ("beta", 2),
-    "W": ("lambertw", 1),
-    "eta": ("altzeta", 1),
-    "C": ("binom", 2),
-    "P": ("permutations", 2),
-    "erf": ("erf", 1),
-    "erfc": ("erfc", 1),
-    "erfi": ("erfi", 1),
-    "Si": ("si", 1),
-    "Ci": ("ci", 1),
-    "Ei": ("ei", 1),
-    "li": ("li", 1),
-    "sinc": ("sinc", 1),
-    "tr": ("trace", 1),
-    "trace": ("trace", 1),
-    "Tr": ("trace", 1),
+    **{name: (function, 1) for name, function in names_by_word("called").items()},
+    **{name: (function, 2) for name, function in names_by_word("called_with_two").items()},
 }
 """Names before a bracket, with the number of arguments that make them these functions."""
-INDEXED: Final = {
-    "J": "besselj",
-    "Y": "bessely",
-    "I": "besseli",
-    "K": "besselk",
-    "Li": "polylog",
-    "P": "legendre",
-    "T": "chebyt",
-    "U": "chebyu",
-    "psi": "polygamma",
-}
+INDEXED: Final = names_by_word("indexed")
 """Names whose index is the first argument: `J_0(x)`."""
 SPELLED: Final = ("erfc", "erfi", "erf", "Si", "Ci", "Ei", "Li", "li", "sinc", "digamma", "trace", "Tr", "tr")
 """Names of several letters, which the lexer must not take for a word, a unit or a product."""

@@ -82,9 +82,9 @@ def _by_gauss(function: Integrand, low: float, high: float, count: int) -> compl
     return half * sum(weight * _read(function, middle + half * node) for node, weight in _gauss(count))
 
 
-def is_close(first: complex, second: complex, tolerance: float = _CLOSE) -> bool:
-    """Return whether two values differ by at most `tolerance` of the greater one, or of one thousandth."""
-    return abs(first - second) <= tolerance * max(abs(first), abs(second), 1e-3)
+def is_close(first: complex, second: complex) -> bool:
+    """Return whether two values differ by at most 1e-10 of the greater one, or of one thousandth."""
+    return abs(first - second) <= _CLOSE * max(abs(first), abs(second), 1e-3)
 
 
 def integrate(function: Integrand, low: float, high: float, *, is_inner: bool = False) -> complex:

@@ -35,10 +35,6 @@ def _log(value: Any, base: Any = None) -> Any:
     return sympy.log(value) if base is None else sympy.log(value) / sympy.log(base)
 
 
-def _common_log(value: Any) -> Any:
-    return sympy.log(value) / sympy.log(10)
-
-
 def _root(radicand: Any, index: Any) -> Any:
     is_odd = index.is_Integer and index % 2 == 1
     return sympy.real_root(radicand, index) if is_odd and radicand.is_number else radicand ** (1 / index)
@@ -47,7 +43,7 @@ def _root(radicand: Any, index: Any) -> Any:
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ln": sympy.log,
     "log": _log,
-    "lg": _common_log,
+    "lg": lambda value: _log(value, 10),
     "abs": sympy.Abs,
     "sgn": sympy.sign,
     "root": _root,
@@ -88,8 +84,8 @@ class Builder:
             Number: self._number,
             Symbol: self._symbol,
             Constant: self._constant,
-            Add: self._add,
-            Multiply: self._multiply,
+            Add: lambda node: sympy.Add(*map(self.build, node.terms)),
+            Multiply: lambda node: sympy.Mul(*map(self.build, node.factors)),
             Power: self._power,
             Quantity: self._quantity,
             Function: self._function,
@@ -116,12 +112,6 @@ class Builder:
         if node.name not in _CONSTANTS:
             raise UnsureError(node.name)
         return _CONSTANTS[node.name]
-
-    def _add(self, node: Add) -> Any:
-        return sympy.Add(*map(self.build, node.terms))
-
-    def _multiply(self, node: Multiply) -> Any:
-        return sympy.Mul(*map(self.build, node.factors))
 
     def _quantity(self, node: Quantity) -> Any:
         scale = {"°": sympy.pi / 180, "%": sympy.Rational(1, 100)}.get(node.unit)
