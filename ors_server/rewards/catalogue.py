@@ -90,9 +90,8 @@ def find_reward(name: str) -> Reward:
     """Returns a reward by its name, `module:name`, or `file.py:name`; raises a `RewardError` without one."""
     if ":" in name:
         return as_reward(_at(name))
-    for module, names in _HOMES.items():
-        if name in names:
-            return as_reward(getattr(import_module(module), name))
+    if (home := home_of(name)) is not None:
+        return as_reward(getattr(import_module(home), name))
     raise UnknownRewardError(
         f"there is no reward named {name!r}; `ors-server rewards` lists them, and module:name finds your own"
     )

@@ -68,23 +68,23 @@ class _Composed(Reward):
     def _judge_now(self, **fields: Any) -> RewardResult:
         results: dict[int, RewardResult] = {}
         combination = self.combine()
-        advanced = _advance(combination, None)
-        while isinstance(advanced, int):
-            part = self.parts[advanced]
-            results[advanced] = part.read(part.judge(fields))
-            advanced = _advance(combination, results[advanced].reward)
-        return self._whole(advanced.reward, results)
+        index, total = _advance(combination, None)
+        while index is not None:
+            part = self.parts[index]
+            results[index] = part.read(part.judge(fields))
+            index, total = _advance(combination, results[index].reward)
+        return self._whole(total, results)
 
     async def _judge_later(self, **fields: Any) -> RewardResult:
         results: dict[int, RewardResult] = {}
         combination = self.combine()
-        advanced = _advance(combination, None)
-        while isinstance(advanced, int):
-            part = self.parts[advanced]
+        index, total = _advance(combination, None)
+        while index is not None:
+            part = self.parts[index]
             raw = part.judge(fields)
-            results[advanced] = part.read(await raw if inspect.isawaitable(raw) else raw)
-            advanced = _advance(combination, results[advanced].reward)
-        return self._whole(advanced.reward, results)
+            results[index] = part.read(await raw if inspect.isawaitable(raw) else raw)
+            index, total = _advance(combination, results[index].reward)
+        return self._whole(total, results)
 
     def _whole(self, total: float | None, results: Mapping[int, RewardResult]) -> RewardResult:
         extras: dict[str, Any] = {}
@@ -220,19 +220,12 @@ class ClippedReward(_Composed):
         return None if reward is None else min(max(reward, self.low), self.high)
 
 
-class _Total:
-    """The result of a combination."""
-
-    def __init__(self, reward: float | None) -> None:
-        self.reward = reward
-
-
-def _advance(combination: Combination, answer: float | None) -> int | _Total:
-    """Continues up to the next part to evaluate, or up to the result."""
+def _advance(combination: Combination, answer: float | None) -> tuple[int | None, float | None]:
+    """Continues up to the next part to evaluate, whose index it returns, or up to the result."""
     try:
-        return combination.send(answer)
+        return combination.send(answer), None
     except StopIteration as stop:
-        return _Total(stop.value)
+        return None, stop.value
 
 
 def _nothing() -> float:

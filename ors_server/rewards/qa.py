@@ -91,6 +91,14 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
     return QAScore(best.f1, max(score.em for score in scores), best.precision, best.recall)
 
 
+def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
+    """Returns F1, precision and recall, by the numbers of shared words, and of each side's."""
+    if not shared:
+        return 0.0, 0.0, 0.0
+    precision, recall = shared / given, shared / gold
+    return 2 * precision * recall / (precision + recall), precision, recall
+
+
 def _answerable(golds: list[str], options: QAOptions) -> list[str]:
     """Returns the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
     kept = [one for one in golds if normalise_answer(one, options)] if options.empty == "squad2" else golds
@@ -129,10 +137,8 @@ class _NormalisedAnswer:
             both = em if self._options.empty == "squad2" else 0.0
             return QAScore(both, em, both, both)
         shared = sum((self._counted & Counter(gold)).values())
-        if not shared:
-            return QAScore(0.0, em, 0.0, 0.0)
-        precision, recall = shared / len(self._words), shared / len(gold)
-        return QAScore(2 * precision * recall / (precision + recall), em, precision, recall)
+        f1, precision, recall = count_f1(shared, len(self._words), len(gold))
+        return QAScore(f1, em, precision, recall)
 
 
 def _number(text: str) -> Decimal | None:

@@ -94,7 +94,10 @@ def fields_of_episode(
 def write_recorded(record: EpisodeRecord, steps: Sequence[Step]) -> dict[str, Any]:
     """Returns an episode as a row that `fields_of_row` reads, without images and fields for trainers only."""
     prompt = record.prompt and tuple(block for block in record.prompt if not isinstance(block, ImageBlock))
-    lean = [replace(step, blocks=_texts(step), metadata=None) for step in steps]
+    lean = [
+        replace(step, blocks=tuple(one for one in step.blocks if isinstance(one, TextBlock)), metadata=None)
+        for step in steps
+    ]
     return {
         "record": RECORD.as_json(replace(record, prompt=prompt, transitions=())),
         "steps": [STEP.as_json(step) for step in lean],
@@ -152,7 +155,3 @@ def _final_response(step: Step) -> str:
 
 def _written(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
-
-
-def _texts(step: Step) -> tuple[TextBlock | ImageBlock, ...]:
-    return tuple(block for block in step.blocks if isinstance(block, TextBlock))

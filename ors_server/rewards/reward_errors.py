@@ -74,6 +74,10 @@ class JudgeBudgetError(JudgeError):
     code = "judge_budget"
 
 
+class UnusableReplyError(Exception):
+    """A judge's reply has no usable verdict. The message is sent to the judge."""
+
+
 class JudgeSettingsError(RewardDefinitionError):
     """A judge cannot be used as it is set up: no endpoint, no model, no package, an illegal rubric."""
 

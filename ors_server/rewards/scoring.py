@@ -1,9 +1,9 @@
 """Evaluates rewards: alone, outside a server, or for one. A failure is a status, never a number."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -19,6 +19,8 @@ from ors_server.rewards.reward_trajectory import (
     read_trajectory,
 )
 from ors_server.workers import LingeringThread, current_workers
+
+Result = TypeVar("Result")
 
 MAX_REASON = 2_000
 """Characters of an error's message that are kept."""
@@ -105,6 +107,19 @@ async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | N
     given = gather_fields(asked, None, fields)
     raw = asked.judge(given)
     return _filled_in(given, asked.read(await raw if inspect.isawaitable(raw) else raw))
+
+
+async def gather_in_order(calls: Iterable[Callable[[], Awaitable[Result]]]) -> list[Result]:
+    """Await calls at the same time; the results are in the order of the calls."""
+    results: dict[int, Result] = {}
+
+    async def await_one(index: int, call: Callable[[], Awaitable[Result]]) -> None:
+        results[index] = await call()
+
+    async with anyio.create_task_group() as tasks:
+        for index, call in enumerate(calls):
+            tasks.start_soon(await_one, index, call)
+    return [results[index] for index in sorted(results)]
 
 
 def failure(error: Exception) -> RewardResult:

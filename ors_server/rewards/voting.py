@@ -132,7 +132,7 @@ def _sort_out(answers: Sequence[str], key: Callable[[str], str] | None) -> list[
         name = answer if key is None else key(answer)
         number = seen.get(name)
         if number is None and key is None:
-            number = next((one for other, one in seen.items() if _are_equal(answer, other)), None)
+            number = next((one for other, one in seen.items() if grade_math(answer, other).is_equal), None)
         if number is None and len(set(seen.values())) >= MAX_ANSWERS:
             found.append(None)
             continue
@@ -146,7 +146,3 @@ def _text_key(answer: str) -> str:
         return normalise_text(answer).strip(" .").casefold()
     except UnparsedAnswerError:
         return answer
-
-
-def _are_equal(answer: str, other: str) -> bool:
-    return grade_math(answer, other).is_equal

@@ -6,6 +6,7 @@ metrics and reducers leave it out. The package is imported when an adapter is ma
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, cast
@@ -79,13 +80,7 @@ def from_inspect(
         import_module(module)
     who = name or name_of(scorer)
 
-    def arguments(fields: dict[str, Any]) -> dict[str, Any]:
-        return _sample(dict(fields), who)
-
-    def read(given: Any) -> RewardResult:
-        return _result(given, key, who)
-
-    return adapt(scorer, arguments, read, who, range)
+    return adapt(scorer, partial(_sample, who=who), partial(_result, key=key, who=who), who, range)
 
 
 def _row(state: Any, target: Any) -> dict[str, Any]:

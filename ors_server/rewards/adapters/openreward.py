@@ -6,6 +6,7 @@ package demands.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
 
@@ -108,9 +109,6 @@ def from_openreward(
     """
     who = name or name_of(function)
 
-    def arguments(fields: dict[str, Any]) -> dict[str, Any]:
-        return accept(function, fields)
-
     def read(given: Any) -> RewardResult:
         if given is None or isinstance(given, int | float):
             return read_number(given, who)
@@ -123,7 +121,7 @@ def from_openreward(
         extras: Mapping[str, Any] = output.metadata or {}
         return read_number(output.reward, who).with_extras(dict(extras))
 
-    return adapt(function, arguments, read, name, range)
+    return adapt(function, partial(accept, function), read, name, range)
 
 
 def _metadata(result: RewardResult) -> dict[str, Any]:

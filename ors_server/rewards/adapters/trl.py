@@ -135,7 +135,6 @@ def from_trl(
     who = name or name_of(function)
 
     def arguments(fields: dict[str, Any]) -> dict[str, Any]:
-        fields = dict(fields)
         prompt, completion = fields.pop("prompt", ""), take(fields, who, "completion", "final_response")
         if conversational:
             completion = as_chat(completion, "assistant")

@@ -9,6 +9,7 @@ found and left out. In `verifiers.v1` the error ends the scoring of the trace, w
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from ors_server.rewards.adapters.foreign_functions import (
@@ -29,18 +30,8 @@ from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.reward_errors import NoRewardError
 
 _NAMES = ("prompt", "completion", "answer", "state", "info", "task", "trace")
-_SIGNATURE = inspect.Signature(
-    [
-        *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _NAMES),
-        inspect.Parameter("fields", inspect.Parameter.VAR_KEYWORD),
-    ]
-)
-
-
+_REST = inspect.Parameter("fields", inspect.Parameter.VAR_KEYWORD)
 _GROUP_NAMES = ("prompts", "completions", "answers", "states", "infos", "tasks")
-_GROUP_SIGNATURE = inspect.Signature(
-    [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _GROUP_NAMES]
-)
 """A rubric recognises a function of groups by these plural names."""
 
 
@@ -75,7 +66,9 @@ def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
     is_of_groups = is_group_reward(asked)
     made: Any = judge_group if is_of_groups else judge
     made.__name__ = made.__qualname__ = asked.name
-    made.__signature__ = _GROUP_SIGNATURE if is_of_groups else _SIGNATURE
+    names, rest = (_GROUP_NAMES, []) if is_of_groups else (_NAMES, [_REST])
+    optional = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+    made.__signature__ = inspect.Signature([*optional, *rest])
     return cast("Callable[..., Awaitable[Any]]", made)
 
 
@@ -120,10 +113,7 @@ def from_verifiers(
         }
         return accept(function, {**state, "state": state})
 
-    def read(given: Any) -> RewardResult:
-        return read_number(given, who)
-
-    return adapt(function, arguments, read, name, range)
+    return adapt(function, arguments, partial(read_number, name=who), name, range)
 
 
 def _row(named: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,6 @@ def from_verl(
     who = name or name_of(function)
 
     def arguments(fields: dict[str, Any]) -> dict[str, Any]:
-        fields = dict(fields)
         named = {
             "data_source": fields.pop("data_source", ""),
             "solution_str": take(fields, who, "final_response"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
+from ors_server.rewards.qa import count_f1
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
@@ -33,13 +34,8 @@ NO_TEXT = "no input text"
 """What a task's text is if nothing has to be typed (the same)."""
 
 _SAME = {
-    "left_single": "click",
-    "left_double": "click",
-    "right_single": "click",
-    "press": "hotkey",
-    "keydown": "hotkey",
-    "release": "hotkey",
-    "keyup": "hotkey",
+    **dict.fromkeys(("left_single", "left_double", "right_single"), "click"),
+    **dict.fromkeys(("press", "keydown", "release", "keyup"), "hotkey"),
     "select": "drag",
 }
 _TEXT_OF = {
@@ -57,6 +53,7 @@ _ARGUMENT = re.compile(
 _POINT_TAG = re.compile(r"<point>(\d+)\s+(\d+)</point>")
 _POINT_NAME = re.compile(r"\b(?:start_)?point(?==)")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t"}
 _SIGNS = re.compile(r"[^\w\s]")
 
 
@@ -141,7 +138,8 @@ def read_action(response: str) -> ScreenAction | None:
     for part in after.split(")\n\n"):
         read = _read_call(part if part.rstrip().endswith(")") else f"{part})")
         if read is not None:
-            return read if all(_numbers(read.arguments[name]) for name in _boxes(read)) else None
+            boxes = [box for name, box in read.arguments.items() if "start_box" in name or "end_box" in name]
+            return read if all(map(_numbers, boxes)) else None
     return None
 
 
@@ -157,23 +155,15 @@ def _read_call(text: str) -> ScreenAction | None:
         name, single, double, bare, end = found.groups()
         value = next(one for one in (single, double, bare, "") if one is not None)
         if name and value:
-            arguments[name] = _ESCAPE.sub(_unescaped, value).lstrip()
+            arguments[name] = _ESCAPE.sub(lambda sign: _ESCAPED.get(sign[1], sign[1]), value).lstrip()
         place = found.end()
         if end == ")":
             return ScreenAction(_kind(call[1]), arguments) if not text[place:].strip() else None
     return None
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return {"n": "\n", "t": "\t"}.get(found[1], found[1])
-
-
 def _kind(name: str) -> str:
     return _SAME.get(name.lower(), name.lower())
-
-
-def _boxes(action: ScreenAction) -> list[str]:
-    return [name for name in action.arguments if "start_box" in name or "end_box" in name]
 
 
 def _numbers(box: str) -> list[float]:
@@ -211,10 +201,7 @@ def _compare_words(left: str, right: str) -> dict[str, float]:
     ours, theirs = (set(_SIGNS.sub("", text).lower().split()) for text in (left, right))
     if not ours and not theirs:
         return {"f1": 1.0, "precision": 1.0, "recall": 1.0}
-    shared = len(ours & theirs)
-    precision = shared / len(ours) if ours else 0.0
-    recall = shared / len(theirs) if theirs else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if shared else 0.0
+    f1, precision, recall = count_f1(len(ours & theirs), len(ours), len(theirs))
     return {"f1": f1, "precision": precision, "recall": recall}
 
 

@@ -75,7 +75,7 @@ class BatchPool:
     def close(self) -> None:
         """End every worker."""
         for worker in self._workers:
-            worker.close_input()
+            worker.child.close_input()  # it ends once it is idle
         while self._workers:
             worker = self._workers.pop()
             worker.end(END_LIMIT if worker.is_ready and not worker.queue else 0.0)

@@ -46,11 +46,10 @@ class RowSource(Protocol):
     @property
     def waits_for(self) -> int | None:
         """The descriptor that becomes readable when there is more; `None` if `take` need not wait."""
-        ...
+        return None
 
     def fill(self) -> None:
-        """Read once from the descriptor."""
-        ...
+        """Read once from the descriptor; nothing where there is none."""
 
 
 class MappingSource(RowSource):
@@ -66,11 +65,6 @@ class MappingSource(RowSource):
     def is_exhausted(self) -> bool:
         return self._is_exhausted
 
-    @property
-    @override
-    def waits_for(self) -> int | None:
-        return None
-
     @override
     def take(self) -> Row | None:
         try:
@@ -85,10 +79,6 @@ class MappingSource(RowSource):
         except (TypeError, ValueError, RecursionError) as error:
             return Row(where, None, f"{where} cannot be written as JSON: {error}")
         return Row(where, text) if len(text) <= MAX_ROW else _too_long(where)
-
-    @override
-    def fill(self) -> None:
-        """Do nothing: there is no descriptor."""
 
 
 class LineSource(RowSource):
@@ -119,9 +109,8 @@ class LineSource(RowSource):
 
     @override
     def take(self) -> Row | None:
-        if not self._lines and not self._may_block:
-            while not self._lines and not self._is_at_end:
-                self.fill()
+        while not (self._may_block or self._lines or self._is_at_end):
+            self.fill()
         return self._lines.popleft() if self._lines else None
 
     @override

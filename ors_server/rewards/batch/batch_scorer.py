@@ -8,11 +8,10 @@ import os
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self
 
-import anyio
 import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
 
@@ -23,7 +22,7 @@ from ors_server.rewards.batch.process import BatchOptions
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import BatchError
-from ors_server.rewards.scoring import evaluate, failure, gather_fields
+from ors_server.rewards.scoring import evaluate, failure, gather_fields, gather_in_order
 
 TIME_LIMIT = 30.0
 """Default number of seconds that one row may take."""
@@ -103,7 +102,7 @@ class BatchScorer:
         self._begin(MappingSource(rows), group_by)
         try:
             while not self._pool.is_finished:
-                for result in await anyio.to_thread.run_sync(self._poll_briefly):
+                for result in await anyio.to_thread.run_sync(lambda: list(self._pool.poll(_PATIENCE))):
                     yield result
         finally:
             self._pool.abandon()
@@ -117,12 +116,7 @@ class BatchScorer:
         """Return the scorer."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the workers."""
         self.close()
 
@@ -136,9 +130,6 @@ class BatchScorer:
 
     def _begin(self, source: RowSource, group_by: str | None) -> None:
         self._pool.begin(source if group_by is None else GroupSource(source, group_by))
-
-    def _poll_briefly(self) -> list[RewardResult]:
-        return list(self._pool.poll(_PATIENCE))
 
 
 def score_rows(
@@ -214,16 +205,7 @@ async def judge_together(
 
     `time_limit` is in seconds for each row.
     """
-    given = list(rows)
-    results: dict[int, RewardResult] = {}
-
-    async def judge(index: int) -> None:
-        results[index] = await _judge(asked, given[index], time_limit)
-
-    async with anyio.create_task_group() as tasks:
-        for index in range(len(given)):
-            tasks.start_soon(judge, index)
-    return [results[index] for index in range(len(given))]
+    return await gather_in_order([partial(_judge, asked, row, time_limit) for row in rows])
 
 
 def count_cores() -> int:

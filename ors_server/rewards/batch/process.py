@@ -173,10 +173,6 @@ class BatchWorker:
                 next(iter(self.queue.values())).begun = now
         return queued
 
-    def close_input(self) -> None:
-        """Close its input, so that it ends once it is idle."""
-        self.child.close_input()
-
     def end(self, patience: float = 0.0) -> str:
         """End it and everything that it started, once `patience` seconds to end by itself are over.
 

@@ -14,12 +14,6 @@ from ors_server.rewards.judges.calibration import (
     probe,
 )
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointOptions
-from ors_server.rewards.judges.judge_errors import (
-    JudgeBudgetError,
-    JudgeError,
-    JudgeSettingsError,
-    UnusableReplyError,
-)
 from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Sampling
 from ors_server.rewards.judges.judge_recording import RecordingJudge, ReplayingJudge
 from ors_server.rewards.judges.pairwise import Comparison, PairwiseJudge
@@ -28,6 +22,12 @@ from ors_server.rewards.judges.questions import Answered, JudgeOptions, Question
 from ors_server.rewards.judges.rubric import Criterion, Rubric
 from ors_server.rewards.judges.rubric_judge import RubricJudge
 from ors_server.rewards.judges.scripted_judge import ScriptedJudge
+from ors_server.rewards.reward_errors import (
+    JudgeBudgetError,
+    JudgeError,
+    JudgeSettingsError,
+    UnusableReplyError,
+)
 
 __all__ = [
     "PROBES",

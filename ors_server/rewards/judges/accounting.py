@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-from ors_server.rewards.judges.judge_errors import JudgeBudgetError, JudgeSettingsError
 from ors_server.rewards.judges.judge_model import Completion
+from ors_server.rewards.reward_errors import JudgeBudgetError, JudgeSettingsError
 
 PER = 1_000_000
 """Number of tokens of a price."""

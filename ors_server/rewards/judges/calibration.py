@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +12,7 @@ from ors_server.rewards.define import Reward
 from ors_server.rewards.judges.hardening import MASTER_KEYS
 from ors_server.rewards.judges.probabilities import brier_score, calibration_error
 from ors_server.rewards.result import RewardResult
-from ors_server.rewards.scoring import evaluate
+from ors_server.rewards.scoring import evaluate, gather_in_order
 
 AT_ONCE = 8
 """Judgements under way at the same time."""
@@ -139,17 +140,13 @@ async def probe(reward: Reward, fields: Mapping[str, Any], probes: Sequence[str]
 
 
 async def _judge_all(reward: Reward, asked: Sequence[Mapping[str, Any]]) -> list[RewardResult]:
-    results: dict[int, RewardResult] = {}
     limiter = anyio.CapacityLimiter(AT_ONCE)
 
-    async def judge(index: int) -> None:
+    async def judge(fields: Mapping[str, Any]) -> RewardResult:
         async with limiter:
-            results[index] = await evaluate(reward, asked[index])
+            return await evaluate(reward, fields)
 
-    async with anyio.create_task_group() as group:
-        for index in range(len(asked)):
-            group.start_soon(judge, index)
-    return [results[index] for index in range(len(asked))]
+    return await gather_in_order([partial(judge, fields) for fields in asked])
 
 
 def _share(part: int, whole: int) -> float | None:

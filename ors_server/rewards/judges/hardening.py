@@ -44,22 +44,9 @@ MASTER_KEYS = (
 
 _OPENERS = frozenset(
     {
-        "thought process",
-        "thoughts",
-        "reasoning",
-        "lets solve this problem step by step",
-        "lets think step by step",
-        "solution",
-        "answer",
-        "final answer",
-        "the answer is",
-        "解",
-        "かいせつ",
-        "解答",
-        "答案",
-        "respuesta",
-        "réponse",
-        "lösung",
+        *("thought process", "thoughts", "reasoning", "lets solve this problem step by step"),
+        *("lets think step by step", "solution", "answer", "final answer", "the answer is", "respuesta"),
+        *("解", "かいせつ", "解答", "答案", "réponse", "lösung"),
     }
 )
 _SELECTORS = re.compile("[\u034f\u115f\u1160\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")

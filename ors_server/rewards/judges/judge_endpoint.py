@@ -17,8 +17,8 @@ import anyio
 from anyio.lowlevel import RunVar
 
 from ors_server.clock import Clock, SystemClock
-from ors_server.rewards.judges.judge_errors import JudgeError, JudgeSettingsError
 from ors_server.rewards.judges.judge_model import Completion, Message, Sampling, Schema
+from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError
 
 BASE_URL = "ORS_JUDGE_BASE_URL"
 API_KEY = "ORS_JUDGE_API_KEY"
@@ -187,20 +187,24 @@ class EndpointJudge:
                 return read_completion(reply, latency=self._clock.monotonic() - started, retries=failed)
 
     def _body(self, messages: Sequence[Message], schema: Schema | None, sample: int) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self.name, "messages": [dict(message) for message in messages]}
+        """Return the parameters of the package; it sends those of `extra_body` unchanged."""
+        rest = self.sampling.as_body(sample)
         if schema is not None:
             named = {"name": "verdict", "strict": True, "schema": dict(schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
-        return {**body, **self.sampling.as_body(sample)}
+            rest = {"response_format": {"type": "json_schema", "json_schema": named}, **rest}
+        sent = [dict(message) for message in messages]
+        return {"model": self.name, "messages": sent, "extra_body": rest}
 
     async def _try(self, client: Any, body: Mapping[str, Any]) -> Mapping[str, Any]:
         openai = _load()
         try:
             with anyio.fail_after(self.options.time_limit):
-                raw = await client.chat.completions.with_raw_response.create(**_named(body))
+                raw = await client.chat.completions.with_raw_response.create(**body)
             text: str = raw.http_response.text
         except openai.APIStatusError as error:
-            raise _error_of_status(self.name, error, has_schema="response_format" in body) from error
+            raise _error_of_status(
+                self.name, error, has_schema="response_format" in body["extra_body"]
+            ) from error
         except (openai.APIConnectionError, TimeoutError) as error:
             raise _RetryableReplyError(
                 str(error) or f"no reply within {self.options.time_limit:g} seconds"
@@ -281,12 +285,6 @@ def _load() -> Any:
         raise JudgeSettingsError(
             "judges need the package openai; install the extra: pip install 'ors-server[judges]'"
         ) from error
-
-
-def _named(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Split a body into the parameters of the package, and the rest, which it sends unchanged."""
-    rest = {name: value for name, value in body.items() if name not in {"model", "messages"}}
-    return {"model": body["model"], "messages": body["messages"], "extra_body": rest}
 
 
 def _open(base_url: str, api_key: str, time_limit: float) -> Any:

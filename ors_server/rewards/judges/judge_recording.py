@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio.lowlevel
 import anyio.to_thread
 
-from ors_server.rewards.judges.judge_errors import JudgeError, JudgeSettingsError
 from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Message, Sampling, Schema, key_of
+from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError
 
 
 class RecordingJudge:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.rewards.judges.accounting import Usage
 from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
@@ -17,7 +17,6 @@ Winner: TypeAlias = Literal["first", "second", "tie"]
 
 _CHOICES = ("second", "tie", "first")
 _MIRRORED: Mapping[Winner, Winner] = {"first": "second", "second": "first", "tie": "tie"}
-_STRAIGHT: Mapping[str, Winner] = {"first": "first", "second": "second", "tie": "tie"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +101,4 @@ def _most_frequent(choices: Sequence[str]) -> Winner:
     """Return the most frequent choice of the samples; equally frequent ones are a tie."""
     counts = Counter(choices)
     most = [choice for choice, count in counts.items() if count == max(counts.values())]
-    return _STRAIGHT[most[0]] if len(most) == 1 else "tie"
+    return cast("Winner", most[0]) if len(most) == 1 else "tie"

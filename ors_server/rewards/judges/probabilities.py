@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from ors_server.rewards.judges.judge_errors import JudgeSettingsError
+from ors_server.rewards.reward_errors import JudgeSettingsError
 
 BINS = 10
 """Default number of bins for the numbers from 0 to 1."""

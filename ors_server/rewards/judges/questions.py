@@ -10,8 +10,8 @@ import anyio.to_thread
 from ors_server.rewards.judges.accounting import Budget, PriceTable, Usage, usage_of
 from ors_server.rewards.judges.cache import JudgeCache
 from ors_server.rewards.judges.hardening import MOST_CHARACTERS, clean
-from ors_server.rewards.judges.judge_errors import JudgeError, JudgeSettingsError, UnusableReplyError
 from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Message, Schema, key_of
+from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError, UnusableReplyError
 
 Verdict = TypeVar("Verdict")
 Combine: TypeAlias = Literal["majority", "median"]

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ors_server.rewards.judges.judge_errors import UnusableReplyError
 from ors_server.rewards.judges.rubric import Criterion, Rubric, closed_object
 from ors_server.rewards.judges.stated_score import find_score
 from ors_server.rewards.reading.answer_text import cut_reasoning
+from ors_server.rewards.reward_errors import UnusableReplyError
 
 MOST_CHARACTERS = 100_000
 """Greatest length of a reply, reasoning included."""
@@ -146,7 +146,9 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, str]:
     The search goes on where a broken object ended, so that the work is linear in the length of the text. An
     object within a broken one is skipped.
     """
-    decoder = json.JSONDecoder(object_pairs_hook=_once, parse_int=_integer)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_once, parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else math.inf
+    )
     found: dict[str, Any] | None = None
     over = deep = broken = 0
     opening = _OPENING.search(text)
@@ -170,10 +172,6 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, str]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     return made if len(made) == len(pairs) else _Repeated(made)
-
-
-def _integer(digits: str) -> float:
-    return int(digits) if len(digits) <= _DIGITS else math.inf
 
 
 def _from_entry(entry: Any, criterion: Criterion) -> ReadVerdict:

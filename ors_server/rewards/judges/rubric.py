@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ors_server.rewards.judges.judge_errors import JudgeSettingsError
+from ors_server.rewards.reward_errors import JudgeSettingsError
 
 Aggregate: TypeAlias = Literal["mean", "min"]
 """The mean of the criteria by weight, or the least of them."""

@@ -13,12 +13,12 @@ from ors_server.rewards.judges.accounting import Usage
 from ors_server.rewards.judges.calibration import Calibration, Labelled, Probing, calibrate, probe
 from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge
-from ors_server.rewards.judges.judge_errors import JudgeError, JudgeSettingsError
 from ors_server.rewards.judges.judge_model import JudgeModel, Message
 from ors_server.rewards.judges.questions import Answered, Combine, JudgeOptions, Question, ask
 from ors_server.rewards.judges.replies import ReadVerdict, read_verdicts
 from ors_server.rewards.judges.rubric import Rubric
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError
 
 REASON_CHARACTERS = 2_000
 """Characters of all reasons together, as a metric."""

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 import anyio.lowlevel
 
-from ors_server.rewards.judges.judge_errors import JudgeError
 from ors_server.rewards.judges.judge_model import Completion, Message, Sampling, Schema
+from ors_server.rewards.reward_errors import JudgeError
 
 Reply: TypeAlias = str | Completion | Exception
 Script: TypeAlias = Reply | Sequence[Reply] | Callable[[Sequence[Message]], Reply]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ors_server.rewards.judges.judge_errors import UnusableReplyError
+from ors_server.rewards.reward_errors import UnusableReplyError
 
 _PLAIN = r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
 _SCORE = re.compile(rf"(?P<number>{_PLAIN})(?:/(?P<of>\d{{1,6}}(?:\.0{{1,9}})?)|(?P<percent>%))?")

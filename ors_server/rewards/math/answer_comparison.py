@@ -27,10 +27,10 @@ from ors_server.rewards.math.limits import LimitError, MathError, StepBudget
 from ors_server.rewards.math.math_options import MathOptions
 from ors_server.rewards.math.names import are_alike, are_distinct, are_one, names_of
 from ors_server.rewards.math.pairing import can_pair
-from ors_server.rewards.math.parameters import drop_declarations
 from ors_server.rewards.math.parts import (
     bounds_another,
     cases_of,
+    drop_declarations,
     is_derivation,
     joins_otherwise,
     members,
@@ -151,7 +151,7 @@ class AnswerComparison:
     def same_relation(self, gold: Node, answer: Node) -> bool:
         """An equation that names a value is that value; other relations are compared as such."""
         if is_derivation(gold, answer):
-            same = self.same if len(gold.operators) == 1 else self._same_written  # type: ignore[union-attr]  # both are relations, as `is_derivation` says
+            same = self.same if len(gold.operators) == 1 else _same_written  # type: ignore[union-attr]  # both are relations, as `is_derivation` says
             return same_relation(gold, answer, same, self.budget)  # type: ignore[arg-type]  # both are relations
         mine, theirs = split_name(gold, self.same), split_name(answer, self.same)
         if mine is not None and theirs is not None:
@@ -161,9 +161,6 @@ class AnswerComparison:
         if isinstance(gold, Relation) and isinstance(answer, Relation):
             return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
         return self._same_spans(gold, answer)
-
-    def _same_written(self, gold: Node, answer: Node) -> bool:
-        return spell(gold) == spell(answer)
 
     def _same_values(self, value: Node, other: Node, gold: Node, answer: Node) -> bool:
         if self.same(value, other):
@@ -223,19 +220,16 @@ class AnswerComparison:
     def _same_named(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
         mine, theirs = self._split(gold), self._split(answer)
         if mine is None or theirs is None:
-            return self._same_unordered(gold, answer)
+            return can_pair(gold, answer, self.same)
         names, other_names = names_of(mine), names_of(theirs)
         if names and other_names:
             is_alike = sorted(map(spell, names)) == sorted(map(spell, other_names))
             is_free = not are_distinct(names) if is_alike else are_one(names, other_names)
             if not is_free:
-                return self._same_unordered(gold, answer)
+                return can_pair(gold, answer, self.same)
         elif are_distinct(names) or are_distinct(other_names):
             return self._same_in_order(gold, answer)
-        return self._same_unordered([value for _, value in mine], [value for _, value in theirs])
-
-    def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
-        return can_pair(gold, answer, self.same)
+        return can_pair([value for _, value in mine], [value for _, value in theirs], self.same)
 
     def _distinct(self, items: Sequence[Node]) -> list[Node]:
         distinct: list[Node] = []
@@ -263,7 +257,7 @@ class AnswerComparison:
             ):
                 return self.same(one.items[0], other)
         mine, theirs = united(gold), united(answer)
-        if len(mine) == len(theirs) > 1 and self._same_unordered(mine, theirs):
+        if len(mine) == len(theirs) > 1 and can_pair(mine, theirs, self.same):
             return True
         return self._same_spans(gold, answer)
 
@@ -280,21 +274,14 @@ class AnswerComparison:
     def same_matrix(self, gold: Node, answer: Node) -> bool:
         """Matrices are compared cell by cell; sums and products of them are computed; cases have no order."""
         if isinstance(gold, Matrix) and isinstance(answer, Matrix) and gold.kind == answer.kind == "cases":
-            return self._same_cases(cases_of(gold), cases_of(answer))
+            return can_pair(cases_of(gold), cases_of(answer), self._same_row)
         mine, theirs = rows_of(gold), rows_of(answer)
         if mine is None or theirs is None or [len(row) for row in mine] != [len(row) for row in theirs]:
             return False
-        return all(
-            self.same(cell, other)
-            for row, others in zip(mine, theirs, strict=True)
-            for cell, other in zip(row, others, strict=True)
-        )
+        return all(map(self._same_row, mine, theirs))
 
-    def _same_cases(self, gold: Sequence[Sequence[Node]], answer: Sequence[Sequence[Node]]) -> bool:
-        def same_row(row: Sequence[Node], other: Sequence[Node]) -> bool:
-            return len(row) == len(other) and all(map(self.same, row, other))
-
-        return can_pair(gold, answer, same_row)
+    def _same_row(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        return len(gold) == len(answer) and all(map(self.same, gold, answer))
 
     def same_ratio(self, gold: Node, answer: Node) -> bool:
         """A ratio is that of any multiple; one of two numbers is their quotient; a time is its digits."""
@@ -318,6 +305,10 @@ class AnswerComparison:
             and isinstance(other, Number)
             and (based.numeral.lstrip("0") == str(other.value) or value_of(based) == other.value)
         )
+
+
+def _same_written(gold: Node, answer: Node) -> bool:
+    return spell(gold) == spell(answer)
 
 
 _RULES: Final[tuple[tuple[type | tuple[type, ...], Callable[[AnswerComparison, Node, Node], bool]], ...]] = (

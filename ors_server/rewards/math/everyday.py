@@ -11,21 +11,21 @@ from typing import Final
 from ors_server.rewards.math.tree import Add, Listing, Multiply, Node, Number, Quantity
 from ors_server.rewards.math.units import conversion, name_unit
 
-_SMALL: Final = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-            *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
-            "nineteen",
-        )
-    )
-}
+
+def _numbered(names: str, first: int = 0) -> dict[str, int]:
+    """Return the numbers of names in order; names of one number have commas between them."""
+    return {
+        name: number for number, spellings in enumerate(names.split(), first) for name in spellings.split(",")
+    }
+
+
+_SMALL: Final = _numbered(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
 _TENS: Final = {
     name: 10 * number
-    for number, name in enumerate(
-        ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"), 2
-    )
+    for name, number in _numbered("twenty thirty forty fifty sixty seventy eighty ninety", 2).items()
 }
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _MULTIPLES: Final = {"hundred": 100, "dozen": 12}
@@ -33,16 +33,7 @@ _FULL: Final = frozenset({*_SCALES.values(), 100})
 """Values after which smaller numbers may follow."""
 _TEN: Final = 10
 _PARTS: Final = {
-    "half": 2,
-    "third": 3,
-    "quarter": 4,
-    "fourth": 4,
-    "fifth": 5,
-    "sixth": 6,
-    "seventh": 7,
-    "eighth": 8,
-    "ninth": 9,
-    "tenth": 10,
+    **_numbered("half third quarter,fourth fifth sixth seventh eighth ninth tenth", 2),
     "hundredth": 100,
 }
 _SIGNS: Final = frozenset({"minus", "negative"})
@@ -59,17 +50,11 @@ _NO_NOUNS: Final = re.compile(
     r"or|and|not|of|than|more|less|over|to|by|minus|plus|times|point|but|if|at|from|per|without",
     re.IGNORECASE,
 )
-_MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            *("january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul"),
-            *("august aug", "september sep sept", "october oct", "november nov", "december dec"),
-        ),
-        1,
-    )
-    for name in names.split()
-}
+_MONTHS: Final = _numbered(
+    "january,jan february,feb march,mar april,apr may june,jun july,jul august,aug september,sep,sept "
+    "october,oct november,nov december,dec",
+    1,
+)
 _MONTH: Final = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\.?"
 _DAY: Final = r"(?:the\s+)?(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?:(?:\s*,\s*|\s+)(?P<year>\d{4}))?"

@@ -22,7 +22,7 @@ from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.transcript import clean
-from ors_server.rewards.math.tree import Node, Number
+from ors_server.rewards.math.tree import Number
 from ors_server.rewards.math.worded_answers import same_wording
 
 _DEFAULT = MathOptions()
@@ -244,7 +244,10 @@ def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> 
         try:
             if comparison.same(mine, theirs):
                 return _judge(
-                    gold.text, answer.text, f"equal ({_kind(mine)}, {candidate.source})", is_equal=True
+                    gold.text,
+                    answer.text,
+                    f"equal ({type(mine).__name__.lower()}, {candidate.source})",
+                    is_equal=True,
                 )
         except LimitError as error:
             limit = error
@@ -253,7 +256,3 @@ def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> 
     if gold.is_math and not answer.is_math:
         return _refuse("unparsed_answer", "the answer is not mathematics", gold.text, answer.text)
     return _judge(gold.text, answer.text, f"different ({candidate.source})", is_equal=False)
-
-
-def _kind(node: Node) -> str:
-    return type(node).__name__.lower()

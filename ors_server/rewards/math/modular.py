@@ -6,7 +6,7 @@ prime (Schwartz 1980, Zippel 1979); the points are fixed, so every verdict is re
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from ors_server.rewards.math import rationals
 from ors_server.rewards.math.hash_numbers import hash_number
@@ -93,8 +93,8 @@ def _read_unknown(node: Unknown, budget: StepBudget, point: int) -> int:
     return _pick(f"{node.name}({values})", point)
 
 
-_READERS: Final[dict[type, Callable[..., int]]] = {
-    Number: lambda node, *_: _reduce(node.value),
+_READERS: Final[dict[type, Callable[[Any, StepBudget, int], int]]] = {
+    Number: lambda node, _, __: _reduce(node.value),
     Symbol: lambda node, _, point: _pick(node.name, point),
     Constant: _read_constant,
     Add: _read_sum,

@@ -7,35 +7,21 @@ import re
 import unicodedata
 from typing import Final
 
+from ors_server.rewards.math.token_names import VOCABULARY
+
 _SUPERSCRIPTS: Final = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵃᵇᵏᵐ", "0123456789+-=()nixyabkm", strict=True))
 _SUBSCRIPTS: Final = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₙₖₘᵢⱼ", "0123456789+-=()aeoxnkmij", strict=True))
 
 
-def _pair(names: str) -> dict[int, str]:
+def _pair(key: str) -> dict[int, str]:
     """Read `sign command sign command …`."""
-    words = names.split()
+    words = VOCABULARY["plain"][key].split()
     return {ord(sign): f"\\{name} " for sign, name in zip(words[::2], words[1::2], strict=True)}
 
 
-_GREEK: Final = _pair(
-    "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu "
-    "ξ xi π pi "
-    "ρ rho σ sigma τ tau υ upsilon φ phi ϕ phi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ "
-    "Xi Π Pi "
-    "Σ Sigma Φ Phi Ψ Psi Ω Omega"
-)
-_NAMED: Final = _pair(
-    "≤ le ≥ ge ⩽ le ⩾ ge ≦ le ≧ ge ≠ ne ≈ approx ≡ equiv ∈ in ∉ notin ∪ cup ∩ cap ∖ setminus ∅ "
-    "emptyset ⌀ emptyset ± pm ∓ mp "
-    "∞ infty × times · cdot ⋅ cdot ∙ cdot √ sqrt ∑ sum ∏ prod ∫ int ∠ angle △ triangle ⌊ lfloor ⌋ "
-    "rfloor ⌈ lceil "
-    "⌉ rceil … ldots ⋯ cdots ⟨ langle ⟩ rangle 〈 langle 〉 rangle → to ⇒ Rightarrow ∧ wedge ∨ vee ⊂ "
-    "subset ⊆ subseteq ∥ parallel "
-    "⊥ perp ≅ cong ∼ sim ∀ forall ∃ exists ∂ partial ° degree º degree ˚ degree ℃ degree"
-)
 _TABLE: Final[dict[int, str]] = (
-    _GREEK
-    | _NAMED
+    _pair("greek_signs")
+    | _pair("signs")
     | dict.fromkeys(map(ord, "−–—‐‑‒﹣－⁃"), "-")
     | dict.fromkeys(map(ord, "÷⁄∕／"), "/")
     | dict.fromkeys(map(ord, "∗＊"), "*")

@@ -334,7 +334,15 @@ def _modulo(value: Complex, modulus: Complex) -> Complex:
     return precise.subtract(value, precise.multiply(times, modulus))
 
 
+_OF_ONE: Final[dict[str, Callable[[Complex], Complex]]] = {
+    "lg": lambda value: _logarithm(value, precise.from_rational(10)),
+    "ceil": lambda value: precise.negative(_round_down(precise.negative(value))),
+    "conj": lambda value: (value[0], precise.negative(value)[1]),
+    "re": lambda value: (value[0], precise.ZERO[0]),
+    "im": lambda value: (value[1], precise.ZERO[0]),
+}
 _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
+    **_OF_ONE,
     "sec": _over("cos"),
     "csc": _over("sin"),
     "cot": _over("tan"),
@@ -346,17 +354,12 @@ _FUNCTIONS: Final[dict[str, Callable[..., Complex]]] = {
     "acsc": _of_inverse("asin"),
     "ln": _logarithm,
     "log": _logarithm,
-    "lg": lambda value: _logarithm(value, precise.from_rational(10)),
     "abs": precise.absolute,
     "root": _root,
     "floor": _round_down,
-    "ceil": lambda value: precise.negative(_round_down(precise.negative(value))),
     "factorial": _exactly(rationals.factorial),
     "binom": _binomial,
     "mod": _modulo,
     "max": lambda *values: _choose(lambda one, other: _is_less(other, one), *values),
     "min": lambda *values: _choose(_is_less, *values),
-    "conj": lambda value: (value[0], precise.negative(value)[1]),
-    "re": lambda value: (value[0], precise.ZERO[0]),
-    "im": lambda value: (value[1], precise.ZERO[0]),
 }

@@ -159,8 +159,9 @@ def power(base: Complex, exponent: Complex) -> Complex:
         raise UndefinedError("a division by zero")
     if is_zero(base):
         return ZERO
-    if magnitude(exponent) > MAGNITUDE.bit_length():
-        _check_range(base, exponent)
+    bits = MAGNITUDE.bit_length()
+    if magnitude(exponent) > bits and magnitude(multiply(exponent, apply("log", base))) > 2 * bits:
+        raise LimitError("a power beyond the range of the grader")  # the logarithm itself is always cheap
     count = whole(exponent)
     if base[1] == _lib.fzero and count is not None:
         return _lib.mpf_pow_int(base[0], count, BITS, _ROUND), _lib.fzero
@@ -173,12 +174,6 @@ def power(base: Complex, exponent: Complex) -> Complex:
 
 def _as_complex(value: Any) -> Complex:
     return value[0], value[1]
-
-
-def _check_range(base: Complex, exponent: Complex) -> None:
-    """Refuse a power whose logarithm is too great; the logarithm itself is always cheap."""
-    if magnitude(multiply(exponent, apply("log", base))) > 2 * MAGNITUDE.bit_length():
-        raise LimitError("a power beyond the range of the grader")
 
 
 def root(radicand: Complex, index: int) -> Complex:

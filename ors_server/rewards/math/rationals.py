@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from ors_server.rewards.math.limits import (
     EXACT_BITS,
@@ -191,12 +191,15 @@ def _real_root(number: Rational, index: Rational) -> Rational:
     return -_root(-number, whole) if number < 0 and whole % 2 else _root(number, whole)
 
 
-_FUNCTIONS: Final[dict[str, Callable[..., Rational]]] = {
-    "abs": abs,
-    "floor": math.floor,
-    "ceil": math.ceil,
+_OF_ONE: Final[dict[str, Callable[[Rational], Rational]]] = {
+    "abs": lambda number: -number if number < 0 else number,
     "round": lambda number: math.floor(number + Fraction(1, 2)),
     "sgn": lambda number: (number > 0) - (number < 0),
+}
+_FUNCTIONS: Final[dict[str, Callable[..., Rational]]] = {
+    **_OF_ONE,
+    "floor": math.floor,
+    "ceil": math.ceil,
     "factorial": factorial,
     "root": _real_root,
     "binom": binomial,
@@ -303,8 +306,8 @@ def _read_constant(node: Constant, _: StepBudget, __: dict[str, int]) -> Rationa
     raise InexactError(node.name)
 
 
-_READERS: Final[dict[type, Callable[..., Rational]]] = {
-    Number: lambda node, *_: node.value,
+_READERS: Final[dict[type, Callable[[Any, StepBudget, dict[str, int]], Rational]]] = {
+    Number: lambda node, _, __: node.value,
     Symbol: _read_symbol,
     Constant: _read_constant,
     Add: _read_sum,

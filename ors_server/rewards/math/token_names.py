@@ -1,6 +1,6 @@
 """The closed tables of names that the lexer knows. A command that is in none of them is refused.
 
-Names with other spellings stand in `vocabulary.toml`.
+The names themselves stand in `vocabulary.toml`.
 """
 
 import tomllib
@@ -17,55 +17,33 @@ def names_by_word(table: str) -> dict[str, str]:
     return {word: name for name, words in VOCABULARY[table].items() for word in words.split()}
 
 
-def _same(names: str) -> dict[str, str]:
-    return {name: name for name in names.split()}
+def _same(key: str) -> dict[str, str]:
+    return {name: name for name in VOCABULARY["plain"][key].split()}
 
 
-def _all(names: str) -> frozenset[str]:
-    return frozenset(names.split())
+def _all(key: str) -> frozenset[str]:
+    return frozenset(VOCABULARY["plain"][key].split())
 
 
 def _tokens(table: str) -> dict[str, tuple[str, str]]:
     return {sign: (kind, value) for sign, (kind, value) in VOCABULARY[table].items()}
 
 
-FUNCTIONS: Final = _same(
-    "frac binom sqrt root sin cos tan sec csc cot sinh cosh tanh sech csch coth asin acos atan acot asinh "
-    "acosh atanh log ln lg exp abs sgn floor ceil round gcd lcm max min det conj arg re im cbrt"
-) | names_by_word("functions")
-SET_FUNCTIONS: Final = _all(
-    "sin cos tan cot csc sinh cosh tanh ln log lg exp arcsin arccos arctan gcd lcm det"
-)
+FUNCTIONS: Final = _same("functions") | names_by_word("functions")
+SET_FUNCTIONS: Final = _all("set_functions")
 """Functions whose names may be set as text."""
-CONSTANTS: Final = _same("pi e i inf reals") | names_by_word("constants")
-GREEK: Final = _same(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron rho sigma tau "
-    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar partial "
-    "nabla forall exists varpi imath jmath"
-) | names_by_word("greek")
+CONSTANTS: Final = _same("constants") | names_by_word("constants")
+GREEK: Final = _same("greek") | names_by_word("greek")
 COMMANDS: Final = names_by_word("commands")
 RELATIONS: Final = names_by_word("relations")
-BINDERS: Final = _same("sum prod int lim limits")
-ACCENTS: Final = _same("overline bar hat tilde widehat dot")
+BINDERS: Final = _same("binders")
+ACCENTS: Final = _same("accents")
 SEPARATORS: Final = names_by_word("separators")
-LAYOUT: Final = _all(
-    "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle "
-    "scriptstyle quad "
-    "qquad nonumber notag hspace vspace phantom label tag color textcolor limits nolimits mathit "
-    "mathsf mathnormal "
-    "boxed fbox vec overrightarrow underline mathbf boldsymbol bm pmb thinspace space allowbreak "
-    "hfill small large Large hline displaylines bf it noindent"
-)
+LAYOUT: Final = _all("layout")
 ENVIRONMENTS: Final = names_by_word("environments")
 """Environments with a meaning; all others (align, gather, equation, …) are only layout."""
-TEXT_COMMANDS: Final = _all(
-    "text textbf textit textrm textsf texttt textnormal mathrm mbox hbox operatorname rm emph mathtt textup"
-)
-SHORT_WORDS: Final = _all(
-    "is are was the for all no yes of in to an at as if it we not but odd one two six ten per day "
-    "only and any min max "
-    "has so by be or on up sum red set yes his her its out non nor due top add mod deg sec hrs hr"
-)
+TEXT_COMMANDS: Final = _all("text_commands")
+SHORT_WORDS: Final = _all("short_words")
 """Words of two or three letters that are never a product of letters."""
 DOUBLES: Final = _tokens("doubles")
 ESCAPED: Final[dict[str, str]] = VOCABULARY["escaped"]

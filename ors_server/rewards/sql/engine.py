@@ -228,13 +228,9 @@ def _fill(connection: sqlite3.Connection, database: Database) -> None:
         if path.suffix.lower() == ".sql":
             _fill_from_dump(connection, path.read_text(encoding="utf-8"))
         else:
-            _fill_from_file(connection, path)
-
-
-def _fill_from_file(connection: sqlite3.Connection, path: Path) -> None:
-    place = f"file:{quote(str(path.resolve()))}?mode=ro"
-    with contextlib.closing(sqlite3.connect(place, uri=True)) as source:
-        source.backup(connection)
+            place = f"file:{quote(str(path.resolve()))}?mode=ro"
+            with contextlib.closing(sqlite3.connect(place, uri=True)) as source:
+                source.backup(connection)
 
 
 def _fill_from_bytes(connection: sqlite3.Connection, content: bytes) -> None:

@@ -44,7 +44,12 @@ class RowRules:
         """Compares rows that are not exactly equal: those with fractions, which may be off."""
         if not gold or not self.tolerance:
             return not gold and not answer
-        loose = {index for row in (*gold, *answer) for index, cell in enumerate(row) if _is_fraction(cell)}
+        loose = {
+            index
+            for row in (*gold, *answer)
+            for index, cell in enumerate(row)
+            if isinstance(cell, float) and not cell.is_integer()
+        }
         gold_kinds, answer_kinds = _by_kind(gold, loose), _by_kind(answer, loose)
         return gold_kinds.keys() == answer_kinds.keys() and all(
             self._paired(gold_kinds[kind], answer_kinds[kind]) for kind in gold_kinds
@@ -88,10 +93,6 @@ class RowRules:
             if self._same(gold.rows, [tuple(row[index] for index in order) for row in answer.rows]):
                 return True
         return False
-
-
-def _is_fraction(cell: Any) -> bool:
-    return isinstance(cell, float) and not cell.is_integer()
 
 
 def _by_kind(rows: list[Row], loose: set[int]) -> dict[Row, list[Row]]:

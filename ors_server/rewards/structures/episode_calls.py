@@ -30,7 +30,7 @@ def read_calls(trajectory: Trajectory) -> list[ToolCall]:
     results = {
         str(message["tool_call_id"]): text_of(message)
         for message in trajectory.messages
-        if _is_result(message)
+        if message.get("role") == "tool" and "tool_call_id" in message
     }
     made = [
         (str(call.get("id", "")), _of_message(call))
@@ -48,10 +48,6 @@ def read_calls(trajectory: Trajectory) -> list[ToolCall]:
             for (_, call), step in zip(made, trajectory.steps, strict=True)
         ]
     return [ToolCall(call.name, call.arguments, results.get(key)) for key, call in made]
-
-
-def _is_result(message: Message) -> bool:
-    return message.get("role") == "tool" and "tool_call_id" in message
 
 
 def _calls_of(message: Message) -> list[Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from ors_server.rewards.reading.json_values import (
     JSONValue,
@@ -45,10 +45,7 @@ class FieldReport:
         wrong = [(name, verdict) for name, verdict in self.fields if verdict != "right"]
         return {
             "fraction": self.fraction,
-            "right": counts["right"],
-            "different": counts["different"],
-            "missing": counts["missing"],
-            "extra": counts["extra"],
+            **{verdict: counts[verdict] for verdict in get_args(FieldVerdict)},
             "fields": dict(wrong[:MAX_REPORTED]),
         }
 

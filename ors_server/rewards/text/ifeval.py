@@ -47,12 +47,22 @@ def read_check(name: object, arguments: object) -> Check:
         raise BadInstructionError(f"the arguments of {name} are an object, not {arguments!r:.80}")
     named = cast("Mapping[object, Any]", arguments)
     given: dict[str, Any] = {str(key): value for key, value in named.items() if value}
+    return make_check(make, str(name), given, "arguments")
+
+
+def make_check(make: Callable[..., Check], name: str, given: Mapping[str, Any], what: str) -> Check:
+    """Makes a check of an instruction's arguments; `what` is their name in messages."""
     try:
         return make(**given)
     except TypeError:
-        raise BadInstructionError(f"{name} does not take the arguments {sorted(given)!r:.200}") from None
+        raise BadInstructionError(f"{name} does not take the {what} {sorted(given)!r:.200}") from None
     except BadInstructionError as error:
         raise BadInstructionError(f"{name}: {error}") from None
+
+
+def always(check: Check) -> Callable[[], Check]:
+    """Makes an instruction without arguments of a check."""
+    return lambda: check
 
 
 def loose_variants(response: str) -> list[str]:
@@ -62,26 +72,28 @@ def loose_variants(response: str) -> list[str]:
     return list(dict.fromkeys(one for text in (response, *parts) for one in (text, text.replace("*", ""))))
 
 
-def _number(value: object) -> int:
+def require_number(value: object, expected: str = "expected a number of at least 0") -> int:
+    """Returns a number of at least 0; the error begins with what was expected."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadInstructionError(f"expected a number of at least 0, not {value!r:.80}")
+        raise BadInstructionError(f"{expected}, not {value!r:.80}")
     return value
 
 
-def _text(value: object) -> str:
+def require_text(value: object, expected: str = "expected text that is not blank") -> str:
+    """Returns a text that is not blank; the error begins with what was expected."""
     if not isinstance(value, str) or not value.strip():
-        raise BadInstructionError(f"expected text that is not blank, not {value!r:.80}")
+        raise BadInstructionError(f"{expected}, not {value!r:.80}")
     return value
 
 
 def _texts(value: object) -> list[str]:
     if not isinstance(value, list | tuple) or not value:
         raise BadInstructionError(f"expected a list of texts, not {value!r:.80}")
-    return [_text(one) for one in cast("Sequence[object]", value)]
+    return [require_text(one) for one in cast("Sequence[object]", value)]
 
 
 def _fits(relation: object, number: object) -> Callable[[int], bool]:
-    bound = _number(number)
+    bound = require_number(number)
     if relation not in _RELATIONS:
         raise BadInstructionError(f"a relation is one of {', '.join(_RELATIONS)}, not {relation!r:.80}")
     return (lambda count: count < bound) if relation == "less than" else (lambda count: count >= bound)
@@ -103,7 +115,7 @@ def _existence(*, keywords: object) -> Check:
 
 
 def _frequency(*, keyword: object, frequency: object, relation: object) -> Check:
-    fits, expected = _fits(relation, frequency), _pattern(_text(keyword).strip())
+    fits, expected = _fits(relation, frequency), _pattern(require_text(keyword).strip())
     return lambda text: fits(sum(1 for _ in expected.finditer(text)))
 
 
@@ -113,7 +125,7 @@ def _forbidden(*, forbidden_words: object) -> Check:
 
 
 def _letters(*, letter: object, let_frequency: object, let_relation: object) -> Check:
-    expected = _text(letter).strip().lower()
+    expected = require_text(letter).strip().lower()
     if len(expected) != 1 or not "a" <= expected <= "z":
         raise BadInstructionError(f"expected a letter from a to z, not {letter!r:.80}")
     fits = _fits(let_relation, let_frequency)
@@ -121,7 +133,7 @@ def _letters(*, letter: object, let_frequency: object, let_relation: object) -> 
 
 
 def _language(*, language: object) -> Check:
-    expected = _text(language)
+    expected = require_text(language)
     return lambda text: detect_language(text) in {expected, None}
 
 
@@ -131,7 +143,7 @@ def _sentences(*, num_sentences: object, relation: object) -> Check:
 
 
 def _paragraphs(*, num_paragraphs: object) -> Check:
-    expected = _number(num_paragraphs)
+    expected = require_number(num_paragraphs)
 
     def check(text: str) -> bool:
         parts = _DIVIDER.split(text)
@@ -150,7 +162,11 @@ def _words(*, num_words: object, relation: object) -> Check:
 
 
 def _first_word(*, num_paragraphs: object, nth_paragraph: object, first_word: object) -> Check:
-    count, place, expected = _number(num_paragraphs), _number(nth_paragraph), _text(first_word).lower()
+    count, place, expected = (
+        require_number(num_paragraphs),
+        require_number(nth_paragraph),
+        require_text(first_word).lower(),
+    )
     if not 0 < place <= count:
         raise BadInstructionError(f"paragraph {place} of {count} does not exist")
 
@@ -167,7 +183,7 @@ def _first_word(*, num_paragraphs: object, nth_paragraph: object, first_word: ob
 
 
 def _placeholders(*, num_placeholders: object) -> Check:
-    least = _number(num_placeholders)
+    least = require_number(num_placeholders)
 
     def check(text: str) -> bool:
         count = 0
@@ -182,20 +198,24 @@ def _placeholders(*, num_placeholders: object) -> Check:
 
 
 def _postscript(*, postscript_marker: object) -> Check:
-    marker = _text(postscript_marker).strip()
+    marker = require_text(postscript_marker).strip()
     known = _POSTSCRIPTS.get(marker)
     expected = re.compile(known) if known is not None else _pattern(marker.lower(), ignores_case=False)
     return lambda text: expected.search(text.lower()) is not None
 
 
 def _bullets(*, num_bullets: object) -> Check:
-    expected = _number(num_bullets)
-    return lambda text: _starred(text) + _dashed(text) == expected
+    expected = require_number(num_bullets)
+
+    def check(text: str) -> bool:
+        lines = text.split("\n")
+        return _starred(lines) + sum(line.lstrip().startswith("-") for line in lines) == expected
+
+    return check
 
 
-def _starred(text: str) -> int:
+def _starred(lines: Sequence[str]) -> int:
     """Counts lines of `*` and something else; a bare `*` is followed by the next line instead."""
-    lines = text.split("\n")
     count = skipped = 0
     for index, line in enumerate(lines):
         bare = line.lstrip()
@@ -208,16 +228,8 @@ def _starred(text: str) -> int:
     return count
 
 
-def _dashed(text: str) -> int:
-    return sum(1 for line in text.split("\n") if line.lstrip().startswith("-"))
-
-
-def _constrained() -> Check:
-    return lambda text: any(option in text for option in _OPTIONS)
-
-
 def _highlights(*, num_highlights: object) -> Check:
-    least = _number(num_highlights)
+    least = require_number(num_highlights)
 
     def check(text: str) -> bool:
         count = sum(1 for found in _HIGHLIGHT.finditer(text) if found[0].strip("*").strip())
@@ -228,51 +240,42 @@ def _highlights(*, num_highlights: object) -> Check:
 
 
 def _sections(*, section_spliter: object, num_sections: object) -> Check:
-    least = _number(num_sections)
-    splitter = _pattern(_text(section_spliter).strip(), r"\s?{}\s?\d+\s?", ignores_case=False)
+    least = require_number(num_sections)
+    splitter = _pattern(require_text(section_spliter).strip(), r"\s?{}\s?\d+\s?", ignores_case=False)
     return lambda text: sum(1 for _ in splitter.finditer(text)) >= least
 
 
-def _json() -> Check:
-    def check(text: str) -> bool:
-        bare = text.strip()
-        for fence in _FENCES:
-            bare = bare.removeprefix(fence)
-        try:
-            json.loads(bare.removesuffix("```").strip())
-        except (ValueError, RecursionError):
-            return False
-        return True
-
-    return check
+def _is_json(text: str) -> bool:
+    bare = text.strip()
+    for fence in _FENCES:
+        bare = bare.removeprefix(fence)
+    try:
+        json.loads(bare.removesuffix("```").strip())
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
-def _title() -> Check:
-    def has_title(line: str) -> bool:
-        start, end = line.find("<<"), line.rfind(">>")
-        return 0 <= start <= end - 3 and bool(line[start : end + 2].lstrip("<").rstrip(">").strip())
-
-    return lambda text: any(has_title(line) for line in text.split("\n"))
+def _is_title(line: str) -> bool:
+    start, end = line.find("<<"), line.rfind(">>")
+    return 0 <= start <= end - 3 and bool(line[start : end + 2].lstrip("<").rstrip(">").strip())
 
 
-def _two_responses() -> Check:
-    def check(text: str) -> bool:
-        parts = [part.strip() for part in text.split("******")]
-        if not all(parts[1:-1]):
-            return False
-        filled = [part for part in parts if part]
-        return len(filled) == 2 and filled[0] != filled[1]  # noqa: PLR2004  (two responses)
-
-    return check
+def _has_two_responses(text: str) -> bool:
+    parts = [part.strip() for part in text.split("******")]
+    if not all(parts[1:-1]):
+        return False
+    filled = [part for part in parts if part]
+    return len(filled) == 2 and filled[0] != filled[1]  # noqa: PLR2004  (two responses)
 
 
 def _repeated(*, prompt_to_repeat: object) -> Check:
-    expected = _text(prompt_to_repeat).strip().lower()
+    expected = require_text(prompt_to_repeat).strip().lower()
     return lambda text: text.strip().lower().startswith(expected)
 
 
 def _end(*, end_phrase: object) -> Check:
-    expected = _text(end_phrase).strip().lower()
+    expected = require_text(end_phrase).strip().lower()
     return lambda text: text.strip().strip('"').lower().endswith(expected)
 
 
@@ -281,24 +284,14 @@ def _capital_words(*, capital_frequency: object, capital_relation: object) -> Ch
     return lambda text: fits(sum(1 for word in split_words(text) if word.isupper()))
 
 
-def _capital() -> Check:
-    return lambda text: text.isupper() and detect_language(text) in {"en", None}
+def is_quoted(text: str, least: int = 2) -> bool:
+    """Whether a text of at least so many characters is in double quotes."""
+    bare = text.strip()
+    return len(bare) >= least and bare[0] == bare[-1] == '"'
 
 
-def _lowercase() -> Check:
-    return lambda text: text.islower() and detect_language(text) in {"en", None}
-
-
-def _no_comma() -> Check:
-    return lambda text: "," not in text
-
-
-def _quotation() -> Check:
-    def check(text: str) -> bool:
-        bare = text.strip()
-        return len(bare) > 1 and bare[0] == bare[-1] == '"'
-
-    return check
+def _is_english(text: str) -> bool:
+    return detect_language(text) in {"en", None}
 
 
 def detect_language(text: str) -> str | None:
@@ -325,19 +318,21 @@ _CHECKS: Final[Mapping[str, Callable[..., Check]]] = MappingProxyType(
         "detectable_content:number_placeholders": _placeholders,
         "detectable_content:postscript": _postscript,
         "detectable_format:number_bullet_lists": _bullets,
-        "detectable_format:constrained_response": _constrained,
+        "detectable_format:constrained_response": always(
+            lambda text: any(option in text for option in _OPTIONS)
+        ),
         "detectable_format:number_highlighted_sections": _highlights,
         "detectable_format:multiple_sections": _sections,
-        "detectable_format:json_format": _json,
-        "detectable_format:title": _title,
-        "combination:two_responses": _two_responses,
+        "detectable_format:json_format": always(_is_json),
+        "detectable_format:title": always(lambda text: any(map(_is_title, text.split("\n")))),
+        "combination:two_responses": always(_has_two_responses),
         "combination:repeat_prompt": _repeated,
         "startend:end_checker": _end,
-        "startend:quotation": _quotation,
+        "startend:quotation": always(is_quoted),
         "change_case:capital_word_frequency": _capital_words,
-        "change_case:english_capital": _capital,
-        "change_case:english_lowercase": _lowercase,
-        "punctuation:no_comma": _no_comma,
+        "change_case:english_capital": always(lambda text: text.isupper() and _is_english(text)),
+        "change_case:english_lowercase": always(lambda text: text.islower() and _is_english(text)),
+        "punctuation:no_comma": always(lambda text: "," not in text),
     }
 )
 INSTRUCTION_IDS: Final = tuple(_CHECKS)

@@ -11,7 +11,17 @@ from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.json_values import is_array
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.text.ifeval import BadInstructionError, Check, loose_variants, read_check
+from ors_server.rewards.text.ifeval import (
+    BadInstructionError,
+    Check,
+    always,
+    is_quoted,
+    loose_variants,
+    make_check,
+    read_check,
+    require_number,
+    require_text,
+)
 
 MAX_CHARACTERS = 200_000
 MAX_INSTRUCTIONS = 50
@@ -19,6 +29,7 @@ _WORD = re.compile(r"\w+")
 _BULLET = re.compile(r"^[ \t]*[-*•][ \t]+\S", re.MULTILINE)
 _MARKED = re.compile(r"(?<!\*)\*{1,2}[^*\n]+\*{1,2}(?!\*)")
 _END = re.compile(r"(?<![.!?])[.!?]++(?=\s|\Z)")
+"""The end of a sentence; the last one may lack it."""
 _TITLE = re.compile(r"<<[^<>\n]+>>")
 _PLACEHOLDER = re.compile(r"\[[^\[\]\n]+\]")
 
@@ -108,17 +119,12 @@ def _read_one(value: object) -> Check:
     make = _KINDS.get(kind) if isinstance(kind, str) else None
     if make is None:
         raise BadInstructionError(f"unknown kind of instruction {kind!r:.80}; expected {', '.join(_KINDS)}")
-    try:
-        return make(**given)
-    except TypeError:
-        raise BadInstructionError(f"{kind} does not take the bounds {sorted(given)!r:.200}") from None
-    except BadInstructionError as error:
-        raise BadInstructionError(f"{kind}: {error}") from None
+    return make_check(make, str(kind), given, "bounds")
 
 
 def _between(at_least: object, at_most: object) -> Callable[[int], bool]:
-    low = _number(at_least, "at_least")
-    high = _number(at_most, "at_most")
+    low = None if at_least is None else require_number(at_least, "at_least is a number from 0")
+    high = None if at_most is None else require_number(at_most, "at_most is a number from 0")
     if low is None and high is None:
         raise BadInstructionError("expected at_least or at_most")
     if low is not None and high is not None and low > high:
@@ -128,18 +134,8 @@ def _between(at_least: object, at_most: object) -> Callable[[int], bool]:
     return lambda count: (low is None or count >= low) and (high is None or count <= high)
 
 
-def _number(value: object, name: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadInstructionError(f"{name} is a number from 0, not {value!r:.80}")
-    return value
-
-
 def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise BadInstructionError(f"{name} is a text that is not blank, not {value!r:.80}")
-    return value
+    return require_text(value, f"{name} is a text that is not blank")
 
 
 def _words(value: object) -> list[str]:
@@ -153,13 +149,6 @@ def _counting(count: Callable[[str], int]) -> Callable[..., Check]:
     def make(*, at_least: object = None, at_most: object = None) -> Check:
         fits = _between(at_least, at_most)
         return lambda text: fits(count(text))
-
-    return make
-
-
-def _holding(is_so: Callable[[str], bool]) -> Callable[..., Check]:
-    def make() -> Check:
-        return is_so
 
     return make
 
@@ -206,16 +195,6 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _is_quoted(text: str) -> bool:
-    bare = text.strip()
-    return len(bare) > 2 and bare[0] == bare[-1] == '"'  # noqa: PLR2004  (both quotes, and something between)
-
-
-def _count_sentences(text: str) -> int:
-    """Counts texts that end with `.`, `!` or `?`, and a last one without such an end."""
-    return sum(1 for part in _END.split(text) if _WORD.search(part))
-
-
 def _count_paragraphs(text: str) -> int:
     blank = True
     count = 0
@@ -228,7 +207,7 @@ def _count_paragraphs(text: str) -> int:
 _KINDS: Mapping[str, Callable[..., Check]] = MappingProxyType(
     {
         "words": _counting(lambda text: len(_WORD.findall(text))),
-        "sentences": _counting(_count_sentences),
+        "sentences": _counting(lambda text: sum(1 for part in _END.split(text) if _WORD.search(part))),
         "paragraphs": _counting(_count_paragraphs),
         "bullets": _counting(lambda text: len(_BULLET.findall(text))),
         "highlights": _counting(lambda text: len(_MARKED.findall(_BULLET.sub("x", text)))),
@@ -238,11 +217,11 @@ _KINDS: Mapping[str, Callable[..., Check]] = MappingProxyType(
         "starts_with": _starts_with,
         "ends_with": _ends_with,
         "letter": _letter,
-        "lower": _holding(str.islower),
-        "upper": _holding(str.isupper),
-        "json": _holding(_is_json),
-        "no_comma": _holding(lambda text: "," not in text),
-        "quoted": _holding(_is_quoted),
-        "title": _holding(lambda text: _TITLE.search(text) is not None),
+        "lower": always(str.islower),
+        "upper": always(str.isupper),
+        "json": always(_is_json),
+        "no_comma": always(lambda text: "," not in text),
+        "quoted": always(lambda text: is_quoted(text, 3)),
+        "title": always(lambda text: _TITLE.search(text) is not None),
     }
 )

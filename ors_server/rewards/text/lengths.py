@@ -132,7 +132,9 @@ def repetition_penalty_reward(
             f"an n-gram has 1 to {MAX_NGRAM} tokens, a penalty is in [-1, 0], "
             f"not {ngram_size!r} and {max_penalty!r}"
         )
-    tokens = _tokens(ids, final_response)
+    if ids is None and final_response is None:
+        raise RewardFieldError("repetition_penalty_reward needs ids or final_response")
+    tokens = read_response(final_response).lower().split() if ids is None else ids
     if len(tokens) > MAX_TOKENS:
         reason = f"{len(tokens)} tokens; at most {MAX_TOKENS} are compared"
         return RewardResult(max_penalty, RewardStatus.UNPARSED_ANSWER, reason=reason)
@@ -254,12 +256,6 @@ def _lengths(rollouts: Sequence[Trajectory]) -> list[int]:
     if all(length is None for length in known):
         return [len(one.final_response.split()) for one in rollouts]
     return [_count(length, "length of every rollout") for length in known]
-
-
-def _tokens(ids: Sequence[Any] | None, response: str | None) -> Sequence[Any]:
-    if ids is None and response is None:
-        raise RewardFieldError("repetition_penalty_reward needs ids or final_response")
-    return read_response(response).lower().split() if ids is None else ids
 
 
 def _is_count(value: object) -> bool:

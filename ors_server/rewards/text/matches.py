@@ -28,7 +28,7 @@ from ors_server.rewards.text.texts import (
     read_golds,
     read_response,
     shown,
-    with_statuses,
+    text_reward,
 )
 
 MAX_RATIO: Final = 20.0
@@ -67,7 +67,8 @@ def found_words(text: str, sought: set[str]) -> set[str]:
         if start < end:
             continue
         end = start + len(one)
-        if one not in found and not _is_denied(text[max(0, start - _NEGATION_CHARACTERS) : start]):
+        before = text[max(0, start - _NEGATION_CHARACTERS) : start]
+        if one not in found and _NEGATION.search(before.casefold()) is None:
             found.add(one)
     return found
 
@@ -88,9 +89,7 @@ def _places(text: str, sought: set[str]) -> list[tuple[int, str]]:
     return places
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> float:  # noqa: FBT001, FBT002  (an option of the source's signature)
     """Pays for a response that is a gold answer, character by character; `strip` strips both.
 
@@ -105,9 +104,7 @@ def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> 
     return float(response in golds)
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def normalised_match_reward(
     final_response: str,
     answer: str,
@@ -131,9 +128,7 @@ def normalised_match_reward(
     return float(normalise_text(read_response(final_response, MAX_RESPONSE), form) in golds)
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def word_match_reward(
     final_response: str,
     answer: str,
@@ -170,9 +165,7 @@ def word_match_reward(
     )
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def all_of_match_reward(
     final_response: str,
     answer: Sequence[str],
@@ -199,9 +192,7 @@ def all_of_match_reward(
     return RewardResult(0.0 if found & others else paid, extras={"found": share})
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def regex_match_reward(
     final_response: str,
     pattern: str,
@@ -251,10 +242,6 @@ def strict_answer_match_reward(final_response: str, answer: str, match: Match = 
     if match not in rewards:
         raise RewardDefinitionError(f"a match is exact, word or numeric, not {match!r}")
     return rewards[match].function(final_response, answer, answer_from="raw")  # it is the answer already
-
-
-def _is_denied(before: str) -> bool:
-    return _NEGATION.search(before.casefold()) is not None
 
 
 def _is_found(compiled: Any, text: str, mode: RegexMode, time_limit: float, blames: type[ValueError]) -> bool:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from ors_server.rewards.answering import reads_answer
-from ors_server.rewards.define import reward
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text.texts import (
     MAX_GOLDS,
@@ -22,7 +20,7 @@ from ors_server.rewards.text.texts import (
     normalise_text,
     read_response,
     shown,
-    with_statuses,
+    text_reward,
 )
 
 MAX_CHARACTERS: Final = 400
@@ -91,9 +89,7 @@ def last_number(text: str) -> str | None:
     return None if found is None else found[1] + found[2]
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def numeric_match_reward(
     final_response: str,
     answer: str,
@@ -128,9 +124,7 @@ def numeric_match_reward(
     return float(any(_is_near(given.value, gold, tolerances) for gold in golds))
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -> float:
     """Pays for the number behind the last `####`, or the last number of the response, if it is the gold one.
 
@@ -149,7 +143,7 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
         raise RewardDefinitionError(f"a mode is strict or flexible, not {mode!r}")
     gold = _gsm8k_gold(answer)
     if mode == "strict":
-        return float(_strict_answer(final_response) == _as_gsm8k_writes(gold))
+        return float(_strict_answer(final_response) == gold.text.replace(",", ""))  # as verl's data has it
     text = last_number(read_response(final_response, MAX_RESPONSE))
     given = None if text is None else read_number(text, _GSM8K_UNITS)
     if given is None:
@@ -163,11 +157,6 @@ def _strict_answer(response: object) -> str:
     if not found:
         raise UnparsedAnswerError(f'no number behind "#### " in the last {CLIPPED} characters')
     return str(found[-1]).replace(",", "")
-
-
-def _as_gsm8k_writes(gold: Numeral) -> str:
-    """Writes a gold as verl's data has it: without commas."""
-    return gold.text.replace(",", "")
 
 
 def _gsm8k_gold(answer: object) -> Numeral:

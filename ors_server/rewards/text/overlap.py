@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeAlias
 
-from ors_server.rewards.answering import reads_answer
-from ors_server.rewards.define import reward
+from ors_server.rewards.qa import count_f1
 from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
@@ -24,7 +23,7 @@ from ors_server.rewards.text.texts import (
     normalise_text,
     read_golds,
     read_response,
-    with_statuses,
+    text_reward,
 )
 
 MAX_CHARACTERS: Final = 300_000
@@ -53,9 +52,7 @@ Compare: TypeAlias = Callable[[list[str], list[str]], int]
 """How many tokens, or n-grams, two lists share."""
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def edit_similarity_reward(
     final_response: str,
     answer: str,
@@ -94,9 +91,7 @@ def edit_similarity_reward(
     return max(float(similar(response, gold)) for gold in golds)
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def rouge_n_reward(
     final_response: str, answer: str, n: int = 1, tokenizer: Tokenizer = "ascii", *, stem: bool = False
 ) -> RewardResult:
@@ -120,9 +115,7 @@ def rouge_n_reward(
     return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, n)
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def rouge_l_reward(
     final_response: str, answer: str, tokenizer: Tokenizer = "ascii", *, stem: bool = False
 ) -> RewardResult:
@@ -144,9 +137,7 @@ def rouge_l_reward(
     return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, 1)
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def bleu_reward(
     final_response: str,
     answer: str,
@@ -183,9 +174,7 @@ def bleu_reward(
     return RewardResult(_share(found.score), extras=extras)
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def chrf_reward(
     final_response: str, answer: str, word_order: int = 0, *, casefold: bool = False
 ) -> RewardResult:
@@ -240,14 +229,6 @@ def _rouge(
     scores = [count_f1(shared(given, gold), len(given) - order + 1, len(gold) - order + 1) for gold in golds]
     f1, precision, recall = max(scores)
     return RewardResult(f1, extras={"precision": precision, "recall": recall})
-
-
-def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
-    """Returns F1, precision and recall."""
-    if not shared:
-        return 0.0, 0.0, 0.0
-    precision, recall = shared / given, shared / gold
-    return 2 * precision * recall / (precision + recall), precision, recall
 
 
 def _ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:

@@ -95,10 +95,6 @@ def _step_2(word: str) -> str:
     return _replaced(word, _STEP_2)
 
 
-def _step_3(word: str) -> str:
-    return _replaced(word, _STEP_3)
-
-
 def _step_4(word: str) -> str:
     suffix = next((one for one in _STEP_4 if word.endswith(one)), None)
     if suffix is None:
@@ -148,5 +144,5 @@ def _ends_short(stub: str) -> bool:
 
 
 _STEPS: Final[Sequence[Callable[[str], str]]] = (
-    *(_plural, _past, _final_y, _step_2, _step_3, _step_4, _final_e, _final_l),
+    *(_plural, _past, _final_y, _step_2, lambda word: _replaced(word, _STEP_3), _step_4, _final_e, _final_l),
 )

@@ -1,43 +1,25 @@
 """Sentences and words of English as NLTK's Punkt model and its word tokenizer split them. Pure.
 
 Source: Kiss and Strunk 2006, "Unsupervised Multilingual Sentence Boundary Detection", as NLTK 3.10 applies
-it: the abbreviations and the words that begin sentences are those of its English model. What the model has
-learned of the case of 20,000 further words is left out; where it knows a word as one that is not capitalised
-within sentences, `_OPENING_WORDS` has the common ones. So a sentence behind an abbreviation or an ellipsis
-may be counted otherwise where it begins with a rare word.
+it: the abbreviations and the words that begin sentences (`sentences.toml`) are those of its English model.
+What the model has learned of the case of 20,000 further words is left out; where it knows a word as one that
+is not capitalised within sentences, the `openers` are the common ones. So a sentence behind an abbreviation
+or an ellipsis may be counted otherwise where it begins with a rare word.
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
-_ABBREVIATED: Final = """
-    a.a a.c a.d a.g a.h a.m a.m.e a.s a.t adm ala ariz aug ave b.f b.v bros c c.i.t c.o.m.b c.v
-    calif chg cie co col colo conn corp cos ct d d.c d.h d.w dec dr e e.f e.h e.l e.m f f.g f.j feb
-    fla fri ft g g.d g.f g.k ga gen h h.c h.f h.m i.m.s ill inc j.b j.c j.j j.k j.p j.r jan jr k kan
-    ky l l.a l.f l.p lt ltd m m.b.a m.d.c m.j maj messrs mg mich minn mr mrs ms n n.c n.d n.h n.j
-    n.m n.v n.y nev nov oct ok okla ore p p.a.m p.m pa ph.d prof r r.a r.h r.i r.j r.k r.t rep reps
-    s s.a s.a.y s.c s.g s.p.a s.s sen sep sept sr st sw t t.j tenn tues u.k u.n u.s u.s.a u.s.s.r v
-    va vs vt w w.c w.r w.va w.w wash wed wis yr
-"""
-_STARTING_WORDS: Final = """
-    most he since so both these it nevertheless this indeed however instead under similarly some
-    though while when in despite although nonetheless thus there if the nor separately moreover but
-    they yet many according sales among meanwhile even i
-"""
-_OPENING_WORDS: Final = """
-    above along already always anything ask begin being better between consider does done eight
-    either finally furthermore hence her here him imagine instead into moreover need neither
-    nevertheless nor note nothing okay onto otherwise overall please remember right seven similarly
-    so someone sometimes soon still such suppose ten thank thanks them therefore think though
-    through thus tomorrow true try unless us very wait were whether which whom within without yes
-    yesterday yet your
-"""
-_ABBREVIATIONS: Final = frozenset(_ABBREVIATED.split())
-_STARTERS: Final = frozenset(_STARTING_WORDS.split())
-_OPENERS: Final = frozenset(_OPENING_WORDS.split())
+_WORDS: Final[dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_ABBREVIATIONS: Final = frozenset(_WORDS["abbreviations"].split())
+_STARTERS: Final = frozenset(_WORDS["starters"].split())
+_OPENERS: Final = frozenset(_WORDS["openers"].split())
 _PERSONAL: Final = frozenset({"i", "shall", "oh", "additionally", "consequently"})
 """Words that the model has only seen capitalised; an initial may end a sentence before any other."""
+_KNOWN: Final = (_STARTERS - _PERSONAL) | _OPENERS
 _INSIDE: Final = re.compile(r"[.?!](?=[)\";}\]*:@'({\[!?])")
 _NUMERAL: Final = re.compile(r"-?[.,]?\d[\d,.-]*\.?")
 _INITIAL: Final = re.compile(r"[^\W\d]\.")
@@ -123,12 +105,8 @@ def _ends_before(token: str, after: str) -> bool:
         if is_small or after[:1] in ";:,.!?":
             return False
         is_open = is_open or (is_large and kind in _OPENERS)
-        return is_open and not (is_initial and is_large and not _is_known(kind))
+        return is_open and not (is_initial and is_large and kind not in _KNOWN)
     return is_open
-
-
-def _is_known(kind: str) -> bool:
-    return kind in _STARTERS - _PERSONAL or kind in _OPENERS
 
 
 def _is_abbreviation(token: str) -> bool:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ors_server.rewards.answering import reads_answer
-from ors_server.rewards.define import reward
+from ors_server.rewards.qa import count_f1
 from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
-from ors_server.rewards.text.overlap import BleuTokenizer, Smoothing, count_f1, stemmed
-from ors_server.rewards.text.texts import BadGoldError, read_golds, read_response, with_statuses
+from ors_server.rewards.text.overlap import BleuTokenizer, Smoothing, stemmed
+from ors_server.rewards.text.texts import BadGoldError, read_golds, read_response, text_reward
 
 MAX_GOLD_WORDS: Final = 2_000
 """Words of one gold summary."""
@@ -23,9 +22,7 @@ _WORD: Final = re.compile("[a-z0-9]+")
 Sentences = list[list[str]]
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
-@with_statuses
+@text_reward
 def rouge_lsum_reward(final_response: str, answer: str, *, stem: bool = False) -> RewardResult:
     """Pays the F1 of what the lines of a summary share with those of the best gold: ROUGE-Lsum.
 

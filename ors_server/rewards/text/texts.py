@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from ors_server.rewards.answering import reads_answer
+from ors_server.rewards.define import FunctionReward, RewardFunction, reward
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError
 
@@ -69,6 +71,11 @@ def with_statuses(function: Function) -> Function:
             return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))
 
     return cast("Function", judged)
+
+
+def text_reward(function: RewardFunction) -> FunctionReward:
+    """Makes a reward from 0 to 1 that reads the answer of a response; `with_statuses` reads its errors."""
+    return reward(range=(0.0, 1.0))(reads_answer()(with_statuses(function)))
 
 
 def read_response(response: object, most: int | None = None) -> str:

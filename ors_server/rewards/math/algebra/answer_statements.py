@@ -178,7 +178,7 @@ def _read_builder(head: str, condition: str, declared: Declared) -> AnswerStatem
 def _state(node: Node, declared: Declared) -> AnswerStatement:
     node = expand(node)
     match node:
-        case Brackets("(" | "[", ")" | "]", items) if _has_condition(items):
+        case Brackets("(" | "[", ")" | "]", items) if any(isinstance(item, Relation) for item in items):
             raise SyntaxUnknownError("relations in brackets")
         case Brackets("(", ")", items):
             return AnswerStatement("values", items, declared, is_ordered=True)
@@ -190,10 +190,6 @@ def _state(node: Node, declared: Declared) -> AnswerStatement:
             return AnswerStatement("condition", (node,), declared)
         case _:
             return AnswerStatement("values", _members(node) or (node,), declared)
-
-
-def _has_condition(items: tuple[Node, ...]) -> bool:
-    return any(isinstance(item, Relation) for item in items)
 
 
 def _members(node: Node) -> tuple[Node, ...]:

@@ -57,7 +57,11 @@ def _pick(choose: Callable[[Any], Any]) -> Function:
 
 def _by_order(function: Function) -> Function:
     """Convert the first argument to an integer."""
-    return lambda order, value: function(int(_real(order)), value)
+
+    def call(order: Any, value: Any) -> Any:
+        return function(int(_real(order)), value)
+
+    return call
 
 
 def _logarithm(ctx: Any, base: Any) -> Function:
@@ -66,6 +70,17 @@ def _logarithm(ctx: Any, base: Any) -> Function:
         return ctx.ln(value) if divisor is None else ctx.ln(value) / ctx.ln(divisor)
 
     return call
+
+
+def _sign(ctx: Any) -> Function:
+    def call(value: Any) -> Any:
+        return ctx.sign(_real(value))
+
+    return call
+
+
+def _modulo(value: Any, modulus: Any) -> Any:
+    return _real(value) % _real(modulus)
 
 
 def functions(ctx: Any) -> dict[str, Function]:
@@ -81,7 +96,7 @@ def functions(ctx: Any) -> dict[str, Function]:
         "log": _logarithm(ctx, None),
         "lg": _logarithm(ctx, 10),
         "abs": abs,
-        "sgn": lambda value: ctx.sign(_real(value)),
+        "sgn": _sign(ctx),
         "root": _root(ctx),
         "floor": _rounding(ctx, "floor"),
         "ceil": _rounding(ctx, "ceil"),
@@ -92,7 +107,7 @@ def functions(ctx: Any) -> dict[str, Function]:
         "gamma": _bounded(ctx.gamma),
         "binom": _bounded(ctx.binomial),
         "permutations": _bounded(ctx.ff),
-        "mod": lambda value, modulus: _real(value) % _real(modulus),
+        "mod": _modulo,
         "polygamma": _by_order(ctx.psi),
         "legendre": _by_order(ctx.legendre),
         "chebyt": ctx.chebyt,

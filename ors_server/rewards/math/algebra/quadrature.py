@@ -128,19 +128,16 @@ def _from(function: Integrand, low: float, scale: float) -> complex:
 
 def _between(function: Integrand, low: float, high: float, *, is_inner: bool) -> complex:
     coarse, fine = (_by_gauss(function, low, high, count) for count in ((11, 16) if is_inner else (15, 24)))
-    if is_close(coarse, fine) and (is_inner or is_close(fine, _cut_by_gauss(function, low, high))):
-        return fine
     if is_inner:
-        return _by_pieces(function, low, high, 1e-9)
+        return fine if is_close(coarse, fine) else _by_pieces(function, low, high, 1e-9)
     cut = low + _SPLIT * (high - low)
+    if is_close(coarse, fine):
+        parts = _by_gauss(function, low, cut, 12) + _by_gauss(function, cut, high, 12)
+        if is_close(fine, parts):
+            return fine
     whole = _by_ends(function, low, high, 60)
     parts = _by_ends(function, low, cut, 45) + _by_ends(function, cut, high, 45)
     return parts if is_close(whole, parts) else _by_pieces(function, low, high, _CLOSE)
-
-
-def _cut_by_gauss(function: Integrand, low: float, high: float) -> complex:
-    cut = low + _SPLIT * (high - low)
-    return _by_gauss(function, low, cut, 12) + _by_gauss(function, cut, high, 12)
 
 
 def _by_pieces(function: Integrand, low: float, high: float, tolerance: float) -> complex:

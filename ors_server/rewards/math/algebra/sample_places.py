@@ -19,13 +19,9 @@ def places_for(names: frozenset[str], whole: frozenset[str]) -> Iterator[dict[st
         yield {
             name: mpf(2 + number + hash_number(f"{number} {name}") % 2)
             if name in whole
-            else _between(name, number, low, high)
+            else mpf(round(low + (high - low) * (hash_number(f"{number} {name}") % 997) / 997, 4))
             for name in sorted(names)
         }
-
-
-def _between(name: str, number: int, low: float, high: float) -> Any:
-    return mpf(round(low + (high - low) * (hash_number(f"{number} {name}") % 997) / 997, 4))
 
 
 def whole_names(node: Node) -> frozenset[str]:

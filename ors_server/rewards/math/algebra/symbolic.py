@@ -5,6 +5,7 @@ Only the worker process imports this module.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -43,7 +44,7 @@ def _root(radicand: Any, index: Any) -> Any:
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ln": sympy.log,
     "log": _log,
-    "lg": lambda value: _log(value, 10),
+    "lg": partial(_log, base=10),
     "abs": sympy.Abs,
     "sgn": sympy.sign,
     "root": _root,
