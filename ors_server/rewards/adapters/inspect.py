@@ -126,10 +126,7 @@ def _sample(fields: dict[str, Any], who: str) -> dict[str, Any]:
         sample_id=fields.pop("sample_id", 1),
         epoch=1,
         input=prompt,
-        messages=[
-            models.ChatMessageUser(content=prompt),
-            models.ChatMessageAssistant(content=response),
-        ],
+        messages=[models.ChatMessageUser(content=prompt), models.ChatMessageAssistant(content=response)],
         target=target,
         choices=fields.pop("choices", None),
         output=models.ModelOutput.from_content(_MODEL, response),

@@ -5,14 +5,7 @@ from typing import Any
 from ors_server.deprecation import deprecated_names
 from ors_server.rewards.judges.accounting import Budget, Price, PriceTable, Usage
 from ors_server.rewards.judges.cache import JudgeCache
-from ors_server.rewards.judges.calibration import (
-    PROBES,
-    Calibration,
-    Labelled,
-    Probing,
-    calibrate,
-    probe,
-)
+from ors_server.rewards.judges.calibration import PROBES, Calibration, Labelled, Probing, calibrate, probe
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointOptions
 from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Sampling
 from ors_server.rewards.judges.judge_recording import RecordingJudge, ReplayingJudge

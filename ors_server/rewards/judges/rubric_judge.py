@@ -62,11 +62,7 @@ class RubricJudge(Reward):
         return self.call
 
     async def call(
-        self,
-        final_response: str,
-        answer: Any = None,
-        task: str | None = None,
-        question: str | None = None,
+        self, final_response: str, answer: Any = None, task: str | None = None, question: str | None = None
     ) -> RewardResult:
         """Judge one answer.
 
@@ -142,10 +138,7 @@ async def sample_verdicts(
         raise broken[0]
     if failed:
         failed[0].extras = _added(
-            [
-                *(one.usage.as_extras() for one in answered.values()),
-                *(error.extras for error in failed),
-            ]
+            [*(one.usage.as_extras() for one in answered.values()), *(error.extras for error in failed)]
         )
         raise failed[0]
     return [answered[sample] for sample in range(options.samples)]

@@ -7,14 +7,7 @@ from typing import ClassVar, Final
 
 from ors_server.rewards.math import precise, rationals
 from ors_server.rewards.math.hash_numbers import hash_number
-from ors_server.rewards.math.limits import (
-    BITS,
-    RANGE,
-    InexactError,
-    LimitError,
-    StepBudget,
-    UndefinedError,
-)
+from ors_server.rewards.math.limits import BITS, RANGE, InexactError, LimitError, StepBudget, UndefinedError
 from ors_server.rewards.math.precise import Complex
 from ors_server.rewards.math.tree import (
     Add,

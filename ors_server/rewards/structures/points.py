@@ -111,10 +111,7 @@ def _on_screen(value: Any, scale: ScreenPoint) -> ScreenPoint | None:
 def _read_point(response: str, scale: ScreenPoint) -> tuple[ScreenPoint | None, str | None]:
     """Returns the only point of a response, or why there is none."""
     if len(response) > MAX_CHARACTERS:
-        return (
-            None,
-            f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read",
-        )
+        return None, f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read"
     pairs = _PAIR.finditer(response)
     found = {tuple(float(part) for part in one.groups() if part is not None) for one in pairs}
     if len(found) != 1:

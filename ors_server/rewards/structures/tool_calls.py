@@ -78,10 +78,7 @@ def tool_call_match_reward(
     except (BadCallsError, JSONTextError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
     if not gold and extra == "allowed":
-        return RewardResult.without(
-            RewardStatus.BAD_GOLD,
-            "every episode matches a gold without calls",
-        )
+        return RewardResult.without(RewardStatus.BAD_GOLD, "every episode matches a gold without calls")
     made = read_calls(trajectory)
     if len(made) > MAX_CALLS:
         reason = f"{len(made)} calls were made; an episode with more than {MAX_CALLS} matches nothing"
