@@ -187,14 +187,42 @@ def root(radicand: Complex, index: int) -> Complex:
     return power(radicand, from_rational(Fraction(1, index)))
 
 
-ELEMENTARY: Final = frozenset(
-    "exp log sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh".split()  # noqa: SIM905  (read as a list)
-)
-"""Names of the functions of `apply`."""
-_REAL: Final = {name: getattr(_lib, f"mpf_{name}") for name in ELEMENTARY}
-_COMPLEX: Final = {name: getattr(_lib, f"mpc_{name}") for name in ELEMENTARY}
+_REAL: Final = {
+    "exp": _lib.mpf_exp,
+    "log": _lib.mpf_log,
+    "sin": _lib.mpf_sin,
+    "cos": _lib.mpf_cos,
+    "tan": _lib.mpf_tan,
+    "sinh": _lib.mpf_sinh,
+    "cosh": _lib.mpf_cosh,
+    "tanh": _lib.mpf_tanh,
+    "asin": _lib.mpf_asin,
+    "acos": _lib.mpf_acos,
+    "atan": _lib.mpf_atan,
+    "asinh": _lib.mpf_asinh,
+    "acosh": _lib.mpf_acosh,
+    "atanh": _lib.mpf_atanh,
+}
+_COMPLEX: Final = {
+    "exp": _lib.mpc_exp,
+    "log": _lib.mpc_log,
+    "sin": _lib.mpc_sin,
+    "cos": _lib.mpc_cos,
+    "tan": _lib.mpc_tan,
+    "sinh": _lib.mpc_sinh,
+    "cosh": _lib.mpc_cosh,
+    "tanh": _lib.mpc_tanh,
+    "asin": _lib.mpc_asin,
+    "acos": _lib.mpc_acos,
+    "atan": _lib.mpc_atan,
+    "asinh": _lib.mpc_asinh,
+    "acosh": _lib.mpc_acosh,
+    "atanh": _lib.mpc_atanh,
+}
 _CIRCULAR: Final = frozenset({"sin", "cos", "tan"})
 _UNBOUNDED: Final = frozenset({"log", "atan", "asinh", "acosh", "tanh"})
+ELEMENTARY: Final = frozenset(_REAL)
+"""Names of the functions of `apply`."""
 
 
 def apply(name: str, value: Complex) -> Complex:
