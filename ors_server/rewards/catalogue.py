@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any
 
 from ors_server.importing import import_file
@@ -135,14 +135,15 @@ def _paragraph(doc: str, beginning: re.Pattern[str]) -> str:
 def _at(place: str) -> Any:
     module, _, name = place.rpartition(":")
     try:
-        found: Any = _file(Path(module)) if module.endswith(".py") else import_module(module)
+        if module.endswith(".py"):
+            file = Path(module).resolve()
+            found: Any = import_file(
+                file, f"ors_server_reward_file_{sha256(os.fsencode(file)).hexdigest()[:16]}"
+            )
+        else:
+            found = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, OSError, ValueError) as error:
         raise UnknownRewardError(f"{place!r} cannot be loaded: {error}") from error
     return found
-
-
-def _file(path: Path) -> ModuleType:
-    file = path.resolve()
-    return import_file(file, f"ors_server_reward_file_{sha256(os.fsencode(file)).hexdigest()[:16]}")

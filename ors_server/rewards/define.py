@@ -145,7 +145,6 @@ class BaseReward(Reward):
     """A reward as a class: derive, set `name`, and write `call`, sync or async."""
 
     name: str = ""
-    range: Range | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Checks the class's range, and names it by its class if it has no name."""

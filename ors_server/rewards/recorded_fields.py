@@ -82,12 +82,7 @@ def fields_of_episode(
         final_response=given.text,
     )
     trajectory.metadata = {name: value for name, value in task.items() if name not in _NOT_ON_RECORD}
-    own = {
-        "trajectory": trajectory,
-        "final_response": given.text,
-        "metadata": dict(task),
-        "step": len(steps),
-    }
+    own = {"trajectory": trajectory, "final_response": given.text, "metadata": dict(task), "step": len(steps)}
     return {**trajectory.metadata, **own}
 
 

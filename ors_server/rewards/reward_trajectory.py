@@ -130,11 +130,7 @@ def from_messages(messages: Sequence[Message]) -> Trajectory:
     outcome = last_message(messages)
     task = next((text for role, text in texts if role == "user"), "")
     steps = [
-        Step(
-            action=str(message.get("name", "")),
-            result=text[:RESULT_CHARACTERS],
-            full_result=text,
-        )
+        Step(action=str(message.get("name", "")), result=text[:RESULT_CHARACTERS], full_result=text)
         for message, (role, text) in zip(messages, texts, strict=True)
         if role == "tool"
     ]

@@ -11,8 +11,7 @@ from ors_server.rewards.reward_errors import JudgeBudgetError, JudgeSettingsErro
 PER = 1_000_000
 """Number of tokens of a price."""
 CHARACTERS_PER_TOKEN = 3
-"""Characters of an estimated token, where an endpoint does not count tokens; rather too few.
-"""
+"""Characters of an estimated token, where an endpoint does not count tokens; rather too few."""
 
 
 @dataclass(frozen=True, slots=True)

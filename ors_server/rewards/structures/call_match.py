@@ -19,7 +19,6 @@ MAX_ARGUMENT_CHARACTERS = 1_000_000
 MAX_GOLD_CALLS = 100
 """Calls that a gold may have."""
 
-
 Change: TypeAlias = Callable[[Any], Any]
 """Applied to each value before it is compared."""
 

@@ -26,12 +26,7 @@ class BadPathError(ValueError):
 
 @reward(range=(0.0, 1.0))
 def state_match_reward(
-    state: JSONValue,
-    answer: JSONValue,
-    paths: Sequence[str],
-    *,
-    start: JSONValue = None,
-    pays: Pays = "all",
+    state: JSONValue, answer: JSONValue, paths: Sequence[str], *, start: JSONValue = None, pays: Pays = "all"
 ) -> RewardResult:
     """Pays if the final state is the goal at the declared paths; other places do not count.
 

@@ -17,7 +17,6 @@ THINK: Final = ("<think>", "</think>")
 ANSWER: Final = ("<answer>", "</answer>")
 ENOUGH_STEPS: Final = 3
 """Step markers that earn the whole of `reasoning_steps_reward` (open-r1)."""
-
 MAX_CHARACTERS: Final = 1_000_000
 """Characters of a response that are read."""
 _TAGS: Final = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")

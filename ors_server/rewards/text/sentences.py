@@ -27,7 +27,6 @@ _CLOSERS: Final = re.compile(r"[\"')\]}]+?(?:\s+|(?=--)|$)")
 _TOKENS: Final = re.compile(
     r"-{2,}|\.{2,}|[^(\"`{\[:;&#*@)}\]\-,\s](?:(?!\.{2,}|-{2,})[^\s)\";}\]*:@'({\[!?,])*,?|\S"
 )
-
 _SPLIT: Final = re.compile(r"[;@#$%&?!*\[\](){}<>«»“”„‘’\"`]|\.{2,}|--|''|[:,](?=\D|$)")  # noqa: RUF001  (these signs are what it is about)
 _CLITIC: Final = re.compile(r"(?<=[^' ])('[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T|')$")
 _CONTRACTION: Final = re.compile(

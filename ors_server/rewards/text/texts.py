@@ -25,7 +25,6 @@ MAX_GOLDS = 1_000
 MAX_MARKS = 30
 """Combining marks in a row that are put in order (the Stream-Safe Text Format of Unicode Annex 15):
 normalisation sorts each run of marks in quadratic time."""
-
 MAX_GROWING = 2_000
 """Ligatures that stand for words of up to 18 letters, which normalisation takes apart."""
 

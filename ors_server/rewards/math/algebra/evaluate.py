@@ -331,11 +331,9 @@ def _has_long_sum(node: Binder) -> bool:
 
 
 def _to_float(value: Any) -> Any:
-    return (
-        complex(value)
-        if getattr(value, "imag", 0)
-        else float(value.real if hasattr(value, "real") else value)
-    )
+    if getattr(value, "imag", 0):
+        return complex(value)
+    return float(value.real if hasattr(value, "real") else value)
 
 
 def _to_bound(value: Any) -> float:

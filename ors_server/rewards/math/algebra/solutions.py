@@ -153,9 +153,7 @@ def _changes(gap: Node, variable: str) -> Iterator[Any]:
             polynomial = sympy.Poly(part, real)
             if polynomial.degree() > _MOST_DEGREE or polynomial.free_symbols_in_domain:
                 raise UnsureError("a polynomial of too high a degree")
-            for root in (
-                sympy.Poly(part, real).nroots(n=DIGITS, maxsteps=200) if polynomial.degree() > 0 else ()
-            ):
+            for root in polynomial.nroots(n=DIGITS, maxsteps=200) if polynomial.degree() > 0 else ():
                 if abs(sympy.im(root)) < 1e-9:  # noqa: PLR2004  (noise; a place more does no harm)
                     yield mpf(str(sympy.re(root)))
         else:
