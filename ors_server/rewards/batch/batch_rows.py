@@ -50,6 +50,7 @@ class RowSource(Protocol):
 
     def fill(self) -> None:
         """Read once from the descriptor; nothing where there is none."""
+        return
 
 
 class MappingSource(RowSource):
