@@ -9,9 +9,7 @@ import asyncio
 import json
 import os
 import sys
-import traceback
-import uuid
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 os.environ["OPENREWARD_DISABLE_UPDATE_CHECK"] = "1"
@@ -20,22 +18,21 @@ os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = sys.ar
 from openreward import AsyncOpenReward, OpenReward
 from openreward.api.environments.types import GroupCandidate, Message, TextBlock
 from openreward.api.errors import ScoreGroupFailed, ScoreGroupUnsupported, ToolCallError, ToolFailed
-
-
-def text_of(output: Any) -> str:
-    """Joins the text blocks of an output."""
-    return "".join(block.text for block in output.blocks if block.type == "text")
-
-
-def shown(output: Any) -> dict[str, Any]:
-    """Turns an output into JSON."""
-    return {
-        "text": text_of(output),
-        "blocks": [vars(block) for block in output.blocks],
-        "reward": output.reward,
-        "finished": output.finished,
-        "metadata": output.metadata,
-    }
+from ors_scenarios import (  # type: ignore[import-not-found]  # beside this script
+    Scenario,
+    answer,
+    big_outputs,
+    broken_setup,
+    dropped,
+    parallel,
+    play,
+    play_blocking,
+    shapes,
+    shown,
+    slow_setup,
+    text_of,
+    twenty_tasks,
+)
 
 
 def client(api_key: str = "") -> Any:
@@ -82,44 +79,13 @@ async def discovery(api: Any) -> Any:
     }
 
 
-async def twenty_tasks(api: Any) -> Any:
-    """Plays twenty episodes, by task and by index, from the prompt alone."""
-    env = api.get("refenv")
-    tasks = await env.list_tasks("train")
-    episodes = []
-    for turn in range(20):
-        index = turn % len(tasks)
-        source = {"split": "train", "index": index} if turn % 2 else {"task": tasks[index]}
-        async with env.session(**source) as session:
-            prompt = (await session.get_prompt())[0].text
-            target = prompt.split("'")[1]
-            wrong = await session.call_tool("echo", {"text": "nonsense"})
-            right = await session.call_tool("echo", {"text": target})
-            after = await refusal(session, "add", {"a": 1})
-        episodes.append(
-            {
-                "target": target,
-                "rewards": [wrong.reward, right.reward],
-                "finished": right.finished,
-                "after": after,
-            }
-        )
-    return episodes
-
-
 async def tools(api: Any) -> Any:
     """Calls tools of every shape in one session."""
     async with api.get("refenv").session(split="train", index=0) as session:
         return {
-            "prompt": [vars(block) for block in await session.get_prompt()],
+            **await shapes(session),
             "version": await session.version(),
-            "names": [t.name for t in await session.list_tools()],
-            "add": shown(await session.call_tool("add", {"a": 3})),
             "lax": shown(await session.call_tool("add", {"a": "3", "b": 4})),
-            "noargs": shown(await session.call_tool("noargs", {})),
-            "image": shown(await session.call_tool("image", {})),
-            "empty": shown(await session.call_tool("empty", {})),
-            "hint": shown(await session.call_tool("hint", {})),
         }
 
 
@@ -161,15 +127,6 @@ async def errors(api: Any) -> Any:
                 seen[tool] = shown(await session.call_tool(tool, {}))
             except ToolFailed as error:
                 seen[tool] = error.message
-    for key in ("init_fail", "setup_fail"):
-        task = await env.get_task("train", 0)
-        task.task_spec[key] = True
-        try:
-            async with env.session(task=task) as session:
-                await session.get_prompt()
-                seen[key] = None
-        except Exception as error:  # noqa: BLE001 (the kind of error is what the test asks about)
-            seen[key] = str(error)
     return seen
 
 
@@ -182,35 +139,6 @@ async def nan(api: Any) -> Any:
             return {"failed": error.message}
 
 
-async def big_outputs(api: Any) -> Any:
-    """Compares long outputs, made of white space and of wide characters, with what was written."""
-    same = {}
-    async with api.get("refenv").session(split="train", index=0) as session:
-        for n, lead, fill in ((5000, 0, " "), (20000, 3, " "), (9000, 1, "\u3000"), (9000, 2, "\u00a0")):
-            output = await session.call_tool("spaces", {"n": n, "lead": lead, "fill": fill})
-            same[f"spaces {n} {lead} U+{ord(fill):04x}"] = text_of(output) == "x" * lead + fill * n + "end"
-        output = await session.call_tool("big", {"n": 300_000, "lead": 5})
-        same["big"] = text_of(output) == "x" * 5 + "\u00e9" * 300_000
-    return same
-
-
-async def parallel(api: Any) -> Any:
-    """Calls in parallel, in one session and across sessions."""
-    env = api.get("refenv")
-    async with env.session(split="train", index=0) as one, env.session(split="train", index=1) as two:
-        sums = await asyncio.gather(*(one.call_tool("add", {"a": i, "b": i}) for i in range(12)))
-        counts = await asyncio.gather(*(s.call_tool("count", {}) for s in (one, two) for _ in range(6)))
-        slow = await asyncio.gather(
-            one.call_tool("slow_sync", {"seconds": 0.5}), two.call_tool("add", {"a": 1})
-        )
-    return {
-        "sums": [text_of(o) for o in sums],
-        "one": sorted(int(text_of(o)) for o in counts[:6]),
-        "two": sorted(int(text_of(o)) for o in counts[6:]),
-        "slow": [text_of(o) for o in slow],
-    }
-
-
 async def sessions_at_once(api: Any) -> Any:
     """Holds forty sessions open together and wins each."""
     env = api.get("refenv")
@@ -221,14 +149,6 @@ async def sessions_at_once(api: Any) -> Any:
             return float((await session.call_tool("echo", {"text": prompt.split("'")[1]})).reward)
 
     return await asyncio.gather(*(win(i) for i in range(40)))
-
-
-async def dropped(api: Any) -> Any:
-    """Makes a slow call over a connection that is cut in the middle of it."""
-    async with api.get("refenv").session(split="train", index=0) as session:
-        first = await session.call_tool("slow_count", {"seconds": 3.0})
-        second = await session.call_tool("slow_count", {"seconds": 0.1})
-    return {"first": shown(first), "second": shown(second)}
 
 
 async def finishing(api: Any) -> Any:
@@ -317,78 +237,31 @@ async def variants(api: Any) -> Any:
     return seen
 
 
-async def slow_setup(api: Any) -> Any:
-    """Opens sessions whose setup takes 80 seconds, asks for the prompt of one and calls a tool of another."""
-    env = api.get("refenv")
-
-    async def play(name: str, *, prompt_first: bool) -> Any:
-        unique = f"{name}-{uuid.uuid4()}"
-        task = await env.get_task("train", 0)
-        task.task_spec.update(id=unique, setup_s=80.0)
-        async with env.session(task=task) as session:
-            prompt = (await session.get_prompt())[0].text if prompt_first else None
-            count = text_of(await session.call_tool("count", {}))
-            ledger = json.loads(text_of(await session.call_tool("ledger", {"task_id": unique})))
-        return {"prompt": prompt, "count": count, "ledger": ledger}
-
-    prompted, called = await asyncio.gather(
-        play("slow-prompted", prompt_first=True), play("slow-called", prompt_first=False)
-    )
-    return {"prompted": prompted, "called": called}
-
-
 def synchronous() -> Any:
     """Plays one episode with the blocking client."""
     with OpenReward(api_key="").environments as api:
-        env = api.get("refenv")
-        with env.session(task=env.get_task("train", 2)) as session:
-            target = session.get_prompt()[0].text.split("'")[1]
-            return {
-                "tools": len(session.list_tools()),
-                "output": shown(session.call_tool("echo", {"text": target})),
-            }
+        return play_blocking(api.get("refenv"))
 
 
-SCENARIOS: dict[str, Callable[[Any], Awaitable[Any]]] = {
-    f.__name__: f
-    for f in (
-        discovery,
-        twenty_tasks,
-        tools,
-        nulls,
-        secrets,
-        errors,
-        nan,
-        big_outputs,
-        parallel,
-        sessions_at_once,
-        dropped,
-        finishing,
-        messages,
-        terminal,
-        score_group,
-        stranger,
-        variants,
-        slow_setup,
-    )
+SCENARIOS: dict[str, Scenario] = {
+    **{
+        f.__name__: f
+        for f in (discovery, tools, nulls, secrets, errors, broken_setup, nan, parallel, sessions_at_once)
+    },
+    **{
+        f.__name__: f
+        for f in (dropped, finishing, messages, terminal, score_group, stranger, variants, slow_setup)
+    },
+    "twenty_tasks": partial(twenty_tasks, refusal=refusal),
+    "big_outputs": lambda api: big_outputs(api, (9000, 2, "\u00a0")),
 }
 
 
-async def play(names: list[str]) -> dict[str, Any]:
-    """Plays the scenarios one after the other."""
-    seen: dict[str, Any] = {}
+async def playing(names: list[str]) -> dict[str, Any]:
+    """Plays scenarios with one client."""
     async with client().environments as api:
-        for name in names:
-            try:
-                seen[name] = await SCENARIOS[name](api)
-            except Exception:  # noqa: BLE001 (it becomes that scenario's answer)
-                seen[name] = {"escaped": traceback.format_exc()}
-    return seen
+        return await play(api, names, SCENARIOS)
 
 
 if __name__ == "__main__":
-    chosen = [name for name in sys.argv[2:] if name != "synchronous"]
-    results = asyncio.run(play(chosen))
-    if "synchronous" in sys.argv:
-        results["synchronous"] = synchronous()
-    sys.stdout.write(json.dumps(results))
+    answer(playing, synchronous)

@@ -83,11 +83,8 @@ def test_other_pages_learn_nothing(ask, origin, method):
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_two_origins_are_none(ask):
+def test_two_origins_are_none_and_who_is_no_page_gets_no_word_for_pages(ask):
     assert ask(request("GET /health", f"Origin: {OURS}", "Origin: https://evil.example")).status == 403
-
-
-def test_who_is_no_page_gets_no_word_for_pages(ask):
     headers = ask(request("GET /health")).headers
     assert not [name for name in headers if name.startswith("access-control") or name == "vary"]
 

@@ -35,7 +35,7 @@ def url_of(listener: MultiListener[SocketStream]) -> str:
     return f"http://127.0.0.1:{listener.extra_attributes[SocketAttribute.local_port]()}"
 
 
-async def test_reads_a_body_of_a_declared_length():
+async def test_reads_a_body_of_a_declared_length_or_to_the_end_of_its_connection():
     async with says(
         b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{", b"}"
     ) as wire:
@@ -43,9 +43,6 @@ async def test_reads_a_body_of_a_declared_length():
     assert (answer.status, answer.json()) == (404, {})
     assert answer.is_refusal
     assert str(answer) == "404 {}"
-
-
-async def test_reads_a_body_that_ends_with_its_connection():
     async with says(b"HTTP/1.0 200 OK\r\n\r\nall ", b"of it") as wire:
         assert (await wire.send(get("/x"))).body == b"all of it"
 
