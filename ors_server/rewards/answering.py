@@ -21,7 +21,7 @@ _READS: Mapping[str, str] = {
 
 
 def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[Function], Function]:
-    """Gives a reward the answer of a response, in place of the whole of it.
+    """Give a reward the answer of a response, in place of the whole of it.
 
     The reward gets another optional field, `answer_from`: a place, or an object with `place`, `reasoning`
     (tags that are cut) and `tags` (tags around an answer). Chat messages are read for the assistant's last
@@ -66,7 +66,7 @@ def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[
 
 
 def _with_place(documentation: str, place: Place) -> str:
-    """Adds the paragraph "Reads:" before "Source:", unless the documentation has one."""
+    """Add the paragraph "Reads:" before "Source:", unless the documentation has one."""
     if "Reads:" in documentation or place not in _READS:
         return documentation
     return documentation.replace("\nSource:", f"\n{_READS[place]}\n\nSource:", 1)

@@ -87,7 +87,7 @@ class CatalogueEntry:
 
 
 def find_reward(name: str) -> Reward:
-    """Returns a reward by its name, `module:name`, or `file.py:name`; raises a `RewardError` without one."""
+    """Return a reward by its name, `module:name`, or `file.py:name`; raise a `RewardError` without one."""
     if ":" in name:
         return as_reward(_at(name))
     if (home := home_of(name)) is not None:
@@ -98,12 +98,12 @@ def find_reward(name: str) -> Reward:
 
 
 def home_of(name: str) -> str | None:
-    """Returns the module of a reward of the library, or `None` if there is no such reward."""
+    """Return the module of a reward of the library, or `None` if there is no such reward."""
     return next((module for module, names in _HOMES.items() if name in names), None)
 
 
 def list_rewards() -> Iterator[CatalogueEntry]:
-    """Yields an entry for each of the library's rewards."""
+    """Yield an entry for each of the library's rewards."""
     for module, names in _HOMES.items():
         for name in names:
             found = find_reward(name)
@@ -124,7 +124,7 @@ def list_rewards() -> Iterator[CatalogueEntry]:
 
 
 def _paragraph(doc: str, beginning: re.Pattern[str]) -> str:
-    """Returns the paragraph that begins with a word, on one line and without the word."""
+    """Return the paragraph that begins with a word, on one line and without the word."""
     for paragraph in re.split(r"\n\s*\n", doc):
         found = beginning.match(paragraph)
         if found is not None:

@@ -62,7 +62,7 @@ class _Composed(Reward):
             part.prepare(fields)
 
     def combine(self) -> Combination:
-        """Evaluates the parts that matter and combines their rewards."""
+        """Evaluate the parts that matter and combine their rewards."""
         raise NotImplementedError
 
     def _judge_now(self, **fields: Any) -> RewardResult:
@@ -119,7 +119,7 @@ class CompositeReward(_Composed):
         name: str = "composite_reward",
         range: Range | None = None,  # noqa: A002  (the word that it is)
     ) -> None:
-        """Combines pairs of a reward and its weight; an empty list always gives 0."""
+        """Combine pairs of a reward and its weight; an empty list always gives 0."""
         weights = [float(weight) for _, weight in weighted]
         if not all(map(math.isfinite, weights)):
             raise RewardDefinitionError(f"weights are finite numbers, not {weights}")
@@ -146,7 +146,7 @@ class ProductReward(_Composed):
     """The product of the parts: all of them must be good. After a part of 0, no further one is evaluated."""
 
     def __init__(self, *parts: object, name: str = "product_reward") -> None:
-        """Combines rewards."""
+        """Combine rewards."""
         super().__init__(name, parts, None)
 
     @override
@@ -164,7 +164,7 @@ class MinReward(_Composed):
     """The least of the parts. A part that is as low as the others' ranges allow decides."""
 
     def __init__(self, *parts: object, name: str = "min_reward") -> None:
-        """Combines rewards."""
+        """Combine rewards."""
         super().__init__(name, parts, None)
 
     @override
@@ -210,7 +210,7 @@ class ClippedReward(_Composed):
     """A reward moved to the nearest end of a range."""
 
     def __init__(self, inner: object, low: float, high: float, *, name: str = "clipped_reward") -> None:
-        """Clips a reward to a range."""
+        """Clip a reward to a range."""
         super().__init__(name, (inner,), (low, high))
         self.low, self.high = float(low), float(high)
 
@@ -221,7 +221,7 @@ class ClippedReward(_Composed):
 
 
 def _advance(combination: Combination, answer: float | None) -> tuple[int | None, float | None]:
-    """Continues up to the next part to evaluate, whose index it returns, or up to the result."""
+    """Continue up to the next part to evaluate, whose index it returns, or up to the result."""
     try:
         return combination.send(answer), None
     except StopIteration as stop:

@@ -55,11 +55,11 @@ class Reward(ABC):
         """Called with the task's fields when a session begins, to start what its judgement would wait for."""
 
     def judge(self, fields: Mapping[str, Any]) -> Any:
-        """Returns the raw judgement, awaitable if the reward is async."""
+        """Return the raw judgement, awaitable if the reward is async."""
         return self.function(**self.signature.choose(fields))
 
     def read(self, raw: object) -> RewardResult:
-        """Checks a raw judgement; raises `RewardValueError` if it is not a reward in the range."""
+        """Check a raw judgement; raise `RewardValueError` if it is not a reward in the range."""
         return RewardResult.from_raw(raw).within(self.range)
 
     @property
@@ -68,7 +68,7 @@ class Reward(ABC):
         return tuple(inspect.signature(self.function).parameters)
 
     def __call__(self, *args: Any, **fields: Any) -> Any:
-        """Judges at once.
+        """Judge at once.
 
         Fields may come by position, in the order of the signature, as ARISE calls a reward.
 
@@ -121,7 +121,7 @@ class FunctionReward(Reward):
         direct_call: DirectCall = "mapping",
         prepare: Prepare | None = None,
     ) -> None:
-        """Checks the range and that parameters can be filled by name."""
+        """Check the range and that parameters can be filled by name."""
         self._function = function
         self._prepare = prepare
         self.name = name
@@ -147,7 +147,7 @@ class BaseReward(Reward):
     name: str = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Checks the class's range, and names it by its class if it has no name."""
+        """Check the class's range, and name it by its class if it has no name."""
         super().__init_subclass__(**kwargs)
         check_range(cls.range)
         if not cls.name:
@@ -181,7 +181,7 @@ def reward(
     direct_call: DirectCall = "mapping",
     prepare: Prepare | None = None,
 ) -> FunctionReward | Callable[[RewardFunction], FunctionReward]:
-    """Makes a function a reward.
+    """Make a function a reward.
 
     Its parameters are filled by name: `trajectory`, `final_response`, `answer` and every other field of the
     task, `metadata`, `context`, `step`, `output`; `**kwargs` receives the rest.
@@ -206,7 +206,7 @@ def reward(
 
 
 def as_reward(value: object) -> Reward:
-    """Returns a reward, a class of one without arguments, or any callable as a reward."""
+    """Return a reward, a class of one without arguments, or any callable as a reward."""
     if isinstance(value, Reward):
         return value
     if isinstance(value, type) and issubclass(value, Reward):
@@ -220,7 +220,7 @@ def as_reward(value: object) -> Reward:
 
 
 def _with_fields_fixed(value: Any) -> Reward | None:
-    """Reads `partial(some_reward, model=...)`, as ARISE's page writes it, as a reward."""
+    """Read `partial(some_reward, model=...)`, as ARISE's page writes it, as a reward."""
     inner: object = value.func if isinstance(value, partial) else None
     if not isinstance(inner, Reward):
         return None
@@ -229,7 +229,7 @@ def _with_fields_fixed(value: Any) -> Reward | None:
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:
-    """Renders a result as AgentFly does: `reward`, and the extras beside it."""
+    """Render a result as AgentFly does: `reward`, and the extras beside it."""
     return {KEY: result.reward, **result.extras}
 
 

@@ -52,5 +52,5 @@ DEVIATIONS: tuple[Deviation, ...] = tuple(
 
 
 def deviations_of(vectors: str) -> tuple[Deviation, ...]:
-    """Returns the rows about one vector file, which is named without its ending."""
+    """Return the rows about one vector file, which is named without its ending."""
     return tuple(one for one in DEVIATIONS if vectors in one.files)

@@ -38,7 +38,7 @@ def takes_group(reward: Reward) -> bool:
 def score_group_with(
     reward: object, rollouts: Sequence[object], /, **fields: Any
 ) -> tuple[RewardResult, ...]:
-    """Evaluates a group reward, outside any event loop.
+    """Evaluate a group reward, outside any event loop.
 
     Args:
         reward: A reward that takes `rollouts`.
@@ -61,7 +61,7 @@ def score_group_with(
 async def evaluate_group(
     reward: object, rollouts: Sequence[object], fields: Mapping[str, Any], *, time_limit: float | None = None
 ) -> tuple[RewardResult, ...]:
-    """Evaluates a group reward within an event loop, as `score_group_with` does outside of one.
+    """Evaluate a group reward within an event loop, as `score_group_with` does outside of one.
 
     After `time_limit` seconds every result is a `limit`.
     """
@@ -71,7 +71,7 @@ async def evaluate_group(
 
 
 def read_rollout(value: object) -> Trajectory:
-    """Reads a trajectory in any form that `score` reads, a candidate of the wire, or a final response."""
+    """Read a trajectory in any form that `score` reads, a candidate of the wire, or a final response."""
     if isinstance(value, GroupCandidate):
         return trajectory_of_candidate(value)
     if isinstance(value, str):
@@ -120,7 +120,7 @@ class _WholeGroup(Reward):
         return RewardResult(0.0, extras={_RESULTS: tuple(map(self._read_one, judgements))})
 
     def results_of(self, whole: RewardResult) -> tuple[RewardResult, ...]:
-        """Takes the results out of the one that carries them; a failure is that of every rollout."""
+        """Take the results out of the one that carries them; a failure is that of every rollout."""
         if whole.status is not RewardStatus.GRADED:
             return (whole,) * self._size
         results: tuple[RewardResult, ...] = whole.extras[_RESULTS]

@@ -133,7 +133,7 @@ async def score_blocks(
 
 
 def describe_steps(steps: Sequence[Step]) -> str:
-    """Writes steps down, one line each: the tool, and the beginning of its result or of its error."""
+    """Write steps down, one line each: the tool, and the beginning of its result or of its error."""
     skipped = max(0, len(steps) - MOST_STEPS)
     lines = [f"({skipped} earlier steps are left out)"] if skipped else []
     for number, step in enumerate(steps[skipped:], skipped + 1):

@@ -69,7 +69,7 @@ class LearnedReward(Reward):
         max_examples: int = 50,
         options: JudgeOptions | None = None,
     ) -> None:
-        """Loads the ratings.
+        """Load the ratings.
 
         Args:
             min_examples: Ratings from which on the model is used.
@@ -107,7 +107,7 @@ class LearnedReward(Reward):
             return list(self._kept)
 
     def add_feedback(self, trajectory: Trajectory, score: float) -> None:
-        """Adds a person's rating, a number in [0, 1]. When this returns it is on disk.
+        """Add a person's rating, a number in [0, 1]. When this returns it is on disk.
 
         Raises:
             RewardValueError: The score is not a number in [0, 1].
@@ -134,7 +134,7 @@ class LearnedReward(Reward):
         return self.call
 
     async def call(self, trajectory: Trajectory) -> RewardResult:
-        """Returns the model's score, or that of `task_success` while there are too few ratings.
+        """Return the model's score, or that of `task_success` while there are too few ratings.
 
         Raises:
             JudgeError: If the model came to no score.

@@ -12,7 +12,7 @@ PREFIX = "reward_extra"
 
 
 def summarise_extras(results: Iterable[RewardResult | Mapping[str, Any]]) -> dict[str, float]:
-    """Returns `reward_extra/<key>/mean`, `/max` and `/min` for every key that has a number in some result.
+    """Return `reward_extra/<key>/mean`, `/max` and `/min` for every key that has a number in some result.
 
     Results without the key are left out of its figures, and so are texts, lists and numbers that are not
     finite; true is 1. Keys are in alphabetical order.

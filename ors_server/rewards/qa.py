@@ -57,7 +57,7 @@ WRONG = QAScore(0.0, 0.0, 0.0, 0.0)
 
 
 def normalise_answer(text: str, options: QAOptions = DEFAULT_OPTIONS) -> str:
-    """Lowers the case, drops punctuation and articles, and collapses white space."""
+    """Lower the case, drop punctuation and articles, and collapse white space."""
     if options.unicode:
         folded = unicodedata.normalize("NFKC", text).casefold()
         bare = "".join(letter for letter in folded if unicodedata.category(letter)[0] not in "PS")
@@ -67,7 +67,7 @@ def normalise_answer(text: str, options: QAOptions = DEFAULT_OPTIONS) -> str:
 
 
 def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DEFAULT_OPTIONS) -> QAScore:
-    """Compares an answer with a gold one; of several golds, each figure is the greatest.
+    """Compare an answer with a gold one; of several golds, each figure is the greatest.
 
     An empty list means that no answer is right; so do, by SQuAD v2.0, golds that all normalise to nothing.
     Precision and recall are those of the gold with the greatest F1. An answer of more than 300,000 characters
@@ -92,7 +92,7 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
 
 
 def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
-    """Returns F1, precision and recall, by the numbers of shared words, and of each side's."""
+    """Return F1, precision and recall, by the numbers of shared words, and of each side's."""
     if not shared:
         return 0.0, 0.0, 0.0
     precision, recall = shared / given, shared / gold
@@ -100,7 +100,7 @@ def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
 
 
 def _answerable(golds: list[str], options: QAOptions) -> list[str]:
-    """Returns the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
+    """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
     kept = [one for one in golds if normalise_answer(one, options)] if options.empty == "squad2" else golds
     return kept or [""]  # no gold means that there is no answer
 

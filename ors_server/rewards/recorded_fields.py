@@ -42,7 +42,7 @@ class HandedIn:
 
 
 def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None = None) -> HandedIn:
-    """Finds the answer that an agent submitted.
+    """Find the answer that an agent submitted.
 
     Without a source it is read from the call by which a tool ended the episode: its argument `answer`; or its
     only argument, if that is text; or, where it has others or none, the text that the tool returned. A
@@ -66,7 +66,7 @@ def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None =
 def fields_of_episode(
     record: EpisodeRecord, steps: Sequence[Step], source: str | None = None
 ) -> dict[str, Any]:
-    """Returns what a reward may take of a recorded episode, as `Environment.grade` does while it is played.
+    """Return what a reward may take of a recorded episode, as `Environment.grade` does while it is played.
 
     These are `trajectory`, `final_response`, `metadata` (the whole task), `step` (the number of the last
     step), and every field of the task. The trajectory's reward is the return before the answer was submitted.
@@ -87,7 +87,7 @@ def fields_of_episode(
 
 
 def write_recorded(record: EpisodeRecord, steps: Sequence[Step]) -> dict[str, Any]:
-    """Returns an episode as a row that `fields_of_row` reads, without images and fields for trainers only."""
+    """Return an episode as a row that `fields_of_row` reads, without images and fields for trainers only."""
     prompt = record.prompt and tuple(block for block in record.prompt if not isinstance(block, ImageBlock))
     lean = [
         replace(step, blocks=tuple(one for one in step.blocks if isinstance(one, TextBlock)), metadata=None)
@@ -106,7 +106,7 @@ def is_recorded(row: Mapping[str, Any]) -> bool:
 
 
 def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a judgement: a row's own, or those of the recorded episode that it is.
+    """Return the fields of a judgement: a row's own, or those of the recorded episode that it is.
 
     A recorded episode has `record`, `steps`, perhaps `final_response_from`, and fields that replace the
     episode's; a broken one raises `RecordError`.
@@ -123,7 +123,7 @@ def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_in_row(row: Mapping[str, Any], key: str) -> object:
-    """Returns a row's field by name; of a recorded episode, also one of its origin, or a label."""
+    """Return a row's field by name; of a recorded episode, also one of its origin, or a label."""
     if key in row or not is_recorded(row):
         return row[key]
     origin = cast("Mapping[str, Any]", row["record"]["origin"])

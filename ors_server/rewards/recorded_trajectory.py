@@ -26,7 +26,7 @@ def trajectory_of(
     final_response: str = "",
     metadata: Mapping[str, Any] | None = None,
 ) -> Trajectory:
-    """Reads an episode's record as a trajectory; what ARISE's fields cut is whole in other fields.
+    """Read an episode's record as a trajectory; what ARISE's fields cut is whole in other fields.
 
     The return becomes the trajectory's reward, the prompt its task, and the task's fields metadata, unless
     `metadata` has them: what the process that ran the episode reports.
@@ -44,7 +44,7 @@ def trajectory_of(
 
 
 def trajectory_of_candidate(candidate: GroupCandidate) -> Trajectory:
-    """Reads a rollout of a group, which is a conversation, as a trajectory with the rollout's metadata."""
+    """Read a rollout of a group, which is a conversation, as a trajectory with the rollout's metadata."""
     names: dict[str, str] = {}
     messages = [chat for message in candidate.messages for chat in _chat(message, names)]
     read = from_messages(messages)
@@ -93,7 +93,7 @@ def _step(step: RecordedStep) -> Step:
 
 
 def text_of_step(step: RecordedStep) -> str:
-    """Returns the text that a step returned."""
+    """Return the text that a step returned."""
     return "\n".join(block.text for block in step.blocks if isinstance(block, TextBlock))
 
 

@@ -46,7 +46,7 @@ class RewardResult:
     """Why there is no reward, or why the answer could not be read."""
 
     def __post_init__(self) -> None:
-        """Raises `RewardValueError` for a missing, forbidden or infinite number."""
+        """Raise `RewardValueError` for a missing, forbidden or infinite number."""
         if (self.status in _NUMBERED) != (self.reward is not None):
             raise RewardValueError(f"a result that is {self.status} cannot have the reward {self.reward!r}")
         if self.reward is not None and not math.isfinite(self.reward):
@@ -54,7 +54,7 @@ class RewardResult:
 
     @classmethod
     def from_raw(cls, value: object) -> Self:
-        """Reads what a reward function returned: a number, a boolean, a mapping or a result.
+        """Read what a reward function returned: a number, a boolean, a mapping or a result.
 
         A mapping has the number under `reward`; its other entries become extras. Anything else, and numbers
         that are not finite, raise `RewardValueError`.
@@ -78,11 +78,11 @@ class RewardResult:
 
     @classmethod
     def without(cls, status: RewardStatus, reason: str, extras: Mapping[str, Any] | None = None) -> Self:
-        """Makes a result without a reward; the status is `BAD_GOLD`, `ERROR` or `LIMIT`."""
+        """Make a result without a reward; the status is `BAD_GOLD`, `ERROR` or `LIMIT`."""
         return cls(None, status, MappingProxyType(dict(extras or {})), reason)
 
     def within(self, allowed: Range | None) -> Self:
-        """Returns the result; raises `RewardValueError` if its reward is outside a range."""
+        """Return the result; raise `RewardValueError` if its reward is outside a range."""
         if allowed is None or self.reward is None or allowed[0] <= self.reward <= allowed[1]:
             return self
         raise RewardValueError(
@@ -90,11 +90,11 @@ class RewardResult:
         )
 
     def with_extras(self, extras: Mapping[str, Any]) -> Self:
-        """Returns the result with more metrics, which replace those of the same names."""
+        """Return the result with more metrics, which replace those of the same names."""
         return replace(self, extras=MappingProxyType({**self.extras, **extras}))
 
     def as_json(self) -> dict[str, Any]:
-        """Returns `reward`, `status`, `extras`, and `reason` where there is one."""
+        """Return `reward`, `status`, `extras`, and `reason` where there is one."""
         shown: dict[str, Any] = {
             "reward": self.reward,
             "status": self.status.value,
@@ -104,7 +104,7 @@ class RewardResult:
 
 
 def check_range(allowed: Range | None) -> Range | None:
-    """Returns a range as floats; raises `RewardDefinitionError` if it is not two finite numbers in order."""
+    """Return a range as floats; raise `RewardDefinitionError` if it is not two finite numbers in order."""
     if allowed is None:
         return None
     low, high = allowed

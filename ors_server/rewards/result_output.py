@@ -20,7 +20,7 @@ Content: TypeAlias = str | TextBlock | ImageBlock
 def graded_output(
     result: RewardResult, *content: Content, finished: bool = False, metadata: JSONObject | None = None
 ) -> ToolOutput:
-    """Makes the output of a tool that evaluated a reward.
+    """Make the output of a tool that evaluated a reward.
 
     The agent sees the content, in which a string becomes a text block; the number, the status, the reason and
     the metrics are hidden from it as any reward is. A result without a number is the reward `None`, never 0.
@@ -32,7 +32,7 @@ def graded_output(
 
 
 def describe_result(result: RewardResult) -> JSONObject:
-    """Returns what a result has besides its number; empty for a plain number."""
+    """Return what a result has besides its number; empty for a plain number."""
     stated: JSONObject = {}
     if result.status is not RewardStatus.GRADED:
         stated[STATUS_KEY] = result.status.value
@@ -49,7 +49,7 @@ def has_result(output: ToolOutput) -> bool:
 
 
 def numeric_extras(metadata: Mapping[str, Any] | None) -> dict[str, float]:
-    """Returns those of an output's metrics that are finite numbers; true is 1 and false is 0."""
+    """Return those of an output's metrics that are finite numbers; true is 1 and false is 0."""
     extras: object = (metadata or {}).get(EXTRAS_KEY)
     if not isinstance(extras, Mapping):
         return {}
@@ -59,7 +59,7 @@ def numeric_extras(metadata: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def finite_number(value: object) -> float | None:
-    """Returns a number or a boolean as a float; `None` for anything else, and where it is not finite."""
+    """Return a number or a boolean as a float; `None` for anything else, and where it is not finite."""
     if not isinstance(value, int | float):
         return None
     try:

@@ -81,7 +81,7 @@ class Trajectory:
         return self.outcome if self.full_outcome is None else self.full_outcome
 
     def __iter__(self) -> Iterator[Message]:
-        """Yields the messages."""
+        """Yield the messages."""
         return iter(self.messages)
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class Trajectory:
 
 
 def read_trajectory(value: object) -> Any:
-    """Reads a mapping with some of `Trajectory`'s fields, or a list of chat messages; a `Trajectory` passes.
+    """Read a mapping with some of `Trajectory`'s fields, or a list of chat messages; a `Trajectory` passes.
 
     Raises:
         RewardFieldError: It is none of these.
@@ -115,7 +115,7 @@ def read_trajectory(value: object) -> Any:
 
 
 def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
-    """Returns the fields that a trajectory fills: itself, the final response, and its metadata by name."""
+    """Return the fields that a trajectory fills: itself, the final response, and its metadata by name."""
     return {
         **trajectory.metadata,
         "trajectory": trajectory,
@@ -125,7 +125,7 @@ def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def from_messages(messages: Sequence[Message]) -> Trajectory:
-    """Reads a trajectory from a conversation; each `tool` message is one step."""
+    """Read a trajectory from a conversation; each `tool` message is one step."""
     texts = [(str(message.get("role", "")), text_of(message)) for message in messages]
     outcome = last_message(messages)
     task = next((text for role, text in texts if role == "user"), "")
@@ -151,12 +151,12 @@ def is_conversation(value: object) -> bool:
 
 
 def last_message(messages: Sequence[Message]) -> str:
-    """Returns the text of the assistant's last message; empty if there is none."""
+    """Return the text of the assistant's last message; empty if there is none."""
     return next((text_of(one) for one in reversed(messages) if one.get("role") == "assistant"), "")
 
 
 def text_of(message: Message) -> str:
-    """Returns the text of a chat message, a string or a list of parts, without its reasoning."""
+    """Return the text of a chat message, a string or a list of parts, without its reasoning."""
     content = message.get("content")
     if isinstance(content, str):
         return content

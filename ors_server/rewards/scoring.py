@@ -29,7 +29,7 @@ _OF_A_TRAJECTORY = ("task", "steps", "metadata", "messages")
 
 
 def score(reward: object, trajectory: object = None, /, **fields: Any) -> RewardResult:
-    """Evaluates a reward, outside any event loop.
+    """Evaluate a reward, outside any event loop.
 
     Args:
         reward: A reward, a class of one, or any callable whose parameters are fields.
@@ -57,7 +57,7 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
 async def evaluate(
     reward: object, fields: Mapping[str, Any], *, time_limit: float | None = None
 ) -> RewardResult:
-    """Evaluates a reward within an event loop; a reward that is not async runs in a worker thread.
+    """Evaluate a reward within an event loop; a reward that is not async runs in a worker thread.
 
     In a server it waits for a thread in turn with the blocking tools of its environment, within their share.
 
@@ -92,7 +92,7 @@ async def evaluate(
 
 
 async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | None:
-    """Evaluates a reward as AgentFly's function of that name does: its errors are raised.
+    """Evaluate a reward as AgentFly's function of that name does: its errors are raised.
 
     Args:
         reward: As for `score`; `None` for an agent without one, which has no result.
@@ -123,7 +123,7 @@ async def gather_in_order(calls: Iterable[Callable[[], Awaitable[Result]]]) -> l
 
 
 def failure(error: Exception) -> RewardResult:
-    """Returns the result of a reward that raised an error."""
+    """Return the result of a reward that raised an error."""
     text = str(error)[:MAX_REASON]
     named = text if isinstance(error, OrsServerError) else f"{type(error).__name__}: {text}".rstrip(": ")
     cost: Mapping[str, Any] | None = getattr(error, "extras", None)  # where an error says what was spent
@@ -131,7 +131,7 @@ def failure(error: Exception) -> RewardResult:
 
 
 def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns all fields that the reward may take.
+    """Return all fields that the reward may take.
 
     A reward that takes a trajectory where none was given gets one made of the fields: `task`, `steps`,
     `metadata`, the final response as `outcome`, and every other field as metadata. One that takes the final
@@ -177,7 +177,7 @@ def _judge_now(reward: Reward, fields: Mapping[str, Any]) -> RewardResult:
 
 
 def _filled_in(fields: Mapping[str, Any], result: RewardResult) -> RewardResult:
-    """Puts a result on the trajectory that was judged, as both packages' pages show it."""
+    """Put a result on the trajectory that was judged, as both packages' pages show it."""
     trajectory = fields.get("trajectory")
     if isinstance(trajectory, Trajectory):
         trajectory.reward = result.reward

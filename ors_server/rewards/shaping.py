@@ -38,7 +38,7 @@ class PotentialShaping:
     is_over: bool = False
 
     def __post_init__(self) -> None:
-        """Raises `RewardDefinitionError` for numbers outside of their ranges."""
+        """Raise `RewardDefinitionError` for numbers outside of their ranges."""
         if not 0 < self.discount <= 1:
             raise RewardDefinitionError(f"a discount is in (0, 1], not {self.discount}")
         if not (math.isfinite(self.potential) and math.isfinite(self.scale)):
@@ -47,7 +47,7 @@ class PotentialShaping:
             raise RewardDefinitionError(_FARMED)
 
     def move(self, potential: float) -> float:
-        """Returns the reward of a step to a state with this potential.
+        """Return the reward of a step to a state with this potential.
 
         Raises:
             RewardValueError: The potential or the reward is not finite, the potential is negative though the
@@ -60,7 +60,7 @@ class PotentialShaping:
         return self._step(potential)
 
     def finish(self) -> float:
-        """Returns what the last step earns beside its own reward: the potential is paid back."""
+        """Return what the last step earns beside its own reward: the potential is paid back."""
         earned = self._step(0.0)
         self.is_over = True
         return earned

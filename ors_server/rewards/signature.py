@@ -24,7 +24,7 @@ class RewardSignature:
     """Whether a `**kwargs` receives every other field."""
 
     def choose(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the known fields that the reward takes; a missing one is a `RewardFieldError`."""
+        """Return the known fields that the reward takes; a missing one is a `RewardFieldError`."""
         chosen = {
             name: fields[source]
             for name in self.required | self.optional
@@ -40,7 +40,7 @@ class RewardSignature:
 
 
 def read_reward_signature(function: Callable[..., Any], name: str) -> RewardSignature:
-    """Reads which fields a function takes; it must be possible to fill all of them by name."""
+    """Read which fields a function takes; it must be possible to fill all of them by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:

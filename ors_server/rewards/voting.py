@@ -84,7 +84,7 @@ def group_rank_reward(rollouts: Sequence[Trajectory]) -> list[RewardResult]:
 
 
 def rank_scores(scores: Sequence[float | None]) -> list[float | None]:
-    """Turns finite scores into ranks from 0 (the worst) to 1 (the best); equal ones share the mean of theirs.
+    """Turn finite scores into ranks from 0 (the worst) to 1 (the best); equal ones share the mean of theirs.
 
     `None` stays `None`; the rank is 0.5 where all scores are equal.
     """

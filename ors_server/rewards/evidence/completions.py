@@ -97,7 +97,7 @@ async def code_completion_reward(
 
 @asynccontextmanager
 async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[Evidence]:
-    """Makes a sandbox with the program in it."""
+    """Make a sandbox with the program in it."""
     chosen = None if backend is not None else await choose()
     try:
         made = backend if chosen is None else chosen.backend
@@ -116,7 +116,7 @@ async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[
 def _read_tests(
     tests: Any, info: Mapping[str, Any] | str | None, function: object
 ) -> tuple[str, dict[str, Any]]:
-    """Returns the grader's name, and its fields."""
+    """Return the grader's name, and its fields."""
     if info is not None:
         read: Any = _from_json(info)
         cases = cast("Mapping[str, Any]", read).get("test_cases") if isinstance(read, Mapping) else None
@@ -165,7 +165,7 @@ def _case(value: object) -> dict[str, Any]:
 
 
 def _as_call(case: dict[str, Any]) -> dict[str, Any]:
-    """Writes a case of a function as the grader does; arguments are a list, or lines of JSON."""
+    """Write a case of a function as the grader does; arguments are a list, or lines of JSON."""
     if "arguments" in case:
         return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
     given, expected = case.get("input"), case.get("output")

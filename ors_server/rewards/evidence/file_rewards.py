@@ -138,7 +138,7 @@ async def diff_reward(
 
 
 def hash_content(content: bytes) -> str:
-    """Returns the SHA-256 of a content, 64 hexadecimal digits."""
+    """Return the SHA-256 of a content, 64 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -169,7 +169,7 @@ def _is_hash(text: object) -> bool:
 
 
 async def _read(evidence: Evidence, path: str) -> tuple[bytes | None, str | None]:
-    """Returns a file's content, or why it has none that can be compared."""
+    """Return a file's content, or why it has none that can be compared."""
     try:
         return await evidence.read_file(path, most=MAX_BYTES), None
     except SandboxFileError as error:
@@ -193,7 +193,7 @@ def _check_goal(start: object, goal: object) -> str | None:
 
 
 def _changes(start: str, goal: str, content: bytes) -> tuple[dict[str, Any], bool]:
-    """Returns the figures of a change, and whether the goal is reached."""
+    """Return the figures of a change, and whether the goal is reached."""
     text = content.decode(errors="surrogateescape")
     before = Counter(start.split("\n"))
     needed, made = _changed(before, goal), _changed(before, text)

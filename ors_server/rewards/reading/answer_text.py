@@ -87,7 +87,7 @@ class FoundAnswer:
 
 
 def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
-    """Finds the answer of a response."""
+    """Find the answer of a response."""
     if source.place == "raw" or (source is _DEFAULT and not _may_be_marked(response)):
         return FoundAnswer(response)
     text = cut_reasoning(response, source.reasoning)
@@ -118,7 +118,7 @@ def _in_place(text: str, source: AnswerSource) -> str | None:
 
 
 def cut_reasoning(response: str, tags: Tags = REASONING_TAGS) -> str | None:
-    """Returns a response without the template's markers and its reasoning; `None` if it never closes that."""
+    """Return a response without the template's markers and its reasoning; `None` if it never closes that."""
     if _CHANNEL in response:  # the end of a channel is not that of the turn
         text = _outside(response, tags)
         return None if text is None else _cut_turn(text)
@@ -126,7 +126,7 @@ def cut_reasoning(response: str, tags: Tags = REASONING_TAGS) -> str | None:
 
 
 def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
-    """Returns the content of the last element of an answer, stripped; `None` if no tag is opened.
+    """Return the content of the last element of an answer, stripped; `None` if no tag is opened.
 
     An unclosed element ends with the text, for a sampler drops the tag at which it stops.
     """
@@ -138,14 +138,14 @@ def last_tagged(text: str, tags: Tags = ANSWER_TAGS) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    r"""Returns the content of the last `\boxed{...}`; `None` if there is none, or it is not closed."""
+    r"""Return the content of the last `\boxed{...}`; `None` if there is none, or it is not closed."""
     box = next(iter(deque(BOX.finditer(text), 1)), None)
     end = -1 if box is None else closing_brace(text, box.end())
     return None if box is None or end < 0 else text[box.end() : end]
 
 
 def closing_brace(text: str, start: int) -> int:
-    """Returns where a brace that was opened before `start` is closed; -1 if it never is."""
+    """Return where a brace that was opened before `start` is closed; -1 if it never is."""
     depth = 1
     for brace in _BRACE.finditer(text, start):
         depth += 1 if brace[0] == "{" else -1
@@ -155,7 +155,7 @@ def closing_brace(text: str, start: int) -> int:
 
 
 def read_source(given: object, place: Place) -> AnswerSource:
-    """Reads where an answer is; at `place` if nothing, or no place, is given."""
+    """Read where an answer is; at `place` if nothing, or no place, is given."""
     if given is None:
         return _SOURCES[place]
     if isinstance(given, AnswerSource):
@@ -181,7 +181,7 @@ def _from_mapping(given: Mapping[str, Any], place: Place) -> AnswerSource:
 
 
 def _read_tags(given: object) -> Tags:
-    """Reads pairs of tags; a bare name such as `think` is the pair `<think>`, `</think>`."""
+    """Read pairs of tags; a bare name such as `think` is the pair `<think>`, `</think>`."""
     listed = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
     pairs = [(f"<{one}>", f"</{one}>") if isinstance(one, str) else one for one in listed]
     tags: list[tuple[str, str]] = []
@@ -215,7 +215,7 @@ def _outside(text: str, tags: Tags) -> str | None:
 
 
 def _without_lead(text: str) -> str:
-    """Drops the white space behind a closing tag, but keeps the indentation of the first line."""
+    """Drop the white space behind a closing tag, but keep the indentation of the first line."""
     bare = text.lstrip()
     _, has_line, indent = text[: len(text) - len(bare)].rpartition("\n")
     return indent + bare if has_line else bare
@@ -239,7 +239,7 @@ class _Marks:
         self._lowered = lowered if len(lowered) == len(text) else None  # as a Turkish I makes it longer
 
     def first(self, mark: str, start: int) -> int:
-        """Returns where a mark begins, the end of the text if it is missing."""
+        """Return where a mark begins, the end of the text if it is missing."""
         if self._lowered is not None:
             found = self._lowered.find(mark.lower(), start)
         else:
@@ -248,7 +248,7 @@ class _Marks:
         return len(self._text) if found < 0 else found
 
     def last(self, mark: str) -> int:
-        """Returns where the last such mark ends, 0 if it is missing."""
+        """Return where the last such mark ends, 0 if it is missing."""
         if self._lowered is not None:
             found = self._lowered.rfind(mark.lower())
             return 0 if found < 0 else found + len(mark)

@@ -24,7 +24,7 @@ class PatternTimeoutError(Exception):
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Compiles a regular expression of the package `regex`; raises `PatternError` if it is invalid."""
+    """Compile a regular expression of the package `regex`; raise `PatternError` if it is invalid."""
     regex = load_package("regex")
     try:
         return regex.compile(pattern, regex.MULTILINE)
@@ -36,7 +36,7 @@ class PatternBudget:
     """The processor time that all searches of one judgement may take together."""
 
     def __init__(self, time_limit: float = TIME_LIMIT) -> None:
-        """Starts with so many seconds."""
+        """Start with so many seconds."""
         self._limit = time_limit
         self._left = time_limit
 

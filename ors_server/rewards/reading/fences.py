@@ -6,7 +6,7 @@ FENCE = "```"
 
 
 def fenced_blocks(text: str, languages: Collection[str]) -> list[str]:
-    """Returns the contents of the closed fenced blocks whose lower-case language, perhaps empty, is given."""
+    """Return the contents of the closed fenced blocks whose lower-case language, perhaps empty, is given."""
     found: list[str] = []
     lines: list[str] | None = None
     language = ""

@@ -35,7 +35,7 @@ class JSONTextError(ValueError):
 
 
 def parse_json(text: str, *, exact: bool = False) -> Any:
-    """Reads a JSON text; `exact` reads numbers with a point or an exponent as `Decimal`."""
+    """Read a JSON text; `exact` reads numbers with a point or an exponent as `Decimal`."""
     if len(text) > MAX_CHARACTERS:
         raise JSONTextError(f"the text has {len(text)} characters; at most {MAX_CHARACTERS} are read")
     _check_depth(text)
@@ -55,7 +55,7 @@ def parse_json(text: str, *, exact: bool = False) -> Any:
 
 
 def find_json(response: str, extract: Extract) -> str:
-    """Returns the JSON text of a response without reasoning."""
+    """Return the JSON text of a response without reasoning."""
     if extract == "whole":
         return response
     if len(response) > 2 * MAX_CHARACTERS:

@@ -24,12 +24,12 @@ class NotJSONError(ValueError):
 
 
 def canonical_text(value: JSONValue) -> str:
-    """Returns the text that all values equal to one have, and no others; at most 100 levels deep."""
+    """Return the text that all values equal to one have, and no others; at most 100 levels deep."""
     return json.dumps(_plain(value, 0), sort_keys=True, separators=(",", ":"))
 
 
 def canonical_hash(value: JSONValue) -> str:
-    """Returns `sha256:` and the hash of the canonical text; raises as `canonical_text`."""
+    """Return `sha256:` and the hash of the canonical text; raise as `canonical_text`."""
     return "sha256:" + hashlib.sha256(canonical_text(value).encode()).hexdigest()
 
 
@@ -39,7 +39,7 @@ def same_values(one: JSONValue, other: JSONValue) -> bool:
 
 
 def exact_number(value: JSONValue) -> Decimal | None:
-    """Returns a number exactly, or `None` for anything else, `True` included."""
+    """Return a number exactly, or `None` for anything else, `True` included."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     if isinstance(value, int):
@@ -52,7 +52,7 @@ def exact_number(value: JSONValue) -> Decimal | None:
 
 
 def _plain(value: JSONValue, depth: int) -> Any:
-    """Renders numbers as tagged texts, which no other value renders as."""
+    """Render numbers as tagged texts, which no other value renders as."""
     if value is None or isinstance(value, bool | str):
         return value
     if depth > MAX_DEPTH:
@@ -85,7 +85,7 @@ def _names(value: Any) -> list[str]:
 
 
 def _number(value: Decimal) -> Any:
-    """Returns sign, digits and exponent without trailing zeros; as an object, which no array is."""
+    """Return sign, digits and exponent without trailing zeros; as an object, which no array is."""
     sign, digits, exponent = value.as_tuple()
     text = "".join(map(str, digits)).strip()
     bare = text.rstrip("0")

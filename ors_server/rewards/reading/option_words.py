@@ -9,7 +9,7 @@ Pays: TypeAlias = Literal["all", "fraction"]
 
 
 def check_words(**given: tuple[Any, Any]) -> None:
-    """Raises `RewardFieldError` for a value that is not a word of its `Literal`: name=(value, Literal)."""
+    """Raise `RewardFieldError` for a value that is not a word of its `Literal`: name=(value, Literal)."""
     for name, (value, allowed) in given.items():
         words = get_args(allowed)
         if value not in words:

@@ -7,7 +7,7 @@ from ors_server.rewards.reward_errors import MissingPackageError
 
 
 def load_package(name: str) -> Any:
-    """Imports a package of the extra `text`; raises `MissingPackageError` if it is not installed."""
+    """Import a package of the extra `text`; raise `MissingPackageError` if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:

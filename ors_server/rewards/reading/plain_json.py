@@ -12,7 +12,7 @@ MAX_DEPTH = 20
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """Returns a value at some depth as JSON can have it."""
+    """Return a value at some depth as JSON can have it."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):

@@ -86,7 +86,7 @@ class QueryResult:
 
 @contextlib.contextmanager
 def open_copy(database: Database) -> Generator[sqlite3.Connection]:
-    """Opens a private copy of a database in memory; raises `DatabaseError` if that is not possible.
+    """Open a private copy of a database in memory; raise `DatabaseError` if that is not possible.
 
     A database is a file's path (`.sql` is a dump), the bytes of a file, or a dump: a text with a semicolon.
     """
@@ -108,7 +108,7 @@ def open_copy(database: Database) -> Generator[sqlite3.Connection]:
 
 
 def run_query(connection: sqlite3.Connection, query: str, *, work_limit: int, row_limit: int) -> QueryResult:
-    """Runs one query to its end, or to a limit on steps of the virtual machine or fetched rows.
+    """Run one query to its end, or to a limit on steps of the virtual machine or fetched rows.
 
     Raises:
         QueryLimitError: It takes more than it may.
@@ -173,7 +173,7 @@ class _Watch:
         self._has_grown = False
 
     def authorise(self, action: int, first: str | None, second: str | None, *_where: str | None) -> int:
-        """Permits reading, and nothing else."""
+        """Permit reading, and nothing else."""
         if action == sqlite3.SQLITE_FUNCTION:
             self._calls += 1
             if self._calls > MAX_CALLS:
@@ -186,7 +186,7 @@ class _Watch:
         return sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
 
     def look(self) -> int:
-        """Ends the query if it has taken what it may."""
+        """End the query if it has taken what it may."""
         self._left -= STEPS_BETWEEN
         if self._left < 0:
             self._ended = "the query takes more steps than it may"
@@ -198,7 +198,7 @@ class _Watch:
         return int(bool(self._ended) or self._has_grown)
 
     def explain(self, error: BaseException) -> Exception:
-        """Returns our error for one of SQLite's."""
+        """Return our error for one of SQLite's."""
         if self._has_grown or isinstance(error, MemoryError):
             return MemoryGrowthError(f"memory grew by more than {MAX_GROWTH} bytes while the query ran")
         if self._ended:
@@ -207,7 +207,7 @@ class _Watch:
 
 
 def _memory() -> int:
-    """Returns how much memory the process holds, in bytes; on macOS the most that it ever held."""
+    """Return how much memory the process holds, in bytes; on macOS the most that it ever held."""
     try:
         with open("/proc/self/statm", encoding="ascii") as figures:  # noqa: PTH123  (asked a thousand times a second)
             return int(figures.read().split()[1]) * _PAGE
@@ -256,7 +256,7 @@ def _authorise_dump(action: int, *_where: str | None) -> int:
 
 
 def _trimmed(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:
-    """Trims as SQLite does; its own takes the product of both lengths, which a query could choose."""
+    """Trim as SQLite does; its own takes the product of both lengths, which a query could choose."""
     if value is None or marks is None:
         return None
     text, drop = _as_text(value), set(_as_text(marks))

@@ -40,7 +40,7 @@ class Token:
 
 
 def read_tokens(query: str) -> list[Token]:
-    """Returns the tokens of a query, without white space and comments; text that is not SQL becomes marks."""
+    """Return the tokens of a query, without white space and comments; text that is not SQL becomes marks."""
     tokens: list[Token] = []
     for found in _TOKEN.finditer(query):
         kind, text = found.lastgroup or "mark", found[0]
@@ -64,7 +64,7 @@ def is_ordered(query: str) -> bool:
 
 
 def unfolding(query: str) -> int:
-    """Returns a bound on the copies of an expression that SQLite makes, up to a thousand million."""
+    """Return a bound on the copies of an expression that SQLite makes, up to a thousand million."""
     return _UnfoldingReader(read_tokens(query)).read().weight({})
 
 
@@ -110,7 +110,7 @@ class _UnfoldingReader:
         """Number of a closing parenthesis to that of its opening one."""
 
     def read(self) -> _Part:
-        """Returns the whole query as a part."""
+        """Return the whole query as a part."""
         part = self._whole
         for index, token in enumerate(self._tokens):
             if token.kind == "mark":
@@ -144,7 +144,7 @@ class _UnfoldingReader:
         return made
 
     def _name_before(self, index: int) -> str | None:
-        """Returns the name of the part of WITH that begins at a parenthesis: `name (columns) AS (`."""
+        """Return the name of the part of WITH that begins at a parenthesis: `name (columns) AS (`."""
         at = index - 1
         while self._word_at(at) in {"materialized", "not"}:
             at -= 1

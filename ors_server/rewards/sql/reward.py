@@ -50,7 +50,7 @@ class SQLOptions:
     work_limit: int = WORK_LIMIT
 
     def __post_init__(self) -> None:
-        """Raises `RewardFieldError` for an option out of its range."""
+        """Raise `RewardFieldError` for an option out of its range."""
         check_words(order=(self.order, Order))
         if not 0 <= self.tolerance < float("inf") or self.work_limit < 1:
             raise RewardFieldError(
@@ -144,7 +144,7 @@ def _find_query(response: str) -> tuple[str | None, str]:
 def _run_all(
     places: list[Database], gold: str, query: str | None, rules: SQLOptions, *, is_alone: bool
 ) -> list[_QueryVerdict]:
-    """Runs both queries in every database; an answer that took too much in one is not run in the others."""
+    """Run both queries in every database; an answer that took too much in one is not run in the others."""
     results: list[_QueryVerdict] = []
     for place in places:
         result = _run(place, gold, query, rules, is_alone=is_alone)
@@ -164,7 +164,7 @@ def _run_where_it_fits(
 
 
 def run_alone(places: list[Database], gold: str, query: str | None, rules: SQLOptions) -> list[_QueryVerdict]:
-    """Runs both queries in a worker process, whose growth is theirs."""
+    """Run both queries in a worker process, whose growth is theirs."""
     return _run_all(places, gold, query, rules, is_alone=True)
 
 

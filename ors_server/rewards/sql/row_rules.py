@@ -26,7 +26,7 @@ class RowRules:
     any_column_order: bool = False
 
     def agree(self, gold: QueryResult, answer: QueryResult) -> bool:
-        """Returns whether a result is the gold's."""
+        """Return whether a result is the gold's."""
         if gold.columns != answer.columns or len(gold.rows) != len(answer.rows) or answer.is_cut:
             return False
         if self._same(gold.rows, answer.rows):
@@ -41,7 +41,7 @@ class RowRules:
         return self._same_kinds(list(missing.elements()), list(extra.elements()))
 
     def _same_kinds(self, gold: list[Row], answer: list[Row]) -> bool:
-        """Compares rows that are not exactly equal: those with fractions, which may be off."""
+        """Compare rows that are not exactly equal: those with fractions, which may be off."""
         if not gold or not self.tolerance:
             return not gold and not answer
         loose = {
@@ -85,7 +85,7 @@ class RowRules:
         return abs(gold - answer) <= self.tolerance * (abs(gold) or 1.0)
 
     def _any_order(self, gold: QueryResult, answer: QueryResult) -> bool:
-        """Tries the orders of columns, until the bound on compared cells is reached."""
+        """Try the orders of columns, until the bound on compared cells is reached."""
         cells = max(1, gold.columns * len(gold.rows))
         for tried, order in enumerate(permutations(range(answer.columns)), start=1):
             if tried * cells > MAX_CELLS:
@@ -96,7 +96,7 @@ class RowRules:
 
 
 def _by_kind(rows: list[Row], loose: set[int]) -> dict[Row, list[Row]]:
-    """Groups rows by their cells outside of the columns with fractions, whose numbers remain."""
+    """Group rows by their cells outside of the columns with fractions, whose numbers remain."""
     kinds: defaultdict[Row, list[Row]] = defaultdict(list)
     for row in rows:
         numbers = [index in loose and isinstance(cell, int | float) for index, cell in enumerate(row)]

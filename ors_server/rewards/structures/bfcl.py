@@ -21,7 +21,7 @@ _LEFT_OUT: Final = ""
 
 
 def from_bfcl(ground_truth: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Turns the list under `ground_truth`, or one call of it, into a gold of `tool_call_match_reward`.
+    """Turn the list under `ground_truth`, or one call of it, into a gold of `tool_call_match_reward`.
 
     An empty list demands no call, as in the categories of irrelevance. Raises `BadCallsError` for another
     form, and for an argument of more than 200 shapes.
@@ -33,7 +33,7 @@ def from_bfcl(ground_truth: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> 
 
 
 def loosen(value: Any) -> Any:
-    """Returns a value without what the leaderboard ignores in texts: case, spaces, some marks, quotes."""
+    """Return a value without what the leaderboard ignores in texts: case, spaces, some marks, quotes."""
     if isinstance(value, str):
         return _IGNORED.sub("", value).lower().replace("'", '"')
     if is_array(value):
@@ -44,7 +44,7 @@ def loosen(value: Any) -> Any:
 
 
 def loosen_name(name: str) -> str:
-    """Returns a function's name as models may have to write it: with underscores where it has dots."""
+    """Return a function's name as models may have to write it: with underscores where it has dots."""
     return name.replace(".", "_")
 
 
@@ -72,7 +72,7 @@ def _values(name: str, key: str, values: Any) -> list[Any]:
 
 
 def _shapes(name: str, value: Any) -> list[Any]:
-    """Returns every value that one of the leaderboard's stands for."""
+    """Return every value that one of the leaderboard's stands for."""
     if is_object(value):
         parts = [_parts(name, key, choices) for key, choices in value.items()]
         _bound(name, parts)

@@ -53,7 +53,7 @@ class MadeCall:
 
 
 def read_made(calls: Sequence[ToolCall], change: Change | None = None) -> list[MadeCall]:
-    """Prepares an episode's calls; one whose arguments are not a JSON object matches no gold call."""
+    """Prepare an episode's calls; one whose arguments are not a JSON object matches no gold call."""
     made: list[MadeCall] = []
     size = 0
     for call in calls:
@@ -83,7 +83,7 @@ class CallRules:
     """Returns the part of a function's name that is compared."""
 
     def wrong_arguments(self, gold: GoldCall, made: MadeCall) -> list[str]:
-        """Returns the names of arguments that are wrong, missing or too many, in a call of the right name."""
+        """Return the names of arguments that are wrong, missing or too many, in a call of the right name."""
         names = {*gold.arguments, *made.texts}
         return sorted(name for name in names if not self._is_right(gold, made, name))
 
@@ -110,7 +110,7 @@ def _is_near(gold: Any, given: Any, allowed: float) -> bool:
 
 
 def read_gold_calls(answer: Any, change: Change | None = None) -> list[GoldCall]:
-    """Reads a gold: a list of calls, or one.
+    """Read a gold: a list of calls, or one.
 
     A call has `name` and `arguments`; `alternatives` lists other accepted values by argument, `optional` the
     arguments that may be left out. `change` is applied to every value.
@@ -192,7 +192,7 @@ def _fits(gold: GoldCall, made: MadeCall, rules: CallRules) -> bool:
 
 
 def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Returns a largest pairing (Kuhn's augmenting paths), whatever the order of the calls."""
+    """Return a largest pairing (Kuhn's augmenting paths), whatever the order of the calls."""
     owner: dict[int, int] = {}
 
     def find(one: int, tried: set[int]) -> bool:
@@ -210,7 +210,7 @@ def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def _in_order(fits: Sequence[Sequence[int]], count: int) -> dict[int, int]:
-    """Returns a longest pairing in which both orders agree (longest common subsequence)."""
+    """Return a longest pairing in which both orders agree (longest common subsequence)."""
     sets = [set(numbers) for numbers in fits]
     best = [[0] * (count + 1) for _ in range(len(fits) + 1)]
     for one in range(len(fits) - 1, -1, -1):

@@ -22,7 +22,7 @@ class ToolCall:
 
 
 def read_calls(trajectory: Trajectory) -> list[ToolCall]:
-    """Returns the tool calls of an episode, in order.
+    """Return the tool calls of an episode, in order.
 
     Calls in the assistant's messages count (`tool_calls` as OpenAI writes them); where there are none, the
     steps.

@@ -34,7 +34,7 @@ class FieldReport:
         return all(verdict == "right" for _, verdict in self.fields)
 
     def as_extras(self) -> dict[str, Any]:
-        """Returns the fraction, the counts, and up to 100 fields that are not right."""
+        """Return the fraction, the counts, and up to 100 fields that are not right."""
         counts = Counter(verdict for _, verdict in self.fields)
         wrong = [(name, verdict) for name, verdict in self.fields if verdict != "right"]
         return {
@@ -47,7 +47,7 @@ class FieldReport:
 def compare_values(
     gold: JSONValue, answer: JSONValue, *, mode: MatchMode = "equal", is_ordered: bool = True
 ) -> FieldReport:
-    """Compares two JSON values field by field, arrays place by place or, unless `is_ordered`, as bags.
+    """Compare two JSON values field by field, arrays place by place or, unless `is_ordered`, as bags.
 
     Places need the gold's length in both modes. In a bag each of the gold's elements has to be there, equal
     as a whole, as many times as in the gold; others are extra in the mode `equal`.
@@ -56,7 +56,7 @@ def compare_values(
 
 
 def pointer(place: str, name: str) -> str:
-    """Returns the JSON pointer of a member of the object or array at `place`, by its name or number."""
+    """Return the JSON pointer of a member of the object or array at `place`, by its name or number."""
     return f"{place}/{name.replace('~', '~0').replace('/', '~1')}"
 
 

@@ -56,7 +56,7 @@ class SchemaChecker:
     """A schema, checked with all its references; nothing is ever fetched. For one thread at a time."""
 
     def __init__(self, schema: object) -> None:
-        """Checks a schema; without `$schema` it is of draft 2020-12.
+        """Check a schema; without `$schema` it is of draft 2020-12.
 
         Raises:
             BadSchemaError: It is of an unknown draft, invalid in its draft, has an invalid pattern or a
@@ -76,7 +76,7 @@ class SchemaChecker:
         )
 
     def violations(self, value: Any) -> list[str]:
-        """Returns up to 20 `place: keyword` at which a value violates the schema; empty if it is valid.
+        """Return up to 20 `place: keyword` at which a value violates the schema; empty if it is valid.
 
         Raises:
             TooMuchWorkError: A large value takes more than 100,000 checks, or leads too deep.
@@ -150,7 +150,7 @@ def _values_in(value: Any) -> list[Any]:
 
 
 def _text_of(schema: object) -> str | None:
-    """Returns the key of a schema; `None` for one that is too long to keep, or not JSON."""
+    """Return the key of a schema; `None` for one that is too long to keep, or not JSON."""
     try:
         text = json.dumps(schema, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
@@ -241,7 +241,7 @@ def _multiple_of(validator: Any, factor: Any, instance: Any, _schema: Any) -> It
 
 
 def _check_references(schema: Schema, draft: str) -> None:
-    """Resolves every reference now, so that the validity of a schema does not depend on the answer."""
+    """Resolve every reference now, so that the validity of a schema does not depend on the answer."""
     resource: Any = _referencing.specification_with(draft).create_resource(schema)
     try:
         _walk(resource, _referencing.EMPTY_REGISTRY.resolver_with_root(resource))

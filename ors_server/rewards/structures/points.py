@@ -97,7 +97,7 @@ def _scale(size: Sequence[float] | None) -> ScreenPoint:
 
 
 def _on_screen(value: Any, scale: ScreenPoint) -> ScreenPoint | None:
-    """Reads two numbers as a point; `None` if they are not one, or off the screen."""
+    """Read two numbers as a point; `None` if they are not one, or off the screen."""
     if not is_array(value) or len(value) != 2:  # noqa: PLR2004  (x and y)
         return None
     if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in value):
@@ -109,7 +109,7 @@ def _on_screen(value: Any, scale: ScreenPoint) -> ScreenPoint | None:
 
 
 def _read_point(response: str, scale: ScreenPoint) -> tuple[ScreenPoint | None, str | None]:
-    """Returns the only point of a response, or why there is none."""
+    """Return the only point of a response, or why there is none."""
     if len(response) > MAX_CHARACTERS:
         return None, f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read"
     pairs = _PAIR.finditer(response)

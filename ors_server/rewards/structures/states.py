@@ -67,7 +67,7 @@ def state_match_reward(
 
 
 def hash_state(state: JSONValue, paths: Sequence[str]) -> str:
-    """Returns `sha256:` and the hash of a state's values at some paths, whose order counts."""
+    """Return `sha256:` and the hash of a state's values at some paths, whose order counts."""
     found = [_at(state, path) for path in paths]
     return canonical_hash(
         [[path, *([] if one is _ABSENT else [one])] for path, one in zip(paths, found, strict=True)]
@@ -75,7 +75,7 @@ def hash_state(state: JSONValue, paths: Sequence[str]) -> str:
 
 
 def _check_goal(goal: JSONValue, paths: Sequence[str], start: JSONValue, pays: Pays) -> str | None:
-    """Returns why a goal cannot be used; `None` if it can."""
+    """Return why a goal cannot be used; `None` if it can."""
     if isinstance(paths, str) or not 1 <= len(paths) <= MAX_PATHS:
         return f"paths are a list of 1 to {MAX_PATHS} JSON pointers"
     try:
@@ -109,7 +109,7 @@ def _verdict(goal: Any, came: Any) -> FieldVerdict:
 
 
 def _at(value: Any, path: str) -> Any:
-    """Follows a JSON pointer; `_ABSENT` if nothing is there."""
+    """Follow a JSON pointer; `_ABSENT` if nothing is there."""
     if path and not path.startswith("/"):
         raise BadPathError(f"{path!r:.80} is not a JSON pointer: it must begin with /")
     for part in path.split("/")[1:]:

@@ -36,7 +36,7 @@ class BadInstructionError(ValueError):
 
 
 def read_check(name: object, arguments: object) -> Check:
-    """Reads one instruction by its id, such as `length_constraints:number_words`, and its arguments.
+    """Read one instruction by its id, such as `length_constraints:number_words`, and its arguments.
 
     As in IFEval, arguments that are null, empty or 0 count as missing.
     """
@@ -51,7 +51,7 @@ def read_check(name: object, arguments: object) -> Check:
 
 
 def make_check(make: Callable[..., Check], name: str, given: Mapping[str, Any], what: str) -> Check:
-    """Makes a check of an instruction's arguments; `what` is their name in messages."""
+    """Make a check of an instruction's arguments; `what` is their name in messages."""
     try:
         return make(**given)
     except TypeError:
@@ -61,26 +61,26 @@ def make_check(make: Callable[..., Check], name: str, given: Mapping[str, Any], 
 
 
 def always(check: Check) -> Callable[[], Check]:
-    """Makes an instruction without arguments of a check."""
+    """Make an instruction without arguments of a check."""
     return lambda: check
 
 
 def loose_variants(response: str) -> list[str]:
-    """Returns the texts of the loose rule: without the first line, the last, both, and without asterisks."""
+    """Return the texts of the loose rule: without the first line, the last, both, and without asterisks."""
     lines = response.split("\n")
     parts = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
     return list(dict.fromkeys(one for text in (response, *parts) for one in (text, text.replace("*", ""))))
 
 
 def require_number(value: object, expected: str = "expected a number of at least 0") -> int:
-    """Returns a number of at least 0; the error begins with what was expected."""
+    """Return a number of at least 0; the error begins with what was expected."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise BadInstructionError(f"{expected}, not {value!r:.80}")
     return value
 
 
 def require_text(value: object, expected: str = "expected text that is not blank") -> str:
-    """Returns a text that is not blank; the error begins with what was expected."""
+    """Return a text that is not blank; the error begins with what was expected."""
     if not isinstance(value, str) or not value.strip():
         raise BadInstructionError(f"{expected}, not {value!r:.80}")
     return value
@@ -100,7 +100,7 @@ def _fits(relation: object, number: object) -> Callable[[int], bool]:
 
 
 def _pattern(text: str, form: str = "{}", *, ignores_case: bool = True) -> re.Pattern[str]:
-    """Reads a word as IFEval does, as a regular expression; refuses one that may not be linear."""
+    """Read a word as IFEval does, as a regular expression; refuse one that may not be linear."""
     if _PATTERN_SIGNS & set(text):
         raise BadInstructionError(f"{text!r:.80} is a regular expression with repeats, groups or classes")
     try:
@@ -215,7 +215,7 @@ def _bullets(*, num_bullets: object) -> Check:
 
 
 def _starred(lines: Sequence[str]) -> int:
-    """Counts lines of `*` and something else; a bare `*` is followed by the next line instead."""
+    """Count lines of `*` and something else; a bare `*` is followed by the next line instead."""
     count = skipped = 0
     for index, line in enumerate(lines):
         bare = line.lstrip()
@@ -295,7 +295,7 @@ def _is_english(text: str) -> bool:
 
 
 def detect_language(text: str) -> str | None:
-    """Returns the code of a text's language by the package langdetect; `None` if it has no letters."""
+    """Return the code of a text's language by the package langdetect; `None` if it has no letters."""
     package = load_package("langdetect")
     package.DetectorFactory.seed = 0  # it draws at random, and would differ from call to call
     try:

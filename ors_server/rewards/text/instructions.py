@@ -165,7 +165,7 @@ def _forbid(*, words: object) -> Check:
 
 
 def _times(word: str, text: str) -> int:
-    """Counts a word, or words, without a letter or digit beside them; case does not count."""
+    """Count a word, or words, without a letter or digit beside them; case does not count."""
     return len(re.findall(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", text.casefold()))
 
 

@@ -102,7 +102,7 @@ def cosine_length_reward(
 
 
 def cosine_scale(length: int, max_len: int, at_zero: float, at_max: float) -> float:
-    """Returns the value at a length on half a cosine, from `at_zero` to `at_max` at `max_len` and beyond."""
+    """Return the value at a length on half a cosine, from `at_zero` to `at_max` at `max_len` and beyond."""
     share = min(length, max_len) / max_len
     return at_max + 0.5 * (at_zero - at_max) * (1.0 + math.cos(share * math.pi))
 
@@ -204,7 +204,7 @@ def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = Non
 
 
 def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) -> list[float]:
-    """Compares the lengths of a group: 0.5 for the shortest to -0.5 for the longest; all 0 if they are equal.
+    """Compare the lengths of a group: 0.5 for the shortest to -0.5 for the longest; all 0 if they are equal.
 
     Source: Kimi k1.5 (arXiv 2501.12599, section 2.3.3): lambda is 0.5 - (length - shortest) / (longest -
     shortest); a right response earns lambda, a wrong one the lesser of 0 and lambda.
@@ -219,7 +219,7 @@ def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) ->
 
 
 def _graded(response: object, gold: object) -> RewardResult:
-    """Grades a mathematical answer: 1 if it is right, else 0; or no number, with the reason."""
+    """Grade a mathematical answer: 1 if it is right, else 0; or no number, with the reason."""
     if not isinstance(gold, str):
         return RewardResult.without(RewardStatus.BAD_GOLD, f"a gold answer is a text, not {shown(gold)}")
     verdict = grade_math(read_response(response), gold)
@@ -232,7 +232,7 @@ def _graded(response: object, gold: object) -> RewardResult:
 
 
 def _bounds(rest: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Returns the rewards of a right and of a wrong answer, each at length 0 and at the greatest length."""
+    """Return the rewards of a right and of a wrong answer, each at length 0 and at the greatest length."""
     names = ("max_value_correct", "min_value_correct", "min_value_wrong", "max_value_wrong")
     given = [rest.get(name, default) for name, default in zip(names, (*RIGHT, *WRONG), strict=True)]
     for name, bound in zip(names, given, strict=True):

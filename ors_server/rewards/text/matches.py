@@ -55,7 +55,7 @@ _NEGATION_CHARACTERS: Final = 120
 
 
 def found_words(text: str, sought: set[str]) -> set[str]:
-    """Returns which normalised texts are in another one as whole words; of two in one place, the longer."""
+    """Return which normalised texts are in another one as whole words; of two in one place, the longer."""
     if len(text) * len(sought) > MAX_SEARCH:
         raise UnparsedAnswerError(
             f"the answer is too long to search for {len(sought)} texts: {len(text)} characters"
@@ -74,7 +74,7 @@ def found_words(text: str, sought: set[str]) -> set[str]:
 
 
 def _places(text: str, sought: set[str]) -> list[tuple[int, str]]:
-    """Returns where each text is, as a whole word or words."""
+    """Return where each text is, as a whole word or words."""
     places: list[tuple[int, str]] = []
     looked = 0
     for one in sought:

@@ -66,7 +66,7 @@ def multiple_choice_reward(
 
 
 def read_choices(choices: object) -> Choices:
-    """Reads 2 to 26 different choices as label in upper case to normalised text."""
+    """Read 2 to 26 different choices as label in upper case to normalised text."""
     given_choices = shown(choices)
     if isinstance(choices, Mapping):
         given = {

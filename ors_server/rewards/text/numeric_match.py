@@ -57,7 +57,7 @@ class Numeral:
 
 
 def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
-    """Reads a text that is one number; `None` if it is not, or has more than 400 characters.
+    """Read a text that is one number; `None` if it is not, or has more than 400 characters.
 
     Such as `-1,234.5`, `3/4`, `3 1/2`, `1e3`, or `$5` with the unit `$`, which may be behind it.
     """
@@ -82,7 +82,7 @@ def read_number(text: str, units: Sequence[str] = ()) -> Numeral | None:
 
 
 def last_number(text: str) -> str | None:
-    """Returns the last number in a text, as it is written there."""
+    """Return the last number in a text, as it is written there."""
     found = None
     for found in _IN_TEXT.finditer(normalise_text(text, _FORM)):  # noqa: B007  (the last one counts)
         pass
@@ -152,7 +152,7 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
 
 
 def _strict_answer(response: object) -> str:
-    """Reads the answer as verl's method "strict" does."""
+    """Read the answer as verl's method "strict" does."""
     found = _STRICT.findall(read_response(response)[-CLIPPED:])
     if not found:
         raise UnparsedAnswerError(f'no number behind "#### " in the last {CLIPPED} characters')

@@ -212,7 +212,7 @@ class _Words:
 
 
 def stemmed(word: str) -> str:
-    """Returns the stem of a word in lower case, as rouge-score does; short words keep their endings."""
+    """Return the stem of a word in lower case, as rouge-score does; short words keep their endings."""
     return porter.stem(word) if len(word) > STEMMED_CHARACTERS else word
 
 

@@ -44,7 +44,7 @@ _STEP_4: Final = (
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """Returns the stem of a word in lower case."""
+    """Return the stem of a word in lower case."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if not 2 < len(word) <= MAX_WORD:  # noqa: PLR2004  (words of two letters have no suffix)
@@ -74,7 +74,7 @@ def _past(word: str) -> str:
 
 
 def _repaired(stub: str) -> str:
-    """Completes a verb without its ending: "conflat" is "conflate", "hopp" is "hop", "fil" is "file"."""
+    """Complete a verb without its ending: "conflat" is "conflate", "hopp" is "hop", "fil" is "file"."""
     if stub.endswith(("at", "bl", "iz")):
         return stub + "e"
     if len(stub) > 1 and stub[-1] == stub[-2] and _shape(stub)[-1] == "c":
@@ -117,7 +117,7 @@ def _final_l(word: str) -> str:
 
 
 def _replaced(word: str, rules: Sequence[Rule]) -> str:
-    """Applies the first rule whose suffix a word has, if a measure is left."""
+    """Apply the first rule whose suffix a word has, if a measure is left."""
     for suffix, other in rules:
         if word.endswith(suffix):
             stub = word.removesuffix(suffix)
@@ -126,7 +126,7 @@ def _replaced(word: str, rules: Sequence[Rule]) -> str:
 
 
 def _shape(word: str) -> str:
-    """Writes consonants as c and vowels as v; y is a consonant at the start and behind a vowel."""
+    """Write consonants as c and vowels as v; y is a consonant at the start and behind a vowel."""
     shape: list[str] = []
     for letter in word:
         is_vowel = letter in _VOWELS or (letter == "y" and shape[-1:] == ["c"])

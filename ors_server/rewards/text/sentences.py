@@ -35,7 +35,7 @@ _CONTRACTION: Final = re.compile(
 
 
 def count_sentences(text: str) -> int:
-    """Counts the sentences of a text that is not blank."""
+    """Count the sentences of a text that is not blank."""
     words = list(re.finditer(r"\S+", text))
     count = last = 0
     for place, word in enumerate(words):
@@ -53,7 +53,7 @@ def count_sentences(text: str) -> int:
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Yields the words of a text, with the endings of contractions apart, as in "DO N'T"."""
+    """Yield the words of a text, with the endings of contractions apart, as in "DO N'T"."""
     for piece in _SPLIT.sub(" ", text).split():
         rough = piece.rstrip(".")
         clitic = _CLITIC.search(rough)
@@ -65,7 +65,7 @@ def split_words(text: str) -> Iterator[str]:
 
 
 def _possible_end(word: str, *, has_next: bool) -> int | None:
-    """Returns the last place in a word at which a sentence may end: before a sign, or before white space."""
+    """Return the last place in a word at which a sentence may end: before a sign, or before white space."""
     if has_next and word[-1] in ".?!":
         return len(word) - 1
     found = None

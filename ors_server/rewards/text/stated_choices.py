@@ -93,7 +93,7 @@ class StatedChoice:
 
 
 def stated_choice(text: str, choices: Choices) -> str | None:
-    """Returns the choice that a response without reasoning states in the end; `None` if it states none."""
+    """Return the choice that a response without reasoning states in the end; `None` if it states none."""
     whole = pick(text, choices)
     if whole is not None:
         return whole
@@ -109,7 +109,7 @@ def stated_choice(text: str, choices: Choices) -> str | None:
 
 
 def last_statement(found: Iterator[StatedChoice]) -> str | None:
-    """Returns the choice of the last statement."""
+    """Return the choice of the last statement."""
     label = None
     for one in found:
         label = one.label
@@ -117,7 +117,7 @@ def last_statement(found: Iterator[StatedChoice]) -> str | None:
 
 
 def boxes(text: str, choices: Choices) -> Iterator[StatedChoice]:
-    r"""Yields the `\boxed{}` of a text; one that is not closed states nothing."""
+    r"""Yield the `\boxed{}` of a text; one that is not closed states nothing."""
     end = 0
     for box in deque(BOX.finditer(text), MAX_STATEMENTS):
         if box.start() < end:
@@ -129,7 +129,7 @@ def boxes(text: str, choices: Choices) -> Iterator[StatedChoice]:
 
 
 def cues(text: str, choices: Choices) -> Iterator[StatedChoice]:
-    """Yields the statements behind a cue: "Answer: B", "the correct option is B", "I choose B"."""
+    """Yield the statements behind a cue: "Answer: B", "the correct option is B", "I choose B"."""
     found = deque(_CUE.finditer(text), MAX_STATEMENTS)
     for cue, following in zip_longest(found, list(found)[1:]):
         is_direct = bool(cue["colon"] or cue["colon2"])
@@ -147,7 +147,7 @@ def cues(text: str, choices: Choices) -> Iterator[StatedChoice]:
 
 
 def pick(text: str, choices: Choices) -> str | None:
-    """Returns the choice that a short text is; `None` if it is none, or several."""
+    """Return the choice that a short text is; `None` if it is none, or several."""
     bare = " ".join(_DRESS.sub(" ", text).split())
     bare = bare[1:-1] if _EMPHASISED.fullmatch(bare) else bare
     alone = bare.rstrip(". ").strip("()[] ").rstrip(".: ").upper()
@@ -163,7 +163,7 @@ def _pick_short(text: str, choices: Choices) -> str | None:
 
 
 def _pick_said(stated: str, choices: Choices) -> str | None:
-    """Returns the choice in the text behind a cue, whatever reason follows it."""
+    """Return the choice in the text behind a cue, whatever reason follows it."""
     if len(stated) > MAX_LINE:
         return None
     label = pick(stated, choices)
@@ -181,7 +181,7 @@ def _begins_with_choice(bare: str, choices: Choices) -> bool:
 
 
 def _with_reason(bare: str, choices: Choices) -> str | None:
-    """Reads a choice with a reason behind it: "B because A is wrong", "London, as Paris is in France"."""
+    """Read a choice with a reason behind it: "B because A is wrong", "London, as Paris is in France"."""
     reason = _REASON.search(bare)
     if reason is None or (
         _NAY.match(bare, max(0, reason.start() - 1)) is not None and reason[0].lower() == "not"
@@ -191,7 +191,7 @@ def _with_reason(bare: str, choices: Choices) -> str | None:
 
 
 def _led(text: str, choices: Choices) -> str | None:
-    """Reads a label with text behind it: "B. Paris", "(B) because"; never "A dog", nor "A, B"."""
+    """Read a label with text behind it: "B. Paris", "(B) because"; never "A dog", nor "A, B"."""
     found = _LED.match(text)
     label = found[1].upper() if found is not None else ""
     if found is None or label not in choices:
@@ -230,7 +230,7 @@ def _is_heading(text: str, cue: re.Match[str]) -> bool:
 
 
 def _behind(text: str, start: int) -> tuple[int, int]:
-    """Returns where the text behind a cue begins and ends: the line, or the next one that is not blank."""
+    """Return where the text behind a cue begins and ends: the line, or the next one that is not blank."""
     for _ in range(3):
         end = text.find("\n", start)
         end = len(text) if end < 0 else end
@@ -251,7 +251,7 @@ def _is_statement(stated: str, choices: Choices) -> bool:
 
 
 def _end_of_label(text: str, start: int, end: int, label: str | None) -> int:
-    """Returns where the label behind a cue ends, so that a second statement side by side is seen."""
+    """Return where the label behind a cue ends, so that a second statement side by side is seen."""
     if label is None:
         return end
     place = text.find(label, start, end)
@@ -259,7 +259,7 @@ def _end_of_label(text: str, start: int, end: int, label: str | None) -> int:
 
 
 def _last_line(text: str, choices: Choices) -> StatedChoice | None:
-    """Reads the last line as a choice; lines of its form above it that are other choices make a list."""
+    """Read the last line as a choice; lines of its form above it that are other choices make a list."""
     lines = text.rstrip()[-MAX_LINE:].split("\n")
     label = _pick_line(lines[-1], choices)
     if label is None:
@@ -294,7 +294,7 @@ def _is_bare(line: str) -> bool:
 
 
 def _judgements(text: str, choices: Choices) -> Iterator[StatedChoice]:
-    """Yields "B is correct" and "B is wrong"; the latter states nothing."""
+    """Yield "B is correct" and "B is wrong"; the latter states nothing."""
     for stated in deque(_SAYS.finditer(text), MAX_STATEMENTS):
         if stated["label"] not in choices:
             continue

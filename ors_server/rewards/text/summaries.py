@@ -66,7 +66,7 @@ def corpus_bleu(
     *,
     casefold: bool = False,
 ) -> CorpusBleu:
-    """Computes the BLEU of a corpus: n-grams are counted over all responses before anything is divided.
+    """Compute the BLEU of a corpus: n-grams are counted over all responses before anything is divided.
 
     It is not a mean of sentences' BLEU, so it is no reward of one response; report it beside `bleu_reward`.
     `golds` has a reference, or a list of references, for each response.
@@ -116,7 +116,7 @@ def _compare(gold: Sentences, given: Sentences) -> tuple[float, float, float]:
 
 
 def _subsequence(gold: Sequence[str], given: Sequence[str]) -> list[int]:
-    """Returns the places in the gold of a longest common subsequence; of several, that of rouge-score."""
+    """Return the places in the gold of a longest common subsequence; of several, that of rouge-score."""
     table = [[0] * (len(given) + 1)]
     for word in gold:
         above = table[-1]

@@ -56,7 +56,7 @@ class WorkLimitError(ValueError):
 
 
 def with_statuses(function: Function) -> Function:
-    """Turns a reward's errors about golds, answers and work into results; the least reward is 0."""
+    """Turn a reward's errors about golds, answers and work into results; the least reward is 0."""
 
     @wraps(function)
     def judged(*args: Any, **fields: Any) -> Any:
@@ -73,12 +73,12 @@ def with_statuses(function: Function) -> Function:
 
 
 def text_reward(function: RewardFunction) -> FunctionReward:
-    """Makes a reward from 0 to 1 that reads the answer of a response; `with_statuses` reads its errors."""
+    """Make a reward from 0 to 1 that reads the answer of a response; `with_statuses` reads its errors."""
     return reward(range=(0.0, 1.0))(reads_answer()(with_statuses(function)))
 
 
 def read_response(response: object, most: int | None = None) -> str:
-    """Returns a response; one of more than `most` characters is the agent's fault, not a failure to judge."""
+    """Return a response; one of more than `most` characters is the agent's fault, not a failure to judge."""
     if not isinstance(response, str):
         raise RewardFieldError(f"a final response is a text, not a {type(response).__name__}")
     if most is not None and len(response) > most:
@@ -87,7 +87,7 @@ def read_response(response: object, most: int | None = None) -> str:
 
 
 def read_golds(answer: object) -> list[str]:
-    """Returns a task's gold answers, a text or a list, any of which is right."""
+    """Return a task's gold answers, a text or a list, any of which is right."""
     golds: Sequence[object] = [answer]
     if isinstance(answer, list | tuple):
         golds = cast("Sequence[object]", answer)
@@ -124,7 +124,7 @@ PLAIN_FORM = TextForm()
 
 
 def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
-    """Returns a text in a form in which equal texts are the same; no sign is ever dropped."""
+    """Return a text in a form in which equal texts are the same; no sign is ever dropped."""
     if form.nfkc:
         text = _compatible(text)
     if form.casefold:
@@ -135,7 +135,7 @@ def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
 
 
 def normalise_golds(golds: Sequence[str], form: TextForm = PLAIN_FORM) -> list[str]:
-    """Returns golds in their normal form; none of them may be blank."""
+    """Return golds in their normal form; none of them may be blank."""
     try:
         forms = [normalise_text(gold, form) for gold in golds]
     except UnparsedAnswerError as error:
@@ -146,7 +146,7 @@ def normalise_golds(golds: Sequence[str], form: TextForm = PLAIN_FORM) -> list[s
 
 
 def shown(value: object) -> str:
-    """Returns the beginning of a value as a message shows it; of an integer too long to print, the type."""
+    """Return the beginning of a value as a message shows it; of an integer too long to print, the type."""
     try:
         return f"{value!r:.80}"
     except ValueError:
@@ -164,7 +164,7 @@ def _compatible(text: str) -> str:
 
 
 def _folded(text: str, *, with_nfkc: bool) -> str:
-    """Folds the case; with compatible characters as NFKC_Casefold does, so that twice is once."""
+    """Fold the case; with compatible characters as NFKC_Casefold does, so that twice is once."""
     if text.isascii() or not with_nfkc:
         return text.casefold()
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFD", text).casefold())
