@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from ors_server.cli.listening import bind, listen
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.settings import Settings
+from tests.unit.cli.conftest import COMMAND, start_command
 
 REFENV = "tests/fixtures/refenv.py"
 KEY = "trainer-key-0123456789"
@@ -31,11 +31,15 @@ KEY = "trainer-key-0123456789"
 def ask(url, path, body=None, method=None, **headers):
     data = None if body is None else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    request = urllib.request.Request(
-        url + path, data, {"Content-Type": "application/json", **named}, method=method
-    )
+    headers = {"Content-Type": "application/json", **named}
+    request = urllib.request.Request(url + path, data, headers, method=method)
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
+
+
+async def tools_of(server):
+    async with Client(server) as client:
+        return {tool.name for tool in (await client.list_tools()).tools}
 
 
 def test_it_serves_every_installed_environment_unless_told_otherwise(serve):
@@ -53,11 +57,7 @@ def test_the_line_for_machines_names_doors_that_answer(serve):
     assert ask(doors["ors"], "/list_environments")[0] == "refenv"
     assert ask(doors["control"], "/health")["sandbox"] is None
 
-    async def tools() -> set[str]:
-        async with Client(doors["mcp"]) as client:
-            return {tool.name for tool in (await client.list_tools()).tools}
-
-    assert "start_episode" in anyio.run(tools)
+    assert "start_episode" in anyio.run(tools_of, doors["mcp"])
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
@@ -210,12 +210,9 @@ def test_an_application_that_does_not_start_is_told_in_one_line(monkeypatch):
 
 
 def stdio(*words, **environ):
-    program = "import sys; from ors_server.cli.main import main; sys.exit(main())"
-    return StdioServerParameters(
-        command=sys.executable,
-        args=["-c", program, "serve", *words, "--stdio", "--log-level", "debug"],
-        env={**os.environ, **environ},
-    )
+    command, *first = COMMAND
+    args = [*first, "serve", *words, "--stdio", "--log-level", "debug"]
+    return StdioServerParameters(command=command, args=args, env={**os.environ, **environ})
 
 
 def test_stdio_serves_one_episode_to_one_client():
@@ -233,48 +230,32 @@ def test_stdio_serves_one_episode_to_one_client():
 
 
 def test_stdio_opens_the_lobby_when_no_episode_is_chosen():
-    async def tools() -> set[str]:
-        async with Client(stdio(REFENV)) as client:
-            return {tool.name for tool in (await client.list_tools()).tools}
-
-    assert "start_episode" in anyio.run(tools)
+    assert "start_episode" in anyio.run(tools_of, stdio(REFENV))
 
 
 def test_what_an_environment_prints_does_not_disturb_stdio(tmp_path):
     file = tmp_path / "chatty.py"
     file.write_text(
         "print('loading', flush=True)\n"
-        "from ors_server import Environment, tool\n"
-        "class Chatty(Environment):\n"
+        "from ors_server import tool\n"
+        "from tests.fixtures.single_task import SingleTask\n"
+        "class Chatty(SingleTask):\n"
         "    def __init__(self, *args):\n"
         "        super().__init__(*args)\n"
         "        print('making', flush=True)\n"
-        "    list_splits = classmethod(lambda cls: ['train'])\n"
-        "    list_tasks = classmethod(lambda cls, split: [{}])\n"
-        "    def get_prompt(self): return '?'\n"
         "    @tool\n"
         "    def talk(self) -> str:\n"
         "        print('talking', flush=True)\n"
         "        return 'talked'\n"
     )
-    hello = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    }
+    client = {"name": "t", "version": "1"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     messages: list[dict[str, Any]] = [
         {"id": 1, "method": "initialize", "params": hello},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "talk", "arguments": {}}},
     ]
-    server = stdio(str(file), "--episode", "chatty/train/0")
-    process = subprocess.Popen(
-        [server.command, *server.args],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start_command(*stdio(str(file), "--episode", "chatty/train/0").args[2:], stdin=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     answers = []
@@ -300,17 +281,11 @@ def test_stdio_refuses_an_episode_that_is_no_place(run):
 def test_an_environment_that_cannot_start_ends_the_server(tmp_path):
     file = tmp_path / "broken.py"
     file.write_text("raise RuntimeError('no data')\n")
-    program = "import sys; from ors_server.cli.main import main; sys.exit(main())"
-    ran = subprocess.run(
-        [sys.executable, "-c", program, "serve", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    ran = start_command("serve", str(file))
+    _, complaint = ran.communicate(timeout=60)
     assert ran.returncode == 1
-    assert ran.stderr.count("\n") == 1
-    assert "no data" in ran.stderr
+    assert complaint.count("\n") == 1
+    assert "no data" in complaint
 
 
 SHELL = "tests/fixtures/shell_environment.py"

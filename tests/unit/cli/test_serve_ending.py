@@ -15,16 +15,9 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 JSON = ("Content-Type: application/json", "Accept: application/json, text/event-stream")
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "1"},
-    },
-}
+CLIENT = {"name": "raw", "version": "1"}
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
 
 
 class Caller:
@@ -38,14 +31,9 @@ class Caller:
 
     def send(self, method, path, *headers, body=None):
         data = b"" if body is None else json.dumps(body).encode()
-        head = [
-            f"{method} {path} HTTP/1.1",
-            "Host: localhost",
-            *JSON,
-            *headers,
-            f"Content-Length: {len(data)}",
-        ]
-        self.socket.sendall("\r\n".join([*head, "", ""]).encode() + data)
+        head = [f"{method} {path} HTTP/1.1", "Host: localhost", *JSON, *headers]
+        head += [f"Content-Length: {len(data)}", "", ""]
+        self.socket.sendall("\r\n".join(head).encode() + data)
 
     def head(self):
         lines = [line.decode().partition(":") for line in iter(self._stream.readline, b"\r\n")]
@@ -86,15 +74,10 @@ def running(serve):
         arguments = {"seconds": seconds}
         call = {"name": "slow_count", "input": arguments}
         callers["ors"].send("POST", "/refenv/call", "X-Session-ID: ors", body=call)
-        callers["control"].send(
-            "POST", "/_ors/sessions/control/calls", body={"name": "slow_count", "arguments": arguments}
-        )
-        request = {
-            "jsonrpc": "2.0",
-            "id": 7,
-            "method": "tools/call",
-            "params": {"name": "slow_count", "arguments": arguments, "_meta": META},
-        }
+        params = {"name": "slow_count", "arguments": arguments}
+        callers["control"].send("POST", "/_ors/sessions/control/calls", body=params)
+        params = {**params, "_meta": META}
+        request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
         named = ("MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: slow_count")
         callers["mcp"].send("POST", "/sessions/mcp/mcp", *named, body=request)
         callers["pipelined"].send("POST", "/refenv/call", "X-Session-ID: pipelined", body=call)

@@ -76,6 +76,15 @@ def run(capsys: pytest.CaptureFixture[str]):
     return act
 
 
+OVER = ('"finished":false', '"finished":true')
+
+
+def swapped(old: str, new: str, number: int | None = None) -> str:
+    """The statement that replaces a text in the steps of the second episode, or in one of them."""
+    which = "" if number is None else f" AND number = {number}"
+    return f"UPDATE steps SET body = replace(body, '{old}', '{new}') WHERE episode = 2{which}"  # noqa: S608
+
+
 def harm(path: Path, *statements: str) -> None:
     connection = sqlite3.connect(path)
     with connection:
@@ -114,13 +123,7 @@ def test_a_sound_record_is_called_sound(record, run):
     [
         ("DELETE FROM steps WHERE episode = 2 AND number = 2", "step 3 is at the position of step 2"),
         ("DELETE FROM steps WHERE episode = 2 AND number = 3", "states 3 steps, the store has 2"),
-        (
-            (
-                "UPDATE steps SET body = replace(body, '\"reward\":0.1', '\"reward\":5.0') "
-                "WHERE episode = 2 AND number = 1"
-            ),
-            "rewards add up to 5.1999",
-        ),
+        (swapped('"reward":0.1', '"reward":5.0', 1), "rewards add up to 5.1999"),
         ("UPDATE steps SET reward = 5 WHERE episode = 2 AND number = 1", "columns differ from its body"),
         ("UPDATE steps SET body = '{}' WHERE episode = 2 AND number = 1", "step 1: invalid step"),
         ("UPDATE standings SET steps = 9 WHERE episode = 2", "columns of its summary differ"),
@@ -138,24 +141,9 @@ def test_a_sound_record_is_called_sound(record, run):
             "UPDATE episodes SET body = replace(body, '\"size\":1', '\"size\":7') WHERE key = 2",
             "the task does not match its hash",
         ),
-        (
-            "UPDATE steps SET body = replace(body, '\"tool\":0.3', '\"tool\":0.4') WHERE episode = 2",
-            "its components add up to",
-        ),
-        (
-            (
-                "UPDATE steps SET body = replace(body, '\"finished\":false', '\"finished\":true') "
-                "WHERE episode = 2 AND number = 2"
-            ),
-            "step 3 follows one that ended the episode",
-        ),
-        (
-            (
-                "UPDATE steps SET body = replace(body, '\"finished\":false', '\"finished\":true') "
-                "WHERE episode = 2 AND number = 3"
-            ),
-            "the last step ended the episode, and the summary has another stop reason",
-        ),
+        (swapped('"tool":0.3', '"tool":0.4'), "its components add up to"),
+        (swapped(*OVER, 2), "step 3 follows one that ended the episode"),
+        (swapped(*OVER, 3), "the last step ended the episode, and the summary has another stop reason"),
         (
             (
                 "UPDATE standings SET stop_reason = 'completed', "
@@ -166,27 +154,9 @@ def test_a_sound_record_is_called_sound(record, run):
         ),
     ],
     ids=[
-        "gap",
-        "last-step-gone",
-        "sum",
-        "columns",
-        "body",
-        "figures",
-        "summary",
-        "origin",
-        "no-figures",
-        "blob-not-held",
-        "prompt",
-        "orphans",
-        "phase",
-        "stop-reason",
-        "hash-column",
-        "index-column",
-        "task",
-        "components",
-        "steps-after-end",
-        "end-not-summarised",
-        "finished-removed",
+        *("gap", "last-step-gone", "sum", "columns", "body", "figures", "summary", "origin", "no-figures"),
+        *("blob-not-held", "prompt", "orphans", "phase", "stop-reason", "hash-column", "index-column"),
+        *("task", "components", "steps-after-end", "end-not-summarised", "finished-removed"),
     ],
 )
 def test_what_does_not_agree_is_found(record, run, statement, finding):
@@ -214,9 +184,8 @@ def test_a_damaged_file_is_found_or_refused(record, run):
 
 
 def test_pruning_keeps_what_it_is_told_to_keep(record, run):
-    assert (
-        run("prune", "--store", str(record), "--retain-episodes", "1") == "2 episodes and 0 blobs removed\n"
-    )
+    pruned = run("prune", "--store", str(record), "--retain-episodes", "1")
+    assert pruned == "2 episodes and 0 blobs removed\n"
     said = json.loads(run("prune", "--store", str(record), "--retain-episodes", "0", "--json"))
     assert said == {"episodes": 1, "blobs": 0}
     assert json.loads(run("stats", "--store", str(record), "--json"))["episodes"] == 1

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server import Environment, EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
+from ors_server import EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
 from ors_server.cli.main import main
 from ors_server.errors import OrsServerError
 from ors_server.store.location import parse_location
@@ -23,6 +23,7 @@ from ors_server.store.sql.record_tables import metadata
 from ors_server.store.sql.verification import verify
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.local_client import LocalClient, open_environment
+from tests.fixtures.single_task import SingleTask
 
 SHORT_LIMIT = 1024
 UNKNOWABLE = {
@@ -32,14 +33,10 @@ UNKNOWABLE = {
 """Columns whose change cannot be known, and why."""
 
 
-class Workshop(Environment):
+class Workshop(SingleTask):
     """Pays, charges, fails, shows images and long texts, and ends."""
 
     policy = EpisodePolicy(tool_error_penalty=0.25, invalid_call_penalty=0.5, discount=0.5)
-
-    @classmethod
-    def list_splits(cls) -> list[str]:
-        return ["train"]
 
     @classmethod
     def list_tasks(cls, split: str) -> list[dict[str, Any]]:
@@ -79,9 +76,8 @@ class Workshop(Environment):
 
 
 async def play(client: LocalClient, index: int, calls: Sequence[tuple[str, dict[str, Any]]], **wishes: Any):
-    session = await client.create(
-        split="train", index=index, labels={"run": f"r{index}", "try": "1"}, **wishes
-    )
+    labels = {"run": f"r{index}", "try": "1"}
+    session = await client.create(split="train", index=index, labels=labels, **wishes)
     await session.prompt()
     for name, arguments in calls:
         with suppress(OrsServerError):
@@ -104,12 +100,8 @@ async def record_episodes(path: Path) -> None:
     async with open_environment(Workshop, store=store) as client:
         done = await play(client, 0, (*WHOLE, ("work", {"reward": 1.0, "finished": True})))
         left = await play(client, 1, (*WHOLE, ("look", {"what": "plane"}), ("nonesuch", {})))
-        held = await play(
-            client,
-            2,
-            (*WHOLE, ("work", {"reward": 2.0, "finished": True})),
-            policy={"emit": "final"},
-        )
+        last = ("work", {"reward": 2.0, "finished": True})
+        held = await play(client, 2, (*WHOLE, last), policy={"emit": "final"})
         idle = await play(client, 3, ())
         for session in (done, left, held, idle):
             await session.aclose()
@@ -177,25 +169,15 @@ def column_damages(table: str, rows: list[sqlite3.Row], column: str) -> Iterator
     kinds = {json.dumps(kind_of(table, row)): row for row in rows}
     for row in kinds.values():
         where = f"WHERE rowid = {row['place']}"
-        value = row[column]
-        yield (
-            f"{table}.{column}",
-            "change",
-            f"UPDATE {table} SET {column} = {literal(changed(value))} {where}",
-        )
+        place, value = f"{table}.{column}", row[column]
+        yield place, "change", f"UPDATE {table} SET {column} = {literal(changed(value))} {where}"
         if value is not None:
-            yield f"{table}.{column}", "null", f"UPDATE {table} SET {column} = NULL {where}"
+            yield place, "null", f"UPDATE {table} SET {column} = NULL {where}"
         other = next((one for one in rows if one[column] != value), None)
         if other is not None:
-            yield (
-                f"{table}.{column}",
-                "swap",
-                (
-                    f"UPDATE {table} SET {column} = CASE rowid WHEN {row['place']} "
-                    f"THEN {literal(other[column])} ELSE {literal(value)} END "
-                    f"WHERE rowid IN ({row['place']}, {other['place']})"
-                ),
-            )
+            swap = f"CASE rowid WHEN {row['place']} THEN {literal(other[column])} ELSE {literal(value)} END"
+            both = f"WHERE rowid IN ({row['place']}, {other['place']})"
+            yield place, "swap", f"UPDATE {table} SET {column} = {swap} {both}"
 
 
 def kind_of(table: str, row: sqlite3.Row) -> Any:
@@ -216,17 +198,10 @@ def row_damages(table: str, rows: list[sqlite3.Row]) -> Iterator[Damage]:
         yield f"{table} row", "delete", f"DELETE FROM {table} {where}"
         if table in {"steps", "moves"}:
             number = "number" if table == "steps" else "position"
-            columns = [name for name in dict(row) if name not in {"place", number}]
-            copied = ", ".join(columns)
-            yield (
-                f"{table} row",
-                "duplicate",
-                (
-                    f"INSERT INTO {table} ({number}, {copied}) "
-                    f"SELECT (SELECT max({number}) + 1 FROM {table} t WHERE t.episode = {table}.episode), "
-                    f"{copied} FROM {table} {where}"
-                ),
-            )
+            copied = ", ".join(name for name in dict(row) if name not in {"place", number})
+            after = f"(SELECT max({number}) + 1 FROM {table} t WHERE t.episode = {table}.episode)"
+            twin = f"INSERT INTO {table} ({number}, {copied}) SELECT {after}, {copied} FROM {table} {where}"
+            yield f"{table} row", "duplicate", twin
             yield f"{table} row", "delete all", f"DELETE FROM {table} WHERE episode = {row['episode']}"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.terminal import CTRL_D, ENTER, LEFT, TAB, UP, Terminal
+from tests.fixtures.terminal import CTRL_D, LEFT, TAB, UP, Terminal
 
 BIN = str(Path(sys.executable).parent / "ors-server")
 ROOT = Path(__file__).parents[3]
@@ -17,19 +17,12 @@ async def crash(seat):
 """
 SLOW = """
 import time
-from ors_server import Environment, EpisodePolicy, Split, tool
+from ors_server import EpisodePolicy, tool
+from tests.fixtures.single_task import SingleTask
 
 
-class Slow(Environment):
+class Slow(SingleTask):
     policy = EpisodePolicy(invalid_call_penalty=0.5)
-
-    @classmethod
-    def list_splits(cls):
-        return [Split(name="train", type="train")]
-
-    @classmethod
-    def list_tasks(cls, split):
-        return [{}]
 
     def get_prompt(self):
         return "Words that stand in a row, one after the other, " * 4 + "\\n\\tan indented \\x1b[31mline"
@@ -79,24 +72,15 @@ def play(terminal, tmp_path):
 
 def test_lines_are_edited_and_the_history_outlives_the_program(terminal, tmp_path):
     screen = play(terminal, tmp_path)
-    screen.type('add {"left": 41, "right: 1}' + LEFT * 4 + '"' + ENTER)
-    screen.expect("\n42\n")
-    screen.expect("> ")
-    screen.type(UP + LEFT + "0" + ENTER)
-    screen.expect("\n51\n")
-    screen.expect("> ")
-    screen.type("ad" + TAB + '{"left": 1}' + ENTER)
-    screen.expect("\n2\n")
-    screen.expect("> ")
+    screen.enter('add {"left": 41, "right: 1}' + LEFT * 4 + '"', "\n42\n", "> ")
+    screen.enter(UP + LEFT + "0", "\n51\n", "> ")
+    screen.enter("ad" + TAB + '{"left": 1}', "\n2\n", "> ")
     screen.type(CTRL_D)
-    screen.expect("playing: 3 steps, return 0")
-    assert screen.wait() == 0
+    screen.ends("playing: 3 steps, return 0")
     again = play(terminal, tmp_path)
-    again.type(UP + ENTER)
-    again.expect("\n2\n")
-    again.expect("> ")
-    again.type(":quit" + ENTER)
-    assert again.wait() == 0
+    again.enter(UP, "\n2\n", "> ")
+    again.enter(":quit")
+    again.ends()
 
 
 def test_typing_mistakes_cost_a_person_nothing(terminal, tmp_path):
@@ -109,19 +93,12 @@ def test_typing_mistakes_cost_a_person_nothing(terminal, tmp_path):
         ('add {"left": "x"}', "left: 'x' is not of type 'integer'. Nothing was called."),
         ('add {"right": 1}', "'left' is a required property. Nothing was called."),
     ):
-        screen.type(line + ENTER)
-        screen.expect(f"! {answer}")
-        screen.expect("> ")
-    screen.type("add" + ENTER)
-    screen.expect("left (The first.): ")
-    screen.type("x" + ENTER)
-    screen.expect("right (The second., optional): ")
-    screen.type(ENTER)
-    screen.expect("Nothing was called.")
-    screen.expect("> ")
-    screen.type(":quit" + ENTER)
-    screen.expect("ready: 0 steps, return 0\n")
-    assert screen.wait() == 0
+        screen.enter(line, f"! {answer}", "> ")
+    screen.enter("add", "left (The first.): ")
+    screen.enter("x", "right (The second., optional): ")
+    screen.enter("", "Nothing was called.", "> ")
+    screen.enter(":quit")
+    screen.ends("ready: 0 steps, return 0\n")
 
 
 def test_ctrl_c_drops_the_line_and_a_second_one_ends_the_episode(terminal, tmp_path):
@@ -129,15 +106,12 @@ def test_ctrl_c_drops_the_line_and_a_second_one_ends_the_episode(terminal, tmp_p
     screen.type("add {")
     screen.expect("add {")
     screen.interrupt("(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)\n> ")
-    screen.type("add" + ENTER)
-    screen.expect("left (The first.): ")
+    screen.enter("add", "left (The first.): ")
     screen.type("4")
     screen.expect("4")
     screen.interrupt("(line dropped")
     screen.expect("> ")
-    screen.type('add {"left": 1}' + ENTER)
-    screen.expect("\n2\n")
-    screen.expect("> ")
+    screen.enter('add {"left": 1}', "\n2\n", "> ")
     screen.interrupt("(line dropped")
     screen.expect("> ")
     screen.interrupt("playing: 1 steps, return 0")
@@ -156,58 +130,42 @@ def test_words_wrap_at_the_width_of_the_terminal_and_nothing_obeys_the_author(te
 
 
 def test_a_newcomer_walks_from_the_doctor_to_a_crashing_agent(terminal, tmp_path):  # noqa: PLR0915  (one walk)
-    screen = terminal("doctor")
-    screen.expect("ok   python ")
-    screen.expect("optional missing, 0 problems")
-    assert screen.wait() == 0
-
-    screen = terminal("new", "sums")
-    screen.expect("made sums\nNext:\n  ors-server check ./sums\n")
-    assert screen.wait() == 0
-    screen = terminal("check", "./sums", "--quiet")
-    screen.expect(" 0 failed")
-    assert screen.wait() == 0
+    terminal("doctor").ends("ok   python ", "optional missing, 0 problems")
+    terminal("new", "sums").ends("made sums\nNext:\n  ors-server check ./sums\n")
+    terminal("check", "./sums", "--quiet").ends(" 0 failed")
 
     screen = terminal("play", "./sums", "--split", "test")
     screen.expect("What is 10000 + 10000?")
     screen.expect("> ")
-    screen.type("sumbit" + ENTER)
-    screen.expect("did you mean 'submit'? Nothing was called.")
-    screen.expect("> ")
+    screen.enter("sumbit", "did you mean 'submit'? Nothing was called.", "> ")
     screen.type("sub" + TAB + '{"answer": 2000}' + LEFT + "0")
     screen.expect('submit {"answer": 2000}')
     screen.expect("0}")
     screen.interrupt("(line dropped")
     screen.expect("> ")
-    screen.type("submit" + ENTER)
-    screen.expect("answer (A whole number.): ")
-    screen.type("2000" + ENTER)
-    screen.expect("finished, completed: 1 steps, return 0")
-    assert screen.wait() == 0
+    screen.enter("submit", "answer (A whole number.): ")
+    screen.enter("2000")
+    screen.ends("finished, completed: 1 steps, return 0")
     again = terminal("play", "./sums", "--split", "test")
     again.expect("> ")
-    again.type(UP + UP + ENTER)
-    again.expect("answer (A whole number.): ")
+    again.enter(UP + UP, "answer (A whole number.): ")
     again.type(UP * 3 + LEFT * 9 + "z")
     again.expect("z")  # a Ctrl-C in the middle of an arrow key's bytes would wait for the next key
     again.interrupt("(line dropped")
     again.expect("> ")
-    again.type('submit {"answer": 2000}' + LEFT + "0" + ENTER)
-    again.expect("finished, completed: 1 steps, return 1")
-    assert again.wait() == 0
+    again.enter('submit {"answer": 2000}' + LEFT + "0")
+    again.ends("finished, completed: 1 steps, return 1")
 
     (tmp_path / "ors.toml").write_text('environments = ["./sums"]\nprot = 9000\n')
-    screen = terminal("serve", "--config", "ors.toml")
-    screen.expect("ors-server: ors.toml, line 2: unknown setting 'prot', did you mean 'port'?\n")
-    assert screen.wait() == 2
+    said = "ors-server: ors.toml, line 2: unknown setting 'prot', did you mean 'port'?\n"
+    terminal("serve", "--config", "ors.toml").ends(said, status=2)
 
     (tmp_path / "agent.py").write_text(AGENT)
     screen = terminal("eval", "./sums", "--agent", "agent.py:crash", "--limit", "2", "--output", "run")
-    screen.expect("2 attempts errored: in no mean")
-    screen.expect("2 of 2 attempts failed: KeyError: 'number' (agent.py:4); first at test/0, attempt 1\n")
-    screen.expect("details: run/attempts.jsonl, tracebacks and logs in run/logs\n")
-    assert screen.wait() == 1
-
-    screen = terminal("episodes", "list")
-    screen.expect("agent=agent.py:crash")
-    assert screen.wait() == 0
+    screen.ends(
+        "2 attempts errored: in no mean",
+        "2 of 2 attempts failed: KeyError: 'number' (agent.py:4); first at test/0, attempt 1\n",
+        "details: run/attempts.jsonl, tracebacks and logs in run/logs\n",
+        status=1,
+    )
+    terminal("episodes", "list").ends("agent=agent.py:crash")
