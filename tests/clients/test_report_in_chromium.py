@@ -257,14 +257,14 @@ def test_an_interval_that_goes_on_beyond_the_plot_is_marked(watched, tmp_path):
 
 def test_what_a_run_was_asked_for_is_no_json(watched, tmp_path):
     path = tmp_path / "report.html"
-    wish = {
+    options = {
         "target": "qa",
         "limit": 4,
         "steps": 30,
         "agent_options": {"top_p": 0.5},
         "policy": {"emit": "final"},
     }
-    outcome = make_outcome([[1.0, 0.0]], config={"wish": wish, "tags": ["a", "b"], "empty": {}})
+    outcome = make_outcome([[1.0, 0.0]], config={"options": options, "tags": ["a", "b"], "empty": {}})
     path.write_text(run_report(summarise(outcome, READING), outcome), encoding="utf-8")
     page = watched.open(path)
     told = dict(
