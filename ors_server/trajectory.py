@@ -15,6 +15,9 @@ from ors_server.wire import Block, JSONObject
 Blocks: TypeAlias = tuple[Block, ...]
 """Content for the agent, in order."""
 
+SEEDS = 2**53
+"""Number of seeds: integers that a 64-bit float, and so JSON everywhere, keeps exactly."""
+
 RECORD_CONFIG = ConfigDict(
     use_attribute_docstrings=True,
     json_schema_serialization_defaults_required=True,

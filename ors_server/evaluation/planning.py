@@ -11,8 +11,8 @@ from ors_server.evaluation.agents.base import ChecksTarget, EvaluationAgent
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runner import RunError
 from ors_server.evaluation.runs import OPTIONS_KEY, Run
-from ors_server.evaluation.seeds import SEEDS
 from ors_server.evaluation.targets import Target
+from ors_server.trajectory import SEEDS
 from ors_server.wire import JSONObject, Split
 
 TEST = "test"

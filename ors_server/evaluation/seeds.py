@@ -4,9 +4,6 @@ import hashlib
 
 from ors_server.evaluation.runs import AttemptPlace
 
-SEEDS = 2**53
-"""Number of seeds: integers that a 64-bit float, and so JSON everywhere, keeps exactly."""
-
 
 def seed_of(run_seed: int, place: AttemptPlace) -> int:
     """Return an attempt's seed in [0, 2**53): the first 53 bits of a SHA-256.

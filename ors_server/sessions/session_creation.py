@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from secrets import randbits
+from secrets import randbelow
 
 import anyio
 
@@ -17,11 +17,8 @@ from ors_server.sessions.session import Session
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.snapshots import SessionSnapshot
-from ors_server.trajectory import EpisodeOrigin, Fork, Step, make_episode_id
+from ors_server.trajectory import SEEDS, EpisodeOrigin, Fork, Step, make_episode_id
 from ors_server.wire import JSONObject
-
-SEED_BITS = 53
-"""Bits of a seed: as many as every JSON reader keeps exact."""
 
 
 async def make_session(
@@ -63,7 +60,7 @@ async def make_session(
         policy=own_policy if is_own else policy.model_dump(mode="json"),
         credential_id=request.credential_id,
         sandbox=services.sandboxes.tier if needs_sandbox else None,
-        seed=randbits(SEED_BITS) if request.seed is None else request.seed,
+        seed=randbelow(SEEDS) if request.seed is None else request.seed,
         visibility=visibility.value,
         toolset=request.toolset,
         labels=dict(request.labels),

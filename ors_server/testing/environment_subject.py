@@ -130,9 +130,8 @@ class EnvironmentSubject:
             results = [await self._attempt(task, session, action) for action in actions]
             played = PlayedActions(results, await session.summary(), tools)
             engine = client.app.manager
-        self.holdings += (
-            engine.services.watch.figures().held_by
-        )  # which the end of the application may add to
+        # The end of the application may have added to what is held.
+        self.holdings += engine.services.watch.figures().held_by
         return played
 
     async def play_side_by_side(

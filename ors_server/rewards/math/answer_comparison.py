@@ -248,7 +248,7 @@ class AnswerComparison:
         return self._same_spans(gold, answer)
 
     def same_set(self, gold: Node, answer: Node) -> bool:
-        """Set have no order; a set of one number may be written as the number."""
+        """Sets have no order; a set of one number may be written as the number."""
         for one, other in ((gold, answer), (answer, gold)):
             if (
                 isinstance(one, Set)

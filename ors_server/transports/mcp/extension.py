@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.sessions.session_request import MAX_FORKS, ForkRequest, SessionRequest
+from ors_server.trajectory import SEEDS
 from ors_server.transports.mcp.lobby_tools import specs_of
 from ors_server.transports.mcp.mcp_results import EXTENSION
 from ors_server.transports.mcp.sdk import Context, Extension, MethodBinding, Result
@@ -55,7 +56,7 @@ class CreateParams(SplitsParams):
     secrets: dict[str, str] = Field(default_factory=dict)
     policy: JSONObject = Field(default_factory=dict)
     visibility: Visibility | None = None
-    seed: int | None = Field(default=None, ge=0, lt=2**53)
+    seed: int | None = Field(default=None, ge=0, lt=SEEDS)
     labels: dict[str, str] = Field(default_factory=dict)
 
 

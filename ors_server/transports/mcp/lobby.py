@@ -4,13 +4,14 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from secrets import randbits
+from secrets import randbelow
 from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError, UnknownTaskError
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.tool_arguments import refuse_unknown
+from ors_server.trajectory import SEEDS
 from ors_server.transports.mcp.lobby_tools import (
     LIST_ENVIRONMENTS,
     LIST_TASKS,
@@ -26,9 +27,6 @@ from ors_server.transports.redaction import withhold
 
 THE_TASK = "The task:"
 """After these words and an empty line comes the task's text."""
-
-SEED_BITS = 53
-"""Bits of a seed, so that every JSON reader keeps it whole."""
 
 MAX_SHOWN = 100
 """Characters of a wrong argument that are repeated."""
@@ -129,7 +127,7 @@ class Lobby:
             definition,
             _optional(arguments, "split", str),
             _natural(arguments, "index"),
-            _natural(arguments, "seed", 1 << SEED_BITS),
+            _natural(arguments, "seed", SEEDS),
         )
         request = SessionRequest(
             environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
@@ -171,7 +169,7 @@ async def choose_task(
         UnknownSplitError: If the environment has no such split.
         UnknownTaskError: If there is no task to choose.
     """
-    seed = randbits(SEED_BITS) if seed is None else seed
+    seed = randbelow(SEEDS) if seed is None else seed
     if split is not None and index is not None:
         return TaskChoice(split, index, seed, is_chosen=False)
     names = [one.name for one in definition.splits] if split is None else [split]

@@ -4,7 +4,8 @@ import pytest
 
 from ors_server.evaluation.budgets import BudgetError, BudgetSpentError, Limit, Meter, RunMeter, UsageBudget
 from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
-from ors_server.evaluation.seeds import SEEDS, seed_of
+from ors_server.evaluation.seeds import seed_of
+from ors_server.trajectory import SEEDS
 from tests.fixtures.evaluation_plays import BEGUN
 
 
