@@ -171,12 +171,10 @@ class LiveServer(BoundedServer):
 
     @property
     def port(self) -> int:
-        """The port that it took."""
         return int(self.servers[0].sockets[0].getsockname()[1])
 
     @property
     def url(self) -> str:
-        """Where to reach it."""
         return f"http://127.0.0.1:{self.port}"
 
     @contextlib.contextmanager

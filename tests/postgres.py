@@ -94,20 +94,16 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """The URL of the database that every cluster has."""
         return self.url_of("postgres")
 
     @property
     def is_running(self) -> bool:
-        """Whether the server's first process lives."""
         return self._process is not None and self._process.poll() is None
 
     def url_of(self, database: str) -> str:
-        """Return the URL of a database."""
         return f"postgresql://ors:{self._password}@127.0.0.1:{self.port}/{database}"
 
     def create_database(self) -> str:
-        """Create an empty database and return its URL."""
         self._databases += 1
         name = f"ors_{self._databases}"
         self.execute(f"CREATE DATABASE {name}")
@@ -156,7 +152,6 @@ class PostgresServer:
         self._process = None
 
     def restart(self, mode: str = "fast") -> None:
-        """Stop the server and start it again."""
         self.stop(mode)
         self.start()
 

@@ -62,14 +62,12 @@ def client_python(client: str) -> Path:
 
 
 def free_port() -> int:
-    """Finds a TCP port on loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Asks a server for its health until it answers."""
     pause = threading.Event()
     for _ in range(int(START_LIMIT / 0.05)):
         if process.poll() is not None:
@@ -235,7 +233,6 @@ class CuttingProxy(socketserver.ThreadingTCPServer):
 
     @property
     def url(self) -> str:
-        """Where to reach the proxy."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 

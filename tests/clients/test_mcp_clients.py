@@ -35,7 +35,6 @@ def episode(serve_with: Callable[..., str]) -> Callable[[str], tuple[str, str]]:
 
 
 def play(client: str, script: str, *arguments: str) -> dict[str, Any]:
-    """Runs a client script and returns what it printed."""
     python = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / client / "bin" / "python"
     if not python.exists():
         pytest.fail(f"no environment for the {client} client at {python}; run `make clients`")

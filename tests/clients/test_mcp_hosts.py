@@ -40,7 +40,6 @@ def url(serve_with: Callable[..., str]) -> str:
 
 
 def agent_url(url: str) -> str:
-    """Makes a session and gives its agent's URL."""
     order = json.dumps({"environment": "safe", "split": "train", "index": 0}).encode()
     request = urllib.request.Request(f"{url}/_ors/sessions", order, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=20) as answer:

@@ -114,7 +114,6 @@ def read_stream(text: str) -> dict[str, Any]:
 
 
 async def over_ors(server, session_id: str, moves, headers=TRAINER) -> tuple[list[Any], str]:
-    """Plays over ORS; returns each step's (reward, finished, metadata), and every byte that came."""
     told, heard = [], ""
     async with httpx2.AsyncClient(base_url=server.url, timeout=LIMIT, headers=headers) as http:
         for name, arguments in moves:

@@ -184,7 +184,6 @@ class Player:
         return figures["reward"], (figures["metadata"].get("error") or {}).get("code")
 
     async def delete(self, session_id: str) -> None:
-        """Deletes a session through the player's own door."""
         if self.door == "ors":
             answer = await self.http.post("/delete", headers={"X-Session-ID": session_id})
             assert answer.json() == {"sid": session_id}

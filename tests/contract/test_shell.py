@@ -26,7 +26,6 @@ def played(plays: Mapping[Key, Play]) -> dict[Key, Played]:
 
 
 def exit_codes(found: Played) -> list[int | None]:
-    """How the commands of an episode ended, in order."""
     return [
         output.metadata["bash"]["exit_code"] for output in found.outputs if "bash" in (output.metadata or {})
     ]

@@ -131,7 +131,6 @@ def check_output(expected: str, output: str) -> None:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Ends a server."""
     process.terminate()
     process.communicate(timeout=LIMIT)
 

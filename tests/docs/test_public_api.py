@@ -28,7 +28,6 @@ def api(script):
 
 
 def unmentioned(changes, changelog):
-    """The changes of names that Unreleased does not mention."""
     (unreleased,) = re.findall(r"^## \[Unreleased\]$(.*?)(?=^## \[|\Z)", changelog, re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", unreleased))))
     return {name: lines for name, lines in changes.items() if name.rpartition(".")[2] not in named}

@@ -25,13 +25,11 @@ class Image:
 
     @classmethod
     def read(cls, path: Path) -> "Image":
-        """Reads a Dockerfile's instructions, in order, with continued lines joined."""
         text = re.sub(r"^\s*#.*\n", "", path.read_text(), flags=re.MULTILINE)
         lines = [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
         return cls([(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in lines)])
 
     def all(self, word: str) -> list[str]:
-        """Returns the arguments of every instruction of that name, in order."""
         return [rest for name, rest in self.instructions if name == word]
 
     def copied(self) -> list[tuple[list[str], str]]:
@@ -40,12 +38,10 @@ class Image:
         return [(parts[:-1], parts[-1]) for parts in words]
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables that the image sets."""
         pairs = (word.partition("=") for rest in self.all("ENV") for word in shlex.split(rest))
         return {name: value for name, _, value in pairs}
 
     def command(self) -> list[str]:
-        """Returns what a container runs when nothing else is said."""
         return [*json.loads(self.all("ENTRYPOINT")[-1]), *json.loads(self.all("CMD")[-1])]
 
     def healthcheck(self) -> list[str]:
@@ -62,7 +58,6 @@ class Installation:
     """An empty folder to run things in."""
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """Returns the variables of a process: ours without Python's and the server's own, and those given."""
         ours = {
             name: value
             for name, value in os.environ.items()
@@ -112,7 +107,6 @@ class Installation:
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    """The Dockerfile."""
     return Image.read(ROOT / "Dockerfile")
 
 

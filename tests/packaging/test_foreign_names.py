@@ -36,7 +36,6 @@ LENT = {("ors_server/sandboxes/docker_launcher.py", "_sock")}
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """Read the package's modules."""
     paths = ROOT.glob("ors_server/**/*.py")
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
 
@@ -46,7 +45,6 @@ def is_private(name: str) -> bool:
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """Give the full name of everything that is imported."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -64,7 +62,6 @@ def attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
 
 @cache
 def defined() -> set[str]:
-    """Return every name that the package defines."""
     return {
         name
         for tree in modules().values()

@@ -43,7 +43,6 @@ class Answer:
 
     @property
     def events(self) -> list[tuple[str, str]]:
-        """The events of a stream, comments left out."""
         parsed: list[tuple[str, str]] = []
         for part in self.body.decode().split("\n\n"):
             lines = [
@@ -123,11 +122,9 @@ class Server:
         self._stack.close()
 
     def ask(self, method: str, path: str, session: str | None = None, body: Any = None, **how: Any) -> Answer:
-        """Sends a request; `leave_after` is the number of body parts after which the client leaves."""
         return self.portal.call(lambda: self.send(method, path, session, body, **how))
 
     def ask_many(self, requests: list[tuple[Any, ...]]) -> list[Answer]:
-        """Sends requests side by side."""
         return self.portal.call(self._ask_many, requests)
 
     async def _ask_many(self, requests: list[tuple[Any, ...]]) -> list[Answer]:

@@ -69,7 +69,6 @@ class Report:
     worst_wait_s: float = 0.0
 
     def line(self) -> str:
-        """Return the figures in one line."""
         light = sorted(self.light)
         p95 = light[int(0.95 * (len(light) - 1))] if light else 0.0
         return (
@@ -88,7 +87,6 @@ def _burn() -> None:
 
 @contextlib.contextmanager
 def busy_loops(count: int = BUSY_LOOPS) -> Generator[None]:
-    """Keep processors busy."""
     context = multiprocessing.get_context("spawn")
     loops = [context.Process(target=_burn, daemon=True) for _ in range(count)]
     for loop in loops:
@@ -103,7 +101,6 @@ def busy_loops(count: int = BUSY_LOOPS) -> Generator[None]:
 
 @contextlib.contextmanager
 def server(*environments: str) -> Generator[tuple[str, int]]:
-    """Serve environments; yield the address and the server's pid."""
     with tempfile.TemporaryDirectory() as folder:
         argv = [sys.executable, "-c", SERVE, "serve", *environments]
         argv += ["--port", "0", "--store", f"{folder}/episodes.db", "--log-level", "warning"]
@@ -131,12 +128,10 @@ class Control:
     """The control API of the server; one connection per request."""
 
     def __init__(self, address: str) -> None:
-        """Keep the address."""
         self.host, port = address.removeprefix("http://").split(":")
         self.port = int(port)
 
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, Any]:
-        """Make a request and return the status and the JSON of the answer."""
         reader, writer = await asyncio.open_connection(self.host, self.port, limit=2**24)
         content = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\nConnection: close\r\n"
@@ -148,7 +143,6 @@ class Control:
         return int(top.split(b" ", 2)[1]), json.loads(rest) if rest else None
 
     async def create(self, environment: str, split: str, index: int) -> str:
-        """Create a session and return its id."""
         wanted = {"environment": environment, "split": split, "index": index}
         status, answer = await self.ask("POST", "/_ors/sessions", wanted)
         if status >= BAD:
@@ -157,13 +151,11 @@ class Control:
         return made
 
     async def call(self, session: str, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a tool and wait for its result; whether it is one or an error."""
         body = {"name": tool, "arguments": dict(arguments)}
         answer: dict[str, Any] = (await self.ask("POST", f"/_ors/sessions/{session}/calls", body))[1]
         return answer
 
     async def delete(self, session: str) -> None:
-        """End a session."""
         await self.ask("DELETE", f"/_ors/sessions/{session}")
 
 
@@ -266,7 +258,6 @@ def slow_plays(count: int, seconds: float = 0.5) -> list[Play]:
 
 
 async def load(plays: Sequence[Sequence[Play]]) -> list[Report]:
-    """Serve `code`, and submit solutions, those of a list at once, beside busy loops."""
     reports: list[Report] = []
     with server("code", "math_word_problems") as (address, pid), busy_loops():
         for some in plays:

@@ -26,7 +26,6 @@ def durable_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request, tmp_path) -> str:
-    """An empty record."""
     if request.param == "sqlite":
         return str(tmp_path / "episodes.db")
     return request.getfixturevalue("durable_postgres").create_database()
@@ -41,7 +40,6 @@ def killer(where) -> Iterator[Killer]:
 
 
 def tell(request: pytest.FixtureRequest, figures: object) -> None:
-    """Prints what a test came to, which `-rP` or `-s` shows."""
     sys.stdout.write(f"{request.node.name}: {figures}\n")
 
 

@@ -32,14 +32,12 @@ def durable_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def outages(durable_postgres) -> Iterator[Outages]:
-    """A server over an empty database."""
     server = RecordingServer(durable_postgres.create_database(), "--store-write-seconds", "1")
     yield Outages(server, Load(SEED, SESSIONS))
     server.close()
 
 
 def tell(request: pytest.FixtureRequest, *figures: object) -> None:
-    """Prints what a test came to, which `-rP` or `-s` shows."""
     sys.stdout.write(f"{request.node.name}: {'; '.join(map(str, figures))}\n")
 
 

@@ -28,7 +28,6 @@ class SmallDisk:
     """A file system that holds little, in memory."""
 
     def __init__(self, folder: Path) -> None:
-        """Mount it."""
         self.folder = folder
         self._ballast = folder / "ballast"
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,13 +35,11 @@ class SmallDisk:
         subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], check=True)
 
     def fill(self) -> None:
-        """Take what is left."""
         with self._ballast.open("ab", buffering=0) as ballast, contextlib.suppress(OSError):
             while True:
                 ballast.write(PIECE)
 
     def empty(self) -> None:
-        """Give back what was taken."""
         self._ballast.unlink()
 
     def unmount(self) -> None:
@@ -52,7 +49,6 @@ class SmallDisk:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """A folder for the record."""
     if os.geteuid() != 0:
         pytest.fail("mounting a small disk needs root; run `make stress` as root")
     return tmp_path / "record"

@@ -84,7 +84,6 @@ class Crowd:
         self.complaints: list[str] = []
 
     def send(self, play: Callable[[ShellSession, random.Random], None]) -> None:
-        """Sends one more client."""
         dice = random.Random(self.dice.random())  # noqa: S311 # for moments, not secrets
         thread = threading.Thread(target=self._live, args=(play, dice), daemon=True)
         self._threads.append(thread)
@@ -179,7 +178,6 @@ class Bystanders:
     paths: dict[Path, str]
 
     def harmed(self) -> list[str]:
-        """Names what is not as it was."""
         found = [
             f"{path} is gone or other"
             for path, said in self.paths.items()

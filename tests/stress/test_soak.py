@@ -51,7 +51,6 @@ def resident_bytes(server: RecordingServer) -> int:
 
 
 def recorded_bytes(server: RecordingServer) -> int:
-    """Returns the size of the record's file."""
     return Path(server.store).stat().st_size
 
 

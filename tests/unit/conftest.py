@@ -59,8 +59,6 @@ class Stage:
         return running, released
 
     def fail(self, name: str, error: BaseException | type[BaseException]) -> None:
-        """Adds an act that raises."""
-
         def act(*_args: Any) -> None:
             raise error
 

@@ -15,7 +15,6 @@ SHARED: dict[str, int] = {"Step": 2}
 
 @cache
 def class_names() -> dict[str, list[str]]:
-    """Returns where each class of the package stands, nested ones included."""
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -12,8 +12,6 @@ from ors_server.transports.access import load_keyring, parse_keys, read_key_file
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes a settings file."""
-
     def write(text):
         path = tmp_path / "ors.toml"
         path.write_text(text)

@@ -27,12 +27,10 @@ def counted(output: ModelOutput) -> ModelOutput:
 
 
 def call(tool: str, **arguments: Any) -> ModelOutput:
-    """Scripts one tool call of the model."""
     return counted(ModelOutput.for_tool_call("mockllm/model", tool, arguments))
 
 
 def done() -> ModelOutput:
-    """Scripts the message with which the model stops."""
     return counted(ModelOutput.from_content("mockllm/model", "done"))
 
 

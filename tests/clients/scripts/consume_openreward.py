@@ -21,7 +21,6 @@ PLAYS = {
 
 
 def consume(calls: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Makes the calls, also after one that raised."""
     came: list[Any] = []
     with OpenReward(api_key="").environments as api:
         ladder = api.get("ladder")

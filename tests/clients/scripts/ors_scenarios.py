@@ -14,12 +14,10 @@ from typing import Any
 
 
 def text_of(output: Any) -> str:
-    """Joins the text blocks of an output."""
     return "".join(block.text for block in output.blocks if block.type == "text")
 
 
 def shown(output: Any) -> dict[str, Any]:
-    """Turns an output into JSON."""
     return {
         "text": text_of(output),
         "blocks": [vars(block) for block in output.blocks],
@@ -30,7 +28,6 @@ def shown(output: Any) -> dict[str, Any]:
 
 
 async def twenty_tasks(api: Any, refusal: Callable[..., Awaitable[Any]]) -> Any:
-    """Plays twenty episodes, by task and by index, from the prompt alone."""
     env = api.get("refenv")
     tasks = await env.list_tasks("train")
     episodes = []
@@ -137,7 +134,6 @@ async def slow_setup(api: Any) -> Any:
 
 
 def play_blocking(env: Any) -> Any:
-    """Plays one episode with a blocking client."""
     with env.session(task=env.get_task("train", 2)) as session:
         target = session.get_prompt()[0].text.split("'")[1]
         return {
@@ -150,7 +146,6 @@ Scenario = Callable[[Any], Awaitable[Any]]
 
 
 async def play(api: Any, names: list[str], scenarios: dict[str, Scenario]) -> dict[str, Any]:
-    """Plays scenarios one after the other."""
     seen: dict[str, Any] = {}
     for name in names:
         try:

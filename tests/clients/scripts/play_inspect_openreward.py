@@ -29,12 +29,10 @@ def counted(output: ModelOutput) -> ModelOutput:
 
 
 def call(tool: str, **arguments: Any) -> ModelOutput:
-    """Scripts one tool call of the model."""
     return counted(ModelOutput.for_tool_call("mockllm/model", tool, arguments))
 
 
 def words(text: str) -> ModelOutput:
-    """Scripts one plain message of the model."""
     return counted(ModelOutput.from_content("mockllm/model", text))
 
 

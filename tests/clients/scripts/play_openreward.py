@@ -41,7 +41,6 @@ def client(api_key: str = "") -> Any:
 
 
 async def refusal(session: Any, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Makes a call that the server should refuse and tells how it did."""
     try:
         output = await session.call_tool(tool, arguments)
     except ToolCallError as error:
@@ -113,7 +112,6 @@ async def secrets(api: Any) -> Any:
 
 
 async def errors(api: Any) -> Any:
-    """Makes every kind of call that goes wrong."""
     env = api.get("refenv")
     seen: dict[str, Any] = {}
     async with env.session(split="train", index=0) as session:
@@ -131,7 +129,6 @@ async def errors(api: Any) -> Any:
 
 
 async def nan(api: Any) -> Any:
-    """Calls a tool whose reward is not a number."""
     async with api.get("refenv").session(split="train", index=0) as session:
         try:
             return shown(await session.call_tool("nan", {}))
@@ -178,7 +175,6 @@ async def messages(api: Any) -> Any:
 
 
 async def terminal(api: Any) -> Any:
-    """Ends an episode with the assistant's own words."""
     seen: dict[str, Any] = {}
     async with api.get("termenv", variant="termenv").session(split="train", index=0) as session:
         seen["tools"] = [t.name for t in await session.list_tools()]
@@ -238,7 +234,6 @@ async def variants(api: Any) -> Any:
 
 
 def synchronous() -> Any:
-    """Plays one episode with the blocking client."""
     with OpenReward(api_key="").environments as api:
         return play_blocking(api.get("refenv"))
 

@@ -31,7 +31,6 @@ URL = sys.argv[1]
 
 
 async def refusal(session: Any, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Makes a call that the server should refuse and tells how it did."""
     try:
         return {"refused": None, "text": text_of(await session.call_tool(tool, arguments))}
     except ToolCallError as error:
@@ -67,7 +66,6 @@ async def secrets(api: Any) -> Any:
 
 
 async def errors(api: Any) -> Any:
-    """Makes every kind of call that goes wrong, all in one session."""
     seen: dict[str, Any] = {}
     async with api.get("refenv").session(split="train", index=0) as session:
         seen["unknown"] = await refusal(session, "nosuchtool", {})
@@ -115,7 +113,6 @@ async def by_index(api: Any) -> Any:
 
 
 def synchronous() -> Any:
-    """Plays one episode with the blocking client."""
     with ORS(base_url=URL) as client:
         return play_blocking(client.environment("refenv"))
 

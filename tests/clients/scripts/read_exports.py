@@ -57,7 +57,6 @@ def render(rows: Any, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def prompt_completion(folder: Path) -> dict[str, Any]:
-    """Reads a prompt-completion dataset."""
     rows = load(folder, "trl.jsonl")
     return {
         "columns": rows.column_names,
@@ -109,7 +108,6 @@ def sharegpt(folder: Path) -> dict[str, Any]:
 
 
 def openai(folder: Path) -> dict[str, Any]:
-    """Reads chat messages, and puts them into text."""
     rows = load(folder, "openai.jsonl")
     texts = [row for row in rows if all(not isinstance(said["content"], list) for said in row["messages"])]
     return {

@@ -34,14 +34,12 @@ def spelled(final_response: str, answer: str, weight: float = 1.0) -> Any:
 
 
 def words(text: str) -> ModelOutput:
-    """Scripts one plain message of the model."""
     output = ModelOutput.from_content("mockllm/model", text)
     output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
     return output
 
 
 def shown(sample: Any) -> list[Any]:
-    """Tells how a sample was scored."""
     [(name, given)] = sample.scores.items()
     value = None if given.value != given.value else given.value  # NaN
     return [name, value, given.reason, given.explanation, given.metadata]
@@ -58,7 +56,6 @@ def costs() -> list[float]:
 
 
 def refusal() -> str:
-    """Tells why a reward of groups is no scorer."""
     try:
         as_inspect("length_group_reward")
     except RewardDefinitionError as error:

@@ -56,8 +56,6 @@ def outputs() -> dict[str, Any]:
 
 
 def groups() -> dict[str, Any]:
-    """Scores the candidates of a group."""
-
     class Env(theirs.Environment):  # type: ignore[name-defined]  # whichever package it is
         score_group = as_score_group(spelled, package=PACKAGE)
 

@@ -86,7 +86,6 @@ class Control:
         self.client = client
 
     async def ask(self, method: str, path: str, *, key: str | None = None, **kwargs: Any) -> httpx2.Response:
-        """Sends a request below the prefix."""
         headers = {**kwargs.pop("headers", {}), **({} if key is None else {"X-API-Key": key})}
         with anyio.fail_after(WAIT_LIMIT):
             return await self.client.request(method, f"/_ors{path}", headers=headers, **kwargs)
@@ -98,7 +97,6 @@ class Control:
         return await self.ask("POST", path, json=body, **kwargs)
 
     async def create(self, **order: Any) -> str:
-        """Makes a session and gives its id."""
         key = order.pop("key", None)
         answer = await self.post("/sessions", {"task_spec": {}} | order, key=key)
         assert answer.status_code == 201, answer.text
@@ -137,13 +135,11 @@ async def control(open_control: Callable[..., Any]) -> Control:
 
 @pytest.fixture
 async def keyed(open_control: Callable[..., Any]) -> Control:
-    """The same with an API key of every role."""
     return await open_control(api_keys=API_KEYS)
 
 
 @pytest.fixture
 def gate() -> type[Gate]:
-    """The environment that waits where a test wants it to."""
     return Gate
 
 
@@ -155,5 +151,4 @@ def keys() -> dict[str, str]:
 
 @pytest.fixture
 def api_keys() -> str:
-    """The setting that configures the keys."""
     return API_KEYS

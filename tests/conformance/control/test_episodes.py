@@ -10,7 +10,6 @@ from ors_server.trajectory import EpisodeOrigin
 
 
 async def played(control, *rewards, delete=True, **order):
-    """Plays an episode and gives its record's id."""
     session_id = await control.create(**order)
     for reward in rewards:
         await control.call(session_id, "pay", {"reward": reward})
@@ -26,7 +25,6 @@ async def listed(control, query="", key=None):
 
 
 def read_events(text):
-    """Reads a stream of events: name, data, id."""
     events = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))

@@ -77,7 +77,6 @@ headers = st.lists(
 
 
 def frame(method, path, body, extra=(), *, length=None, defaults=True):
-    """Writes a request."""
     body = body.replace(LONG.encode(), b"x" * 70_000).replace(DEEP.encode(), b'[{"a":' * 10_000)
     names = {name.lower() for name, _ in extra}
     lines = [b"%s %s HTTP/1.1" % (method, path)]

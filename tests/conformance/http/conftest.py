@@ -46,7 +46,6 @@ class Wire:
         self._stream = self.socket.makefile("rb")
 
     def write(self, *pieces: bytes) -> None:
-        """Sends bytes, as far as the server takes them."""
         with contextlib.suppress(ConnectionError):
             for piece in pieces:
                 self.socket.sendall(piece)
@@ -82,7 +81,6 @@ class Wire:
 
 @pytest.fixture
 def dial() -> Iterator[Callable[[int], Wire]]:
-    """Opens connections to a port of loopback; they end with the test."""
     with contextlib.ExitStack() as open_wires:
 
         def dial(port: int) -> Wire:
@@ -95,7 +93,6 @@ def dial() -> Iterator[Callable[[int], Wire]]:
 
 @pytest.fixture(scope="module")
 def port(serve_live: Callable[..., Any], refenv: str) -> int:
-    """The port of a server with the default limits."""
     found: int = serve_live(f"{refenv}:RefEnv").port
     return found
 
@@ -113,7 +110,6 @@ def ask(dial: Callable[[int], Wire], port: int) -> Callable[..., Answer]:
 
 
 def request(line: str, *headers: str, body: bytes | None = None, host: str | None = "localhost") -> bytes:
-    """Writes a request as bytes."""
     lines = [f"{line} HTTP/1.1", *([] if host is None else [f"Host: {host}"]), *headers]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")

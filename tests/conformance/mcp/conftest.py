@@ -39,7 +39,6 @@ LIMIT = 20.0
 
 
 def text_of(result: types.CallToolResult) -> str:
-    """The texts of a result, one below the other."""
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
@@ -165,7 +164,6 @@ class Site:
     app: App
 
     async def start(self, environment: str = "desk", **order: Any) -> str:
-        """Makes a session and returns its id."""
         wanted = {"split": "test", "index": 0, **order}
         if "visibility" in wanted:
             wanted["visibility"] = Visibility(wanted["visibility"])
@@ -173,7 +171,6 @@ class Site:
         return status.origin.session_id
 
     async def summary(self, session_id: str) -> EpisodeSummary:
-        """Returns the figures of an episode."""
         return (await self.app.manager.status(session_id)).summary
 
     @contextlib.asynccontextmanager
@@ -208,7 +205,6 @@ class Site:
         params: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx2.Response:
-        """Posts one request of the later era, asking for figures unless it brings headers of its own."""
         given = params or {}
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -250,7 +246,6 @@ async def signals() -> Signals:
 
 @pytest.fixture
 async def site(signals: Signals) -> AsyncIterator[Site]:
-    """An open server with a desk and a shelf."""
     async with running_site([Desk, Shelf], Settings()) as running:
         yield running
 

@@ -12,7 +12,6 @@ KEYS = f"trainer:t:{TRAINER_KEY},agent:a:{AGENT_KEY},agent:b:{OTHER_KEY}"
 
 
 async def start(site, key: str, split: str = "test", index: int = 0) -> dict:
-    """Starts an episode with a key and gives the result."""
     arguments = {"environment": "desk", "split": split, "index": index}
     headers = {"Authorization": f"Bearer {key}"}
     answer = await site.post("/mcp", "tools/call", {"name": "start_episode", "arguments": arguments}, headers)

@@ -31,7 +31,6 @@ async def says(*pieces: bytes) -> AsyncIterator[OrsWire]:
 
 
 def url_of(listener: MultiListener[SocketStream]) -> str:
-    """Spells where a listener listens."""
     return f"http://127.0.0.1:{listener.extra_attributes[SocketAttribute.local_port]()}"
 
 

@@ -27,8 +27,6 @@ class Offered:
 
 @pytest.fixture
 def offer(monkeypatch):
-    """Replaces what is installed."""
-
     def offer(*rows):
         points = [Offered(*row) for row in rows]
         monkeypatch.setattr(loading, "entry_points", lambda group: points)

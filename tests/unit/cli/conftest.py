@@ -47,8 +47,6 @@ def no_log_is_left_behind():
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    """Runs the command line in this process."""
-
     def run(*words: str) -> Ran:
         capsys.readouterr()
         status = main(words)
@@ -69,7 +67,6 @@ class Served:
         return self.ready["url"]
 
     def stop(self, *, with_signal: int | None = None) -> str:
-        """Ends the server and gives what it logged."""
         if with_signal is not None:
             self.process.send_signal(with_signal)
         return self.process.communicate(timeout=LIMIT)[1]
@@ -102,7 +99,6 @@ def run_python(program: str) -> "subprocess.CompletedProcess[str]":
 
 
 def start_command(*words: str, **options: Any) -> "subprocess.Popen[str]":
-    """Starts the command line as a process."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([*COMMAND, *words], **{**pipes, **options})
 

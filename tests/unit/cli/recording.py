@@ -94,7 +94,6 @@ def write_record(folder: Path, plays: list[list[Any]], *, in_store: bool = False
 
 
 async def copy(episodes: list[tuple[EpisodeRecord, Sequence[Step]]], where: str) -> None:
-    """Copies episodes into a store."""
     store = await open_store(where)
     for record, steps in episodes:
         episode_id = record.origin.episode_id

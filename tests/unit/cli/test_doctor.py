@@ -18,8 +18,6 @@ PARTS = {"python", "ors-server", "settings", "environments", "sandbox", "docker"
 
 @pytest.fixture
 def found(run, monkeypatch, tmp_path):
-    """Runs the command and gives its findings by name."""
-
     def look(status=0, **variables):
         settings = {"ORS_PORT": "0", "ORS_STORE": str(tmp_path / "new" / "e.db"), **variables}
         for name, value in settings.items():

@@ -67,8 +67,6 @@ def here(template, tmp_path, monkeypatch):
 
 @pytest.fixture
 def regrade(run, here):
-    """Judges the record of that folder."""
-
     def judge(reward, *words, source=("--store", "episodes.db")):
         return run("regrade", *source, "--reward", f"mine.py:{reward}", "--jobs", "1", *words)
 

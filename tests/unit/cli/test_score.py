@@ -59,8 +59,6 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def rows(here):
-    """Writes rows to a file and gives its name."""
-
     def write(*rows):
         lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
         (here / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))

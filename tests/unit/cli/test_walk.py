@@ -41,7 +41,6 @@ class Slow(SingleTask):
 
 @pytest.fixture
 def terminal(tmp_path):
-    """Starts commands at terminals of their own."""
     started = []
     environ = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ORS_")},

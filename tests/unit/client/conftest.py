@@ -69,7 +69,6 @@ class Network(httpx2.AsyncBaseTransport):
         return httpx2.Response(response.status_code, headers=response.headers, stream=Cut(body, accident[1]))
 
     def count(self, end: str) -> int:
-        """How many requests went to paths with this end."""
         return sum(path.endswith(end) for _, path in self.asked)
 
 
@@ -161,12 +160,10 @@ def open_place() -> Callable[..., Any]:
 
 @pytest.fixture
 async def place(open_place: Callable[..., Any]) -> AsyncIterator[Place]:
-    """The slope, served."""
     async with open_place() as opened:
         yield opened
 
 
 @pytest.fixture
 def slope() -> type[Slope]:
-    """The environment."""
     return Slope

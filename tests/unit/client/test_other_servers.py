@@ -126,8 +126,6 @@ def whole(*events: tuple[str, str]) -> tuple[bytes]:
 
 @pytest.fixture
 def open_client():
-    """A client of a reference server."""
-
     @asynccontextmanager
     async def opened(reference: Reference) -> AsyncIterator[AsyncClient]:
         options = ClientOptions(

@@ -211,7 +211,6 @@ def start(how: str, path: Path) -> "subprocess.Popen[str]":
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process is there and no zombie."""
     try:
         os.kill(pid, 0)
         status = Path(f"/proc/{pid}/stat")

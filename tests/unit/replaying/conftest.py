@@ -104,8 +104,6 @@ Act = Callable[[LocalSession], Any]
 
 @pytest.fixture
 def record() -> Callable[..., Any]:
-    """Records an episode: calls as names or as (name, arguments), or a function that plays."""
-
     async def play(
         cls: Any, calls: Sequence[Any] | Act, *, prompt: bool = True, **order: Any
     ) -> RecordedEpisode:
@@ -139,8 +137,6 @@ async def _make(session: LocalSession, calls: Sequence[Any]) -> None:
 
 @pytest.fixture
 def again() -> Callable[..., Any]:
-    """Replays an episode in an environment."""
-
     async def play(episode: RecordedEpisode, *environments: Any, **wish: Any) -> EpisodeReplay:
         with anyio.fail_after(LIMIT):
             async with open_local_stage([define(cls) for cls in environments]) as stage:
@@ -151,8 +147,6 @@ def again() -> Callable[..., Any]:
 
 @pytest.fixture
 def altered() -> Callable[..., RecordedEpisode]:
-    """An episode with other fields in one of its steps."""
-
     def alter(episode: RecordedEpisode, number: int, **fields: Any) -> RecordedEpisode:
         steps = [replace(step, **fields) if step.number == number else step for step in episode.steps]
         return replace(episode, steps=tuple(steps))

@@ -19,7 +19,6 @@ from tests.unit.replaying.conftest import Casino
 
 
 async def ask(session, path: str):
-    """Post a request about the session to the control API."""
     return await session.client.server.connection.ask(HttpRequest("POST", session_path(session.id) + path))
 
 

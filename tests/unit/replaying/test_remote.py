@@ -50,8 +50,6 @@ def ask(server, path):
 
 @pytest.fixture
 def there(server):
-    """Replays an episode at the server."""
-
     async def play(episode, url=None, environment=None, **wish):
         with anyio.fail_after(LIMIT):
             async with open_server_stage(
@@ -134,5 +132,4 @@ async def test_what_is_not_there_cannot_be_replayed(record, there, casino, unuse
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port that nobody listens on."""
     return 9  # discard (RFC 863), which nothing serves on loopback here

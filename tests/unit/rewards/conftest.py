@@ -22,7 +22,6 @@ Player = Callable[[Mapping[str, Any]], RewardResult]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Makes a test of every case."""
     if {"vectors", "case"} <= set(metafunc.fixturenames):
         metafunc.parametrize(("vectors", "case"), all_cases(*metafunc.module.PLAYERS))
 
@@ -40,7 +39,6 @@ def agrees(output: Mapping[str, Any], result: RewardResult | None, error: Except
 
 
 def same(ours: object, theirs: object) -> bool:
-    """Whether two figures are the same to 1e-9."""
     if isinstance(ours, int | float) and isinstance(theirs, int | float):
         return math.isclose(ours, theirs, rel_tol=0.0, abs_tol=1e-9)
     return ours == theirs
@@ -69,5 +67,4 @@ def explaining(vectors: str, case: Mapping[str, Any], result: RewardResult | Non
 
 @pytest.fixture(name="compare")
 def compare_fixture() -> Callable[..., tuple[Deviation, ...]]:
-    """Compares a case with the recording, or with the table."""
     return compare

@@ -53,7 +53,6 @@ def world(page_block: str, *, annotated: bool = True, **members: Any) -> type[En
 
 
 def paid(environment: type[Environment], *calls: tuple[str, Any], answer: Any = 4) -> list[float | None]:
-    """Plays calls; returns what each paid."""
     with play(environment, task_spec={"answer": answer}) as episode:
         return [
             episode.call(name, **{"submit": {"answer": value}, "bash": {"command": value}}[name]).reward

@@ -26,7 +26,6 @@ def flood(_call):
 
 @asynccontextmanager
 async def opened(**programs):
-    """A scripted sandbox with some programs."""
     sandbox = await ScriptedBackend(programs=programs).start("one")
     with anyio.fail_after(10):
         yield sandbox

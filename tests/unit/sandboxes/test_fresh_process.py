@@ -38,7 +38,6 @@ def guardian(script, ends, **variables):
 
 @asynccontextmanager
 async def started(script, options=None):
-    """A process whose guardian runs a script."""
     process = HostedProcess(partial(guardian, script), options or GuardianOptions())
     try:
         with anyio.fail_after(20):

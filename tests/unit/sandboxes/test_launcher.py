@@ -133,7 +133,6 @@ def orders(argv, *, write=(), folder="/", **changes):
 
 
 def launch(told, *, status=False, **kinds):
-    """Run the launcher as a program; return its status, its output and what it told."""
     descriptor = os.memfd_create("orders")
     reading, writing = os.pipe()
     if status:

@@ -9,7 +9,6 @@ from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot, ans
 
 @asynccontextmanager
 async def opened(script):
-    """A scripted backend, and a sandbox of it."""
     backend = ScriptedBackend(script)
     yield backend, await backend.start("one", Limits(keep_head_bytes=2, keep_tail_bytes=1))
 

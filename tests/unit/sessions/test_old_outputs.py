@@ -56,7 +56,6 @@ async def start(engine) -> str:
 
 
 async def play(engine, session: str, call_id: str, tool_name: str = "print_page", **arguments):
-    """Makes a call and gives its result."""
     return await (await engine.find(session).call(tool_name, arguments, call_id=call_id)).wait()
 
 

@@ -130,8 +130,6 @@ async def records(tmp_path: Path, template: Path) -> AsyncIterator[Records]:
 
 @pytest.fixture
 def play() -> Callable[..., Any]:
-    """Opens an episode and appends steps, every wait bounded."""
-
     async def act(store, number: int = 1, steps: int = 1, **changes: Any):
         origin = make_origin(number, **changes)
         with anyio.fail_after(LIMIT):

@@ -29,7 +29,6 @@ def check(url, **options):
 
 @contextlib.contextmanager
 def served(app):
-    """Serves an application on a free port of loopback and gives its MCP endpoint."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none", lifespan="on"))
     thread = threading.Thread(target=server.run)
     thread.start()

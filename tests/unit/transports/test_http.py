@@ -18,7 +18,6 @@ from ors_server.transports.origins import HostGuard
 
 
 def channel(*messages):
-    """A channel that gives these messages and then waits for ever."""
     rest = list(messages)
 
     async def receive():

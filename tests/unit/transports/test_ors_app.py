@@ -65,7 +65,6 @@ class Odd(Shop):
 
 @pytest.fixture
 async def open_door():
-    """Opens the door to environments under settings."""
     stack: list[Any] = []
 
     async def start(*environments, **settings):

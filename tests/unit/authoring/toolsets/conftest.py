@@ -27,14 +27,11 @@ class Place:
 
 @pytest.fixture
 def call():
-    """Makes calls."""
     return lambda **values: CallContext("session", "call", 1, {}, [], **values)
 
 
 @pytest.fixture
 def scripted():
-    """Makes environment objects whose sandbox plays a script."""
-
     async def make(script=silent, limits=None, **attributes):
         return Place(await ScriptedBackend(script).start("session", limits), **attributes)
 

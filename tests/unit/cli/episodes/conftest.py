@@ -38,13 +38,11 @@ def where(request, player, record, long_one, short_one):
 
 @pytest.fixture
 def episodes(run, where):
-    """Runs a command of the group on the record."""
     return lambda *words: run("episodes", *words, *where)
 
 
 @pytest.fixture
 def start():
-    """Starts a command of the group in a process of its own."""
     processes = []
 
     def start(*words):

@@ -55,7 +55,6 @@ class JudgeServer(CompletionServer):
         self.most = 0
 
     def play(self, *acts: dict[str, Any]) -> None:
-        """Sets the script."""
         self.script = [Act(**act) for act in acts]
 
     def wait_for_requests(self, count: int) -> None:

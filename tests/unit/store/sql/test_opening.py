@@ -98,7 +98,6 @@ async def test_a_record_is_its_owners_alone_in_a_folder_that_is_made_or_the_ways
 
 @pytest.fixture
 def connections(monkeypatch):
-    """Every connection that is made."""
     made = []
     connect = sqlite3.connect
 
