@@ -62,7 +62,7 @@ class EpisodePolicy(BaseModel):
     forbidden_ends: bool = False
     """Whether a forbidden action ends the episode."""
     forbidden_commands: tuple[str, ...] = ()
-    """Patterns of shell commands that are forbidden actions, matched on the parsed command; docs/toolsets.md
+    """Patterns of shell commands that are forbidden actions, matched on the parsed command; docs/policy.md
     says how."""
     command_error_penalty: float = Field(default=0.0, ge=0, le=MAX_REWARD)
     """Charged when a command that the agent ran ends with a status other than 0."""
