@@ -93,6 +93,15 @@ class Called:
         """Whether the call was answered with ok false."""
         return self.error is None and self.result.get("ok") is False
 
+    @property
+    def mistake(self) -> tuple[str, str | None]:
+        """The text and the reason of a refusal, or of an answer that charges for the agent's mistake."""
+        if self.was_refused:
+            return self.result["error"], self.result.get("reason")
+        charged = (self.output.get("metadata") or {}).get("error")
+        expect(charged and (self.output.get("reward") or 0) < 0, f"expected ok false, got {self.events}")
+        return self.text, charged.get("code")
+
 
 @dataclass(slots=True)
 class OrsSession:

@@ -4,7 +4,7 @@ import json
 import socket
 from typing import Any
 
-from ors_server import Environment, ToolOutput, tool
+from ors_server import Environment, EpisodePolicy, ToolOutput, tool
 from ors_server.testing.ors_manifest import Level, read_requirements
 from ors_server.testing.ors_suite import RISKY, SLOW, Choice, check_server
 
@@ -75,6 +75,16 @@ async def test_an_environment_without_the_acceptance_tools_meets_or_skips_everyt
     assert outcomes["E62"].outcome == "skip"
     assert "not the acceptance environment" in outcomes["E62"].reason
     assert outcomes["E71"].reason == "the server has one environment only"
+
+
+async def test_an_environment_that_charges_for_mistakes_is_conformant(serve):
+    class Charging(PlainEnv):
+        name = "charging"
+        policy = EpisodePolicy(invalid_call_penalty=0.05)
+
+    async with serve(environment=Charging) as url:
+        report = await check_server(url, Choice(only=frozenset({"E61", "E61b"})))
+    assert [(verdict.outcome, verdict.reason) for verdict in report.verdicts] == [("pass", "")] * 2
 
 
 async def test_a_server_that_nobody_started_fails_everything_that_is_asked():
