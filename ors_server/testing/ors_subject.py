@@ -98,8 +98,9 @@ class Called:
         """The text and the reason of a refusal, or of an answer that charges for the agent's mistake."""
         if self.was_refused:
             return self.result["error"], self.result.get("reason")
-        charged = (self.output.get("metadata") or {}).get("error")
-        expect(charged and (self.output.get("reward") or 0) < 0, f"expected ok false, got {self.events}")
+        charged: dict[str, Any] = (self.output.get("metadata") or {}).get("error") or {}
+        is_charged = bool(charged) and (self.output.get("reward") or 0) < 0
+        expect(is_charged, f"expected ok false, got {self.events}")
         return self.text, charged.get("code")
 
 
