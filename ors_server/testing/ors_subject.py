@@ -98,7 +98,8 @@ class Called:
         """The text and the reason of a refusal, or of an answer that charges for the agent's mistake."""
         if self.was_refused:
             return self.result["error"], self.result.get("reason")
-        charged: dict[str, Any] = (self.output.get("metadata") or {}).get("error") or {}
+        metadata = cast("dict[str, Any]", self.output.get("metadata") or {})
+        charged = cast("dict[str, Any]", metadata.get("error") or {})
         is_charged = bool(charged) and (self.output.get("reward") or 0) < 0
         expect(is_charged, f"expected ok false, got {self.events}")
         return self.text, charged.get("code")
