@@ -1,29 +1,52 @@
-"""Starts and ends a worker process: a clean interpreter that runs `main` of one module."""
+"""Starts and ends child processes, such as a worker: a clean interpreter that runs `main` of one module."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
 
 
-class ChildProcess:
-    """A process in a session of its own, which finds modules where this one does; its pipes never block."""
+def worker_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs `main` of a module, which is found where this process finds it.
 
-    def __init__(self, module: str, *arguments: str, descriptors: Sequence[int] = ()) -> None:
-        """Start `main` of a module, which must end when standard input does; `arguments` are `sys.argv[2:]`.
+    `main` must end when standard input does; `arguments` are its `sys.argv[2:]`.
+    """
+    return [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(sys.path), *arguments]
+
+
+class ChildProcess:
+    """A process in a session of its own; its pipes never block."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        descriptors: Sequence[int] = (),
+        stderr: int | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a program, which must end when standard input does.
+
+        Args:
+            command: The program and its arguments.
+            descriptors: Further descriptors that it inherits.
+            stderr: The descriptor of its standard error; by default this process's.
+            variables: All its environment variables; by default this process's.
 
         Raises:
             OSError: The process cannot be started.
         """
-        self._process = subprocess.Popen(  # noqa: S603  (this interpreter, and a program of our own)
-            [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(sys.path), *arguments],
+        self._process = subprocess.Popen(  # noqa: S603  (the command is the server's or an author's)
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=variables,
             bufsize=0,
             start_new_session=True,
             pass_fds=descriptors,
@@ -61,10 +84,14 @@ class ChildProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def end(self, patience: float = 0.0) -> int:
-        """Close its pipes, kill its process group after `patience` seconds, and return its status."""
+    def close_pipes(self) -> None:
+        """Close both its pipes."""
         for pipe in self._pipes:
             pipe.close()
+
+    def end(self, patience: float = 0.0) -> int:
+        """Close its pipes, kill its process group after `patience` seconds, and return its status."""
+        self.close_pipes()
         if patience:
             self.wait(patience)
         self.kill()

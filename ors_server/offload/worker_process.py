@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.offload.child_process import ChildProcess
+from ors_server.offload.child_process import ChildProcess, worker_command
 from ors_server.offload.offload_errors import (
     CrashedError,
     OverCpuError,
@@ -99,7 +99,7 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         """Start it; raises `OSError` if that is not possible."""
-        self._child = ChildProcess(_MODULE)
+        self._child = ChildProcess(worker_command(_MODULE))
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
 

@@ -4,6 +4,7 @@ from ors_server.resources.local_resource import LocalBackend, LocalEnvResource
 from ors_server.resources.resource import Resource, ResourceBackend, ResourceStatus
 from ors_server.resources.resource_context import Context, Scope
 from ors_server.resources.resource_errors import (
+    ResourceCallError,
     ResourceClosedError,
     ResourceError,
     ResourceStartError,
@@ -20,7 +21,9 @@ from ors_server.resources.spec import (
     ResourceSpec,
     ScienceWorldSpec,
     WebShopSpec,
+    WorkerEnvResourceSpec,
 )
+from ors_server.resources.worker_env_resource import WorkerEnvResource
 
 __all__ = [
     "ALFWorldSpec",
@@ -32,6 +35,7 @@ __all__ = [
     "PythonEnvSpec",
     "Resource",
     "ResourceBackend",
+    "ResourceCallError",
     "ResourceClosedError",
     "ResourceError",
     "ResourcePool",
@@ -44,4 +48,6 @@ __all__ = [
     "Scope",
     "UnboundResourceError",
     "WebShopSpec",
+    "WorkerEnvResource",
+    "WorkerEnvResourceSpec",
 ]

@@ -14,29 +14,28 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
+from ors_server.resources.env_resource import EnvResource
 from ors_server.resources.resource import Resource, ResourceStatus
-from ors_server.resources.resource_errors import ResourceClosedError, ResourceError, ResourceUseError
-from ors_server.resources.spec import LocalEnvResourceSpec, ResourceSpec
+from ors_server.resources.resource_errors import ResourceClosedError, ResourceUseError
+from ors_server.resources.spec import LocalEnvResourceSpec, ResourceSpec, WorkerEnvResourceSpec
+from ors_server.resources.worker_env_resource import WorkerEnvResource
 
 
-class LocalEnvResource(Resource):
-    """An environment object. All its methods, sync or async, are called by their names and awaited."""
+class LocalEnvResource(EnvResource):
+    """An environment object in this process."""
 
     def __init__(self, spec: LocalEnvResourceSpec, resource_id: str) -> None:
         """Start nothing."""
-        self.resource_id = resource_id
-        self.category = spec.category
+        super().__init__(spec, resource_id)
         self._spec = spec
         self._env: Any = None
-        self._status = ResourceStatus.PENDING
         self._turn = anyio.Lock()
         self._threads = anyio.CapacityLimiter(1)
         self._guard = threading.Lock()
 
     @override
     async def start(self) -> None:
-        if self._status is not ResourceStatus.PENDING:
-            raise ResourceUseError(f"{self.resource_id} is {self._status}; a resource starts once")
+        self._refuse_second_start()
         try:
             await self._in_thread(self._build)
             await self._call_if_there("start")
@@ -46,33 +45,8 @@ class LocalEnvResource(Resource):
         self._set_status(ResourceStatus.RUNNING)
 
     @override
-    async def reset(self, *args: Any, **kwargs: Any) -> Any:
-        if not hasattr(self._live(), "reset"):
-            raise ResourceError(f"{self._spec.label} has no reset")
-        return await self._call("reset", *args, **kwargs)
-
-    async def step(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the environment's own `step`."""
-        return await self._call("step", *args, **kwargs)
-
-    @override
-    async def get_status(self) -> ResourceStatus:
-        return self._status
-
-    @override
-    async def is_healthy(self) -> bool:
-        return self._status is ResourceStatus.RUNNING and await self._call_if_there("is_healthy") is not False
-
-    @override
-    async def memory_used(self) -> int | None:
-        used = await self._call_if_there("memory_used")
-        return None if used is None else int(used)
-
-    @override
-    async def control(self, command: str, *args: Any, **kwargs: Any) -> Any:
-        if command.startswith("_"):
-            raise ResourceUseError(f"{command!r} is private to {self._spec.label}")
-        return await self._call(command, *args, **kwargs)
+    def _has_method(self, name: str) -> bool:
+        return callable(getattr(self._env, name, None))
 
     @override
     async def end(self) -> None:
@@ -101,10 +75,7 @@ class LocalEnvResource(Resource):
                 return
         _close_here(env)  # the start was cancelled
 
-    async def _call_if_there(self, name: str) -> Any:
-        """Call an optional method; `None` if the environment has none of that name."""
-        return await self._call(name) if callable(getattr(self._env, name, None)) else None
-
+    @override
     async def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         async with self._turn:
             method = getattr(self._live(), name)
@@ -126,8 +97,9 @@ class LocalEnvResource(Resource):
             raise
 
     def _live(self) -> Any:
-        if self._env is None or self._status in {ResourceStatus.FAILED, ResourceStatus.STOPPED}:
-            raise ResourceClosedError(f"{self._spec.label} is {self._status}; acquire another one")
+        self._refuse_unless_live()
+        if self._env is None:
+            raise ResourceClosedError(f"{self._spec.label} is not started")
         return self._env
 
     def _set_status(self, status: ResourceStatus) -> None:
@@ -137,16 +109,18 @@ class LocalEnvResource(Resource):
 
 
 class LocalBackend:
-    """Creates resources in this process."""
+    """Creates resources on this machine: in this process, or each in a process of its own."""
 
     def make(self, spec: ResourceSpec, resource_id: str) -> Resource:
         """Return one that is not started yet; ResourceUseError for another kind of spec."""
-        if not isinstance(spec, LocalEnvResourceSpec):
-            raise ResourceUseError(
-                f"the local backend starts a LocalEnvResourceSpec, not a {type(spec).__name__}; "
-                "give the pool a backend of its own for it"
-            )
-        return LocalEnvResource(spec, resource_id)
+        if isinstance(spec, LocalEnvResourceSpec):
+            return LocalEnvResource(spec, resource_id)
+        if isinstance(spec, WorkerEnvResourceSpec):
+            return WorkerEnvResource(spec, resource_id)
+        raise ResourceUseError(
+            f"the local backend starts a LocalEnvResourceSpec or a WorkerEnvResourceSpec, "
+            f"not a {type(spec).__name__}; give the pool a backend of its own for it"
+        )
 
 
 def _close_here(env: Any) -> None:

@@ -16,7 +16,7 @@ class ResourceStartError(ResourceError):
 
 
 class ResourceTimeoutError(ResourceError, TimeoutError):
-    """A resource did not become free, or did not start, within its time."""
+    """A resource did not become free, did not start, or did not answer, within its time."""
 
     code = "resource_timeout"
 
@@ -25,6 +25,18 @@ class ResourceClosedError(ResourceError):
     """The resource has ended, or its pool or context is closed."""
 
     code = "resource_closed"
+
+
+class ResourceCallError(AuthorError):
+    """A method of a resource in another process raised, or its result cannot be sent."""
+
+    code = "resource_call"
+
+    def __init__(self, message: str, *, kind: str = "", remote_traceback: str = "") -> None:
+        """Keep the type's name and the traceback of what it raised."""
+        super().__init__(message)
+        self.kind = kind
+        self.remote_traceback = remote_traceback
 
 
 class ResourceUseError(AuthorError, ValueError):

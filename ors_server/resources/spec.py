@@ -59,10 +59,7 @@ class ResourceSpec:
         self._check("max_global_num", self.max_global_num, at_least=1)
         self._check("max_uses", self.max_uses, at_least=1)
         self._check("memory_limit", self.memory_limit, at_least=1)
-        if not (math.isfinite(self.start_timeout) and self.start_timeout > 0):
-            raise ResourceUseError(
-                f"start_timeout is a number of seconds above 0, not {self.start_timeout!r}"
-            )
+        self._check_seconds("start_timeout", self.start_timeout)
         _ = self.key
 
     @cached_property
@@ -87,6 +84,11 @@ class ResourceSpec:
     def _check(name: str, value: int | None, *, at_least: int) -> None:
         if value is not None and value < at_least:
             raise ResourceUseError(f"{name} is at least {at_least}, not {value}")
+
+    @staticmethod
+    def _check_seconds(name: str, value: float) -> None:
+        if not (math.isfinite(value) and value > 0):
+            raise ResourceUseError(f"{name} is a number of seconds above 0, not {value!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +132,69 @@ class LocalEnvResourceSpec(ResourceSpec):
 
 
 @dataclass(frozen=True, eq=False)
+class WorkerEnvResourceSpec(ResourceSpec):
+    """An environment object in a process of its own; with `interpreter`, in a virtual environment of its own.
+
+    Arguments and results of its methods are JSON. The optional methods are those of `LocalEnvResourceSpec`.
+    """
+
+    env_cls_path: str
+    """The path of its class: `module:name`, `module.name` or `/folder/file.py:name`."""
+    init_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments of the class, as JSON."""
+    interpreter: str | None = field(default=None, kw_only=True)
+    """The Python of the process, such as `/opt/game/bin/python`; by default this one.
+
+    Only the default finds the modules that this process finds."""
+    import_folders: tuple[str, ...] = field(default=(), kw_only=True)
+    """Folders in which the process looks for modules first."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    """Environment variables besides those of this process, of which it gets none that begins with `ORS_`."""
+    call_timeout: float = field(default=60.0, kw_only=True)
+    """Seconds that a call of a method may take before the process is killed."""
+    answer_limit: int = field(default=1 << 20, kw_only=True)
+    """Most bytes of a result as JSON; it is decoded on the event loop, at about 20 ms for a mebibyte."""
+    category: str = field(default="worker_env", kw_only=True)
+
+    @override
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "init_kwargs", MappingProxyType(dict(self.init_kwargs)))
+        object.__setattr__(self, "variables", MappingProxyType(dict(self.variables)))
+        super().__post_init__()
+        self._check_seconds("call_timeout", self.call_timeout)
+        self._check("answer_limit", self.answer_limit, at_least=1)
+        if not isinstance(self.env_cls_path, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (or a class came)
+            raise ResourceUseError(
+                f"env_cls_path of a worker is a text such as 'module:name', not {self.env_cls_path!r:.80}: "
+                "its process imports the class"
+            )
+
+    @property
+    @override
+    def label(self) -> str:
+        return f"{self.category} ({self.env_cls_path})"
+
+
+@dataclass(frozen=True, eq=False)
 class NamedResourceSpec(ResourceSpec):
     """A name that tools and rewards share; `ResourcePool.bind` gives it a spec."""
 
     def local(self, env_cls: EnvClass, init_kwargs: Mapping[str, Any] | None = None) -> LocalEnvResourceSpec:
         """Return a spec of an environment in this process that has this one's name and limits."""
-        limits = {one.name: getattr(self, one.name) for one in fields(ResourceSpec)}
-        return LocalEnvResourceSpec(env_cls, init_kwargs or {}, **limits)
+        return LocalEnvResourceSpec(env_cls, init_kwargs or {}, **self._limits)
+
+    def worker(
+        self, env_cls_path: str, init_kwargs: Mapping[str, Any] | None = None, **options: Any
+    ) -> WorkerEnvResourceSpec:
+        """Return a spec of an environment in a process of its own that has this one's name and limits.
+
+        `options` are further fields of `WorkerEnvResourceSpec`.
+        """
+        return WorkerEnvResourceSpec(env_cls_path, init_kwargs or {}, **{**self._limits, **options})
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(ResourceSpec)}
 
 
 WebShopSpec = NamedResourceSpec(category="webshop", max_global_num=8, start_timeout=180.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ors_server.offload.child_process import ChildProcess
+from ors_server.offload.child_process import ChildProcess, worker_command
 from ors_server.rewards.batch.batch_rows import Row
 from ors_server.rewards.batch.progress import PROGRESS, make_progress
 
@@ -70,7 +70,7 @@ class BatchWorker:
         self._options = options
         descriptor, self._progress = make_progress()
         try:
-            self.child = ChildProcess(MODULE, str(descriptor), descriptors=(descriptor,))
+            self.child = ChildProcess(worker_command(MODULE, str(descriptor)), descriptors=(descriptor,))
         finally:
             os.close(descriptor)
         self.input, self.output = self.child.input, self.child.output

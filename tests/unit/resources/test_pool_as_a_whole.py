@@ -167,7 +167,9 @@ async def test_a_name_leads_to_what_it_is_bound_to_and_to_that_only(pool):
 async def test_a_backend_that_is_not_there_or_cannot_do_it_is_an_error(pool):
     with pytest.raises(ResourceUseError, match="unknown resource backend 'ray'; expected one of fake, local"):
         await pool.acquire(("rollout", "r"), FakeSpec(), holder=1, backend="ray")
-    with pytest.raises(ResourceUseError, match="starts a LocalEnvResourceSpec, not a FakeSpec"):
+    with pytest.raises(
+        ResourceUseError, match="starts a LocalEnvResourceSpec or a WorkerEnvResourceSpec, not a FakeSpec"
+    ):
         await pool.acquire(("rollout", "r"), FakeSpec(), holder=1)
     assert pool.monitor()["total"] == 0
 
