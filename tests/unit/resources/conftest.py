@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.resources import ResourcePool
+from ors_server.resources import ResourcePool, WorkerEnvResource
 from tests.fixtures.scripted_resources import FakeBackend, FakeSpec, Holders
 
 
@@ -22,3 +22,19 @@ async def pool(backend):
 @pytest.fixture
 def holders(pool):
     return Holders(pool, FakeSpec(max_global_num=2))
+
+
+@pytest.fixture
+async def running():
+    """Starts workers on demand, and ends them."""
+    started: list[WorkerEnvResource] = []
+
+    async def start(spec):
+        resource = WorkerEnvResource(spec, f"r-{len(started)}")
+        started.append(resource)
+        await resource.start()
+        return resource
+
+    yield start
+    for resource in started:
+        await resource.end()

@@ -1,88 +1,37 @@
 """Environment objects in processes of their own: each fault ends there, and nothing is left of them."""
 
-import json
 import os
-import re
-import select
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 
 from ors_server.resources import (
-    ALFWorldSpec,
-    Context,
     ResourceCallError,
-    ResourceClosedError,
     ResourceError,
     ResourcePool,
     ResourceStartError,
-    ResourceStatus,
     ResourceTimeoutError,
     ResourceUseError,
-    WorkerEnvResource,
     WorkerEnvResourceSpec,
 )
+from tests.fixtures.worker_processes import exists, wait_until_gone
 
 PLACE = "tests.fixtures.worker_environments"
 WORKSHOP = f"{PLACE}:Workshop"
 FILE = Path(__file__).parents[2] / "fixtures/worker_environments.py"
 SOON = 0.3
 """Seconds after which a test's own limit strikes."""
-PATIENCE = 30.0
-"""Seconds that a test waits at most."""
+
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 
 
 def workshop(**options):
     return WorkerEnvResourceSpec(WORKSHOP, **options)
-
-
-@pytest.fixture
-async def running():
-    """Starts workers on demand, and ends them."""
-    started: list[WorkerEnvResource] = []
-
-    async def start(spec):
-        resource = WorkerEnvResource(spec, f"r-{len(started)}")
-        started.append(resource)
-        await resource.start()
-        return resource
-
-    yield start
-    for resource in started:
-        await resource.end()
-
-
-def exists(pid):
-    return Path(f"/proc/{pid}").exists()
-
-
-def wait_until_gone(pid):
-    """Returns once a process has ended; its parent may not have reaped it."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    assert poll.poll(PATIENCE * 1000), f"{pid} is still there"
-    os.close(descriptor)
-
-
-async def gone(resource, pid):
-    """Waits until a worker has ended and is reaped."""
-    await anyio.to_thread.run_sync(wait_until_gone, pid)
-    watcher = resource._child._watcher if resource._child is not None else None
-    if watcher is not None:
-        await anyio.to_thread.run_sync(watcher.join, PATIENCE)
-    return not exists(pid)
 
 
 # What a call does.
@@ -185,117 +134,6 @@ async def test_private_and_unknown_names_are_not_reached(running):
     assert await bare.is_healthy()
 
 
-# How it ends.
-
-
-async def test_a_life_has_its_stations_and_ends_once(running, tmp_path):
-    spec = WorkerEnvResourceSpec(f"{PLACE}.Resting", {"file": str(tmp_path / "end")})
-    resource = WorkerEnvResource(spec, "r")
-    assert await resource.get_status() is ResourceStatus.PENDING
-    assert not await resource.is_healthy()
-    assert await resource.memory_used() is None
-    await resource.start()
-    assert await resource.get_status() is ResourceStatus.RUNNING
-    with pytest.raises(ResourceUseError, match="starts once"):
-        await resource.start()
-    await resource.step(1)
-    assert not await resource.is_healthy()
-    pid = (await resource.look())["pid"]
-    await resource.end()
-    await resource.close()
-    assert (tmp_path / "end").read_text() == "closed"
-    assert not exists(pid)
-    assert await resource.get_status() is ResourceStatus.STOPPED
-    for call in (resource.step, resource.reset):
-        with pytest.raises(ResourceClosedError, match="is stopped"):
-            await call()
-
-
-async def test_a_call_that_hangs_is_killed_with_what_it_started(running):
-    resource = await running(workshop(call_timeout=2.0))
-    pid = (await resource.look())["pid"]
-    with pytest.raises(
-        ResourceTimeoutError, match=r"did not answer hang within 2 seconds and was killed"
-    ) as raised:
-        await resource.hang()
-    assert await gone(resource, pid)
-    (child,) = re.findall(r"hangs with (\d+)", str(raised.value))
-    wait_until_gone(int(child))
-    assert await resource.get_status() is ResourceStatus.FAILED
-    assert not await resource.is_healthy()
-    with pytest.raises(ResourceClosedError, match="is failed; acquire another one"):
-        await resource.step()
-
-
-async def test_a_call_that_is_cancelled_is_killed_and_nobody_has_to_end_it(running):
-    resource = await running(workshop())
-    pid = (await resource.look())["pid"]
-    with anyio.move_on_after(SOON):
-        await resource.hang()
-    assert await resource.get_status() is ResourceStatus.FAILED
-    assert await gone(resource, pid)
-
-
-async def test_a_call_that_is_cancelled_while_it_waits_its_turn_harms_nothing(running):
-    resource = await running(workshop())
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(resource.step, 1)
-        await anyio.wait_all_tasks_blocked()
-        with anyio.move_on_after(0) as scope:
-            await resource.step(1)
-    assert scope.cancelled_caught
-    assert await resource.step(1) == {"total": 2, "numbers": [1]}
-
-
-async def test_a_crash_is_named_with_the_last_words(running):
-    resource = await running(workshop())
-    pid = (await resource.look())["pid"]
-    with pytest.raises(
-        ResourceError,
-        match=r"was ended by SIGSEGV; it wrote last: ready\nabout to crash; it was running crash",
-    ):
-        await resource.crash()
-    assert await resource.get_status() is ResourceStatus.FAILED
-    assert await gone(resource, pid)
-    other = await running(workshop())
-    with pytest.raises(ResourceError, match=r"ended with status 7; .*; it was running leave"):
-        await other.leave(7)
-
-
-async def test_an_answer_that_is_none_ends_the_worker(running):
-    resource = await running(workshop())
-    with pytest.raises(ResourceError, match="is not JSON"):
-        await resource.spoil()
-    assert await resource.get_status() is ResourceStatus.FAILED
-
-
-async def test_a_worker_that_is_killed_while_idle_is_reaped_and_not_healthy(running):
-    resource = await running(workshop())
-    pid = (await resource.look())["pid"]
-    child = await resource.start_process()
-    os.kill(pid, signal.SIGKILL)
-    assert await gone(resource, pid)
-    await anyio.to_thread.run_sync(wait_until_gone, child)
-    assert not await resource.is_healthy()
-    with pytest.raises(ResourceError, match="was ended by SIGKILL"):
-        await resource.step()
-
-
-async def test_an_end_frees_a_call_that_hangs(running):
-    resource = await running(workshop())
-    pid = (await resource.look())["pid"]
-
-    async def hang():
-        with pytest.raises(ResourceClosedError, match="was ended while hang ran"):
-            await resource.hang()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(hang)
-        await anyio.wait_all_tasks_blocked()
-        await resource.end()
-    assert not exists(pid)
-
-
 # How it starts.
 
 
@@ -384,79 +222,3 @@ anyio.run(main)
     caller.stdout.close()
     wait_until_gone(pid)
     assert not exists(pid) or "Z" in Path(f"/proc/{pid}/stat").read_text()
-
-
-# In a pool.
-
-
-async def test_a_name_is_bound_to_a_worker_and_a_released_one_is_reset_for_the_next():
-    spec = ALFWorldSpec.worker(WORKSHOP, {"first": 1}, call_timeout=5.0)
-    assert (spec.category, spec.max_global_num, spec.start_timeout, spec.call_timeout) == (
-        "alfworld",
-        8,
-        120.0,
-        5.0,
-    )
-    async with ResourcePool(bindings={ALFWorldSpec: spec}) as pool:
-        async with Context("1", pool=pool) as context:
-            first = await context.acquire_resource(spec=ALFWorldSpec, scope="global")
-            await first.step(5)
-        async with Context("2", pool=pool) as context:
-            assert await context.acquire_resource(spec=ALFWorldSpec, scope="global") is first
-            assert await first.step() == {"total": 1, "numbers": []}
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-async def test_an_idle_worker_that_is_killed_or_stopped_is_replaced(number):
-    spec = workshop(start_timeout=3.0, max_global_num=1)
-    async with ResourcePool() as pool:
-        first: Any = await pool.acquire(("rollout", "1"), spec, holder=1)
-        pid = (await first.look())["pid"]
-        await pool.release(("rollout", "1"), spec, holder=1)
-        os.kill(pid, number)
-        second: Any = await pool.acquire(("rollout", "2"), spec, holder=2)
-        assert await second.step(1) == {"total": 1, "numbers": [1]}
-        assert second is not first
-        assert not exists(pid)
-        assert pool.monitor()["total"] == 1
-
-
-async def test_a_worker_that_uses_too_much_memory_is_not_used_again():
-    spec = workshop(memory_limit=1)
-    async with ResourcePool() as pool:
-        await pool.acquire(("rollout", "1"), spec, holder=1)
-        await pool.release(("rollout", "1"), spec, holder=1)
-        assert pool.monitor()["total"] == 0
-
-
-def test_workers_are_used_by_one_event_loop_after_another():
-    pool = ResourcePool()
-
-    async def play(claim):
-        got: Any = await pool.acquire(("rollout", claim), workshop(), holder=1)
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(got.step, 1)
-        total = (await got.step())["total"]
-        await pool.release(("rollout", claim), workshop(), holder=1)
-        return got, total
-
-    first = anyio.run(play, "1")
-    assert anyio.run(play, "2") == first == (first[0], 3)
-    anyio.run(pool.aclose)
-    assert pool.monitor()["total"] == 0
-
-
-def test_specs_are_compared_by_all_they_say_and_checked():
-    same = [workshop(variables={"a": "b"}, import_folders=("/x",)) for _ in range(2)]
-    assert same[0] == same[1]
-    assert len({*same, workshop(), workshop(interpreter="/x"), workshop(call_timeout=1.0)}) == 4
-    assert json.loads(json.dumps(dict(same[0].variables))) == {"a": "b"}
-    for options, message in [
-        ({"call_timeout": 0}, "call_timeout is a number of seconds above 0, not 0"),
-        ({"answer_limit": 0}, "answer_limit is at least 1"),
-    ]:
-        with pytest.raises(ResourceUseError, match=message):
-            workshop(**options)
-    with pytest.raises(ResourceUseError, match="env_cls_path of a worker is a text"):
-        WorkerEnvResourceSpec(dict)
