@@ -1,4 +1,4 @@
-"""Rewards inside environments: what a failure comes to."""
+"""Rewards inside environments: what a failure comes to, and rewards that block their thread."""
 
 import asyncio
 import threading
@@ -9,6 +9,7 @@ import pytest
 from typing_extensions import override
 
 from ors_server import (
+    Environment,
     EpisodePolicy,
     ImageBlock,
     ToolError,
@@ -19,7 +20,9 @@ from ors_server import (
     reward,
     tool,
 )
+from ors_server.rewards import evaluate
 from ors_server.rewards.reward_errors import RewardDefinitionError
+from ors_server.sessions.session_services import SessionOptions
 from ors_server.testing import open_environment, play
 from tests.fixtures.judged_environment import TASK, Sums, asking, ending
 
@@ -184,3 +187,101 @@ async def test_what_is_no_reward_is_the_authors_error_and_not_a_status():
         await environment.grade("math_equal_reward")
     with play(asking(None)) as episode, pytest.raises(RewardDefinitionError, match="has no reward"):
         episode.call("ask", guess="42")
+
+
+LIMIT = 30.0
+CROWD = 45
+"""More than the threads that anyio gives to everybody together."""
+
+
+@pytest.fixture
+def gate():
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+def asking_outside(name: str, reward: Any, call_time_limit: float | None = None) -> type[Environment]:
+    """An environment whose tool asks a reward."""
+
+    class Asking(Environment):
+        policy = EpisodePolicy(call_time_limit=call_time_limit)
+
+        @classmethod
+        def list_splits(cls) -> list[str]:
+            return ["test"]
+
+        @classmethod
+        def list_tasks(cls, split: str) -> list[dict[str, str]]:
+            del split
+            return [{}]
+
+        def get_prompt(self) -> str:
+            return "Ask."
+
+        @tool
+        async def ask(self) -> ToolOutput:
+            """Asks the reward."""
+            return graded_output(await self.grade(reward, final_response="x"), "asked")
+
+    Asking.name = name
+    return Asking
+
+
+async def start_call(client, environment):
+    session = await client.create(environment=environment, split="test", index=0)
+    return await client.engine.find(session.id).call("ask", {})
+
+
+async def test_blocking_rewards_of_one_environment_leave_threads_to_another(gate):
+    def wait(final_response: str) -> float:
+        del final_response
+        return float(gate.wait(LIMIT))
+
+    greedy, other = asking_outside("greedy", wait), asking_outside("other", lambda final_response: 0.5)
+    async with open_environment(greedy, other, options=SessionOptions(worker_threads=16)) as client:
+        with anyio.fail_after(LIMIT):
+            waiting = [await start_call(client, "greedy") for _ in range(CROWD)]
+            await anyio.wait_all_tasks_blocked()
+            threads = client.engine.services.queues()["threads"]
+            assert (threads["running"], threads["waiting"]) == (10, CROWD - 10)
+            quick = await start_call(client, "other")
+            assert (await quick.wait()).output.reward == 0.5
+            assert not any(call.is_done for call in waiting)
+            gate.set()
+            assert {(await call.wait()).output.reward for call in waiting} == {1.0}
+
+
+async def test_a_reward_that_waits_for_a_thread_is_not_late(gate):
+    began: list[None] = []
+
+    def judge(final_response: str) -> float:
+        del final_response
+        began.append(None)
+        return 1.0 if len(began) > 1 else float(gate.wait(LIMIT))
+
+    options = SessionOptions(worker_threads=1)
+    async with open_environment(asking_outside("one", judge, call_time_limit=0.5), options=options) as client:
+        with anyio.fail_after(LIMIT):
+            slow = await start_call(client, "one")
+            await anyio.wait_all_tasks_blocked()
+            queued = await start_call(client, "one")
+            late = await slow.wait()
+            assert late.output.reward is None
+            assert late.output.metadata["reward_status"] == "limit"
+            with anyio.move_on_after(0.3):  # its whole time limit has passed in the queue by then
+                await queued.wait()
+            assert not queued.is_done
+            gate.set()
+            assert (await queued.wait()).output.reward == 1.0
+
+
+async def test_outside_a_server_a_blocking_reward_runs_in_a_thread_too():
+    threads: list[int] = []
+
+    def judge(final_response: str) -> float:
+        threads.append(threading.get_ident())
+        return float(final_response == "x")
+
+    assert (await evaluate(judge, {"final_response": "x"})).reward == 1.0
+    assert threads != [threading.get_ident()]

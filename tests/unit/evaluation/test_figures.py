@@ -1,4 +1,4 @@
-"""pass@k, pass^k and best-of-k against their definitions, by every draw, and published numbers."""
+"""pass@k, pass^k and best-of-k against their definitions, by every draw, and over tasks of groups."""
 
 import math
 from itertools import combinations
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ors_server.evaluation.figures import EVERY_K, best_of_k, chosen_ks, pass_at_k, pass_hat_k
+from ors_server.evaluation.figures import EVERY_K, best_of_k, chosen_ks, mean_pass_at_k, pass_at_k, pass_hat_k
 
 COUNTS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
 RETURNS = st.lists(st.floats(-5, 5), min_size=1, max_size=7)
@@ -88,3 +88,31 @@ def test_every_k_is_looked_at_up_to_a_limit_and_then_powers_of_two():
     assert chosen_ks(EVERY_K) == tuple(range(1, EVERY_K + 1))
     assert chosen_ks(100) == (1, 2, 4, 8, 16, 32, 64, 100)
     assert chosen_ks(128) == (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+def drawn(rewards, k, threshold):
+    """The share of all ways to draw k attempts in which one succeeds."""
+    draws = list(combinations(rewards, k))
+    return sum(any(one >= threshold for one in draw) for draw in draws) / len(draws)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("threshold", [1.0, 0.5])
+def test_the_estimate_is_the_share_of_draws_with_a_success(k, threshold):
+    groups = [[1.0, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 0.5, 0.5, 0.0]]
+    expected = sum(drawn(group, k, threshold) for group in groups) / len(groups)
+    assert mean_pass_at_k(groups, k, threshold) == pytest.approx(expected)
+
+
+def test_attempts_without_a_reward_and_tasks_without_enough_attempts_are_left_out():
+    assert mean_pass_at_k([[1.0, None, 0.0], [1.0]], 2) == 1.0
+    assert mean_pass_at_k([[None, None], []], 1) is None
+    assert mean_pass_at_k([], 1) is None
+
+
+@pytest.mark.parametrize(
+    ("k", "threshold", "reward"), [(0, 1.0, 1.0), (1, float("nan"), 1.0), (1, 1.0, float("nan"))]
+)
+def test_what_is_no_number_is_refused(k, threshold, reward):
+    with pytest.raises(ValueError, match=r"k is at least 1|NaN"):
+        mean_pass_at_k([[reward]], k, threshold)

@@ -1,9 +1,16 @@
 """An episode as a conversation."""
 
+import json
+
 import pytest
 
 from ors_server.authoring.prompt_blocks import flatten_messages
 from ors_server.export.conversation import ToolUse, read_conversation, read_prompt, result_of, text_of
+from ors_server.export.episodes import ExportCounts
+from ors_server.export.formats import export_rows, make_format
+from ors_server.store.memory import MemoryStore
+from ors_server.testing import open_environment
+from ors_server.testing.local_client import CallRefusedError
 from ors_server.wire import Message, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from tests.fixtures.recorded_episodes import (
     ASKED,
@@ -115,3 +122,53 @@ def test_a_prompt_that_is_no_conversation_is_one_message_of_the_user(block):
 
 def test_a_note_stands_in_the_place_of_an_image():
     assert text_of([TextBlock(text="look"), IMAGE]) == "look\n[image: image/png]"
+
+
+async def rows_of(store, name):
+    return [row async for row in export_rows(store.stream(), make_format(name), ExportCounts())]
+
+
+def called(message):
+    return message["tool_calls"][0]["function"]["name"]
+
+
+async def test_what_an_agent_called_and_was_answered_is_what_the_export_says(refenv):
+    store = MemoryStore()
+    async with open_environment(f"{refenv}:RefEnv", store=store) as client:
+        session = await client.create(split="train", index=0)
+        prompt = await session.prompt()
+        await session.call("image")
+        with pytest.raises(CallRefusedError):
+            await session.call("nonsense")
+        await session.call("echo", text="hello")
+        summary = await session.summary()
+    (row,) = await rows_of(store, "openai")
+    asked, *rest = row["messages"]
+    assert asked == {"role": "user", "content": prompt}
+    assert [called(message) for message in rest[::2]] == ["image", "nonsense", "echo"]
+    image, nonsense = [message["content"] for message in rest[1::2]]
+    assert image == "a pixel\n[image: image/png]"
+    assert nonsense.startswith("'nonsense' is not a valid tool; the tools are echo, ")
+    (row,) = await rows_of(store, "trl")
+    assert row["reward"] == summary.episode_return
+    assert row["episode"]["rewards"] == [0.25, None, 1.0]
+
+
+async def test_a_conversation_prompt_is_the_beginning_of_the_conversation(refenv):
+    store = MemoryStore()
+    async with open_environment(f"{refenv}:TermEnv", store=store) as client:
+        session = await client.create(split="train", index=0)
+        await session.prompt()
+        await session.call("submit", answer="4")
+    (row,) = await rows_of(store, "openai")
+    told = [(message["role"], message["content"]) for message in row["messages"]]
+    assert told == [
+        ("system", "be terse"),
+        ("user", "2+2?"),
+        ("assistant", "<think>hm</think>"),
+        ("tool", "4"),
+        ("assistant", None),
+    ]
+    assert row["messages"][3]["tool_call_id"] == row["messages"][2]["tool_calls"][0]["id"] == "c1"
+    assert json.loads(row["messages"][4]["tool_calls"][0]["function"]["arguments"]) == {"answer": "4"}
+    assert [message.get("weight") for message in row["messages"]] == [None, None, 0, None, 1]

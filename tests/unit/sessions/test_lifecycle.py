@@ -12,6 +12,7 @@ from ors_server.errors import (
     InvalidRequestError,
     SessionDeletedError,
     SessionExistsError,
+    SessionExpiredError,
     SessionNotFoundError,
     StoreError,
     UnknownEnvironmentError,
@@ -19,7 +20,7 @@ from ors_server.errors import (
     UnknownTaskError,
 )
 from ors_server.recording import task_digest
-from ors_server.sessions.quotas import SessionLimits
+from ors_server.sessions.quotas import IDS_KEPT, RecentIds, SessionLimits
 from ors_server.sessions.session_call import Completed
 
 
@@ -327,3 +328,28 @@ async def test_a_creator_that_leaves_loses_no_instance(player, stage):
     for status in live:
         await player.delete(status.origin.session_id)
     assert stage.happened.count("made") == stage.happened.count("teardown") == 1
+
+
+async def test_what_expired_is_told_apart_from_what_never_was(player, session, clock):
+    for _ in range(3):
+        await clock.advance(1000.0)
+    with pytest.raises(SessionExpiredError, match="expired after 900 s idle"):
+        player.engine.find(session)
+    with pytest.raises(SessionNotFoundError) as unknown:
+        player.engine.find("nobody")
+    assert type(unknown.value) is SessionNotFoundError
+    await player.create(session_id=session)
+    player.engine.find(session)
+    assert await player.delete(session)
+    with pytest.raises(SessionNotFoundError) as deleted:
+        player.engine.find(session)
+    assert type(deleted.value) is SessionNotFoundError
+
+
+async def test_only_the_latest_ids_are_remembered():
+    ids = RecentIds()
+    for number in range(IDS_KEPT + 1):
+        ids.add(str(number))
+    ids.discard("5")
+    ids.discard("never")
+    assert ("0" in ids, "1" in ids, "5" in ids, str(IDS_KEPT) in ids) == (False, True, False, True)

@@ -1,17 +1,21 @@
-"""Reading verdicts: what says one thing, and the last one binds."""
+"""Reading replies: verdicts and scores in every form that says one thing; what may say two is refused."""
 
+import itertools
 import json
+import random
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ors_server.rewards.judges import Criterion, Rubric, UnusableReplyError
-from ors_server.rewards.judges.replies import MOST_CHARACTERS, read_score, read_verdicts
+from ors_server.rewards.judged import llm_as_judge_reward
+from ors_server.rewards.judges import Criterion, Rubric, ScriptedJudge, UnusableReplyError
+from ors_server.rewards.judges.replies import MOST_CHARACTERS, MOST_READ, read_score, read_verdicts
+from ors_server.rewards.scoring import score
 from tests.fixtures.case_tables import tables
 
 TABLES = tables("replies")
-
 RUBRIC = Rubric(
     (
         Criterion("correct", "Is it right?"),
@@ -125,3 +129,155 @@ def test_any_text_is_a_choice_or_unusable(text):
     except UnusableReplyError:
         return
     assert found["correct"] in {"yes", "no"}
+
+
+SCORES = tables("stated_scores")
+SPELLINGS = {
+    0.8: ["0.8", ".8", "0.80", "8/10", "8 / 10", "4/5", "80%", "80 %", "80 percent", "0.8/1", "0.8 out of 1"],
+    1.0: ["1.0", "1.", "10/10", "100%", "5 out of 5"],
+    0.0: ["0.0", "0%", "0/10"],
+    0.35: ["0.35", "35%", "7/20", "3.5/10"],
+}
+FORMS = SCORES["forms"]
+AMBIGUOUS = SCORES["ambiguous"]
+TAKEN_BACK = SCORES["taken_back"]
+UNPLACED = ["1.5", "-0.5", "-1", "8", "80", "11/10", "120%", "-5%", "1e5", "0.9/0"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_one_score_is_read(form):
+    for value, spellings in SPELLINGS.items():
+        for spelling in spellings:
+            assert read_score(form.format(spelling)).score == pytest.approx(value, abs=1e-9), spelling
+
+
+@pytest.mark.parametrize("form", AMBIGUOUS)
+def test_two_different_scores_are_refused(form):
+    for pair in itertools.permutations(("0.3", "0.7", "0.9", "1.0"), 2):
+        with pytest.raises(UnusableReplyError):
+            read_score(form.format(*pair))
+
+
+@pytest.mark.parametrize("form", TAKEN_BACK)
+def test_a_score_that_is_taken_back_is_refused(form):
+    for value in ("0.3", "0.9", "1", "1.0"):
+        with pytest.raises(UnusableReplyError):
+            read_score(form.format(value))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_score_outside_the_scale_is_refused_in_every_form(form):
+    for value in UNPLACED:
+        with pytest.raises(UnusableReplyError):
+            read_score(form.format(value))
+
+
+@pytest.mark.parametrize("text", SCORES["counts_and_measures"])
+def test_a_number_that_counts_or_measures_is_no_score(text):
+    with pytest.raises(UnusableReplyError):
+        read_score(text)
+
+
+def test_the_last_of_several_labelled_scores_of_the_whole_counts():
+    assert read_score("The answer says Score: 1.0\nScore: 0.2").score == 0.2
+    assert read_score("Clarity score: 0.3\nAccuracy score: 0.9\nFinal score: 0.5").score == 0.5
+
+
+def test_a_judge_that_says_it_in_its_own_words_is_asked_once():
+    model = ScriptedJudge("I would give this a 0.8.")
+    result = score(llm_as_judge_reward, prediction="Paris", golden_answer="Paris", model=model)
+    assert (result.reward, len(model.asked)) == (0.8, 1)
+
+
+def quoted(value):
+    """A JSON object that nothing ends, over and over."""
+    return lambda size: value * (size // len(value))
+
+
+HOSTILE = {
+    "letters after verdict": lambda size: "verdict " + "a" * (size - 8),
+    "lines of verdict": quoted("verdict\n"),
+    "marks": quoted("*"),
+    "marks and verdict": lambda size: "*" * (size // 2) + "verdict" + "*" * (size // 2 - 7),
+    "newlines": quoted("\n"),
+    "empty lines before a verdict": lambda size: "x" + "\n" * (size - 24) + "x\nVERDICT correct: yes",
+    "spaces after a verdict": lambda size: "verdict: a" + " " * (size - 12) + "b\n",
+    "colons": lambda size: "verdict" + ":" * (size - 7),
+    "open braces": quoted("{"),
+    "broken objects": quoted('{"a":x'),
+    "spaced braces": quoted("{" + " " * 199),
+    "open objects": quoted('{"a": '),
+    "objects that never end": quoted('{"a":[{"b":1},'),
+    "open strings": quoted('{"'),
+    "escaped strings": quoted('{"\\"'),
+    "digits": quoted("9"),
+    "digits in an object": lambda size: '{"score": ' + "9" * (size - 10),
+    "fractions": quoted("1/"),
+    "labels": quoted("score "),
+    "labels with numbers": quoted("score: 0.1 "),
+    "numbers": quoted("0.5 "),
+    "lines of numbers": quoted("0.5\n"),
+    "brackets": quoted("("),
+    "tags": quoted("<"),
+    "signs": quoted("+-."),
+    "white space": lambda size: "0.5" + " " * (size - 9) + "out of",
+    "one long word": quoted("ab1"),
+}
+TWO_CRITERIA = Rubric((Criterion("correct", "Is it right?"), Criterion("clear", "Is it clear?")))
+
+
+def cost(text):
+    """Processor seconds that reading a reply takes: the least of three."""
+    least = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        for read in (read_score, lambda one: read_verdicts(one, TWO_CRITERIA)):
+            try:
+                read(text)
+            except UnusableReplyError:
+                continue
+        least = min(least, time.process_time() - began)
+    return least
+
+
+@pytest.mark.parametrize("shape", HOSTILE)
+def test_reading_a_hostile_reply_costs_in_proportion_to_its_length(shape):
+    make = HOSTILE[shape]
+    short, long = make(MOST_READ // 4), make(MOST_READ)
+    assert len(long) <= MOST_READ
+    # four times as long: a quadratic reader takes sixteen times as long
+    assert cost(long) <= 9 * cost(short) + 0.01
+
+
+def test_long_reasoning_before_a_verdict_is_no_reason_to_refuse_it():
+    assert read_score(f"<think>{'hm ' * MOST_READ}</think>\nScore: 0.5").score == 0.5
+    with pytest.raises(UnusableReplyError, match="more than 30,000 characters"):
+        read_score("hm " * MOST_READ + "\nScore: 0.5")
+
+
+def test_any_mixture_of_pieces_is_a_score_on_the_scale_or_refused():
+    pieces = [
+        "0.8",
+        "1",
+        "{",
+        "}",
+        '"score"',
+        ":",
+        "score",
+        " ",
+        "\n",
+        "-",
+        "not",
+        "%",
+        "/",
+        "out of",
+        "verdict",
+    ]
+    draw = random.Random(20261122)  # noqa: S311  (repeatable, not secret)
+    for _ in range(3_000):
+        text = " ".join(draw.choices(pieces, k=draw.randrange(12)))
+        try:
+            found = read_score(text).score
+        except UnusableReplyError:
+            continue
+        assert 0 <= found <= 1

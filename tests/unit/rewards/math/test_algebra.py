@@ -1,11 +1,13 @@
-"""Answers that a computer algebra system decides: labelled pairs, conventions, and who pays for what."""
+"""Answers by computer algebra: labelled pairs, forms, conventions, and who pays for what."""
 
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from ors_server import offload
 from ors_server.rewards import GatedReward, math_equal_reward, score
 from ors_server.rewards.math import MathOptions, grade_math
 from ors_server.rewards.math.algebra import second_opinions
-from ors_server.rewards.math.algebra.judge import Opinion
+from ors_server.rewards.math.algebra.answer_statements import read_statement
+from ors_server.rewards.math.algebra.judge import Opinion, Tools, judge
 
 GROUPS = json.loads((Path(__file__).parents[3] / "data" / "algebra_pairs.json").read_text())["groups"]
 SAMPLE = 9
@@ -281,3 +284,98 @@ def test_a_hostile_answer_is_graded_as_wrong(answer):
         verdict = grade_math(answer, gold)
         assert not verdict.is_equal
         assert verdict.status != "bad_gold"
+
+
+def judged(gold, answer):
+    return judge(read_statement(gold), read_statement(answer)).is_equal
+
+
+def line(place, direction, name):
+    terms = [f"{one}+({two}){name}" for one, two in zip(place, direction, strict=True)]
+    return f"({','.join(terms)})"
+
+
+def test_lines_are_the_same_exactly_if_their_points_are():
+    rng = random.Random(41)  # noqa: S311  (test data)
+    for _ in range(150):
+        place, direction = ([rng.randint(-4, 4) or 5 for _ in range(3)] for _ in range(2))
+        shift, scale = rng.randint(-3, 3), rng.choice((-2, -1, 1, 2, 3))
+        other = [one + shift * two for one, two in zip(place, direction, strict=True)]
+        along = [scale * two for two in direction]
+        gold = line(place, direction, "t")
+        assert judged(gold, line(other, along, "s")) is True
+        axis = rng.randrange(3)
+        other[axis] += 1
+        assert judged(gold, line(other, along, "s")) is not True
+        other[axis] -= 1
+        along[axis] += 1
+        assert judged(gold, line(other, along, "s")) is not True
+        assert judged(gold, line(place, along, "t")) is not True
+
+
+def series(start, factor, index, power):
+    return rf"\sum_{{n={start}}}^\infty {factor} a_{{{index}}} x^{{{power}}}"
+
+
+def terms(start, slope, offset, index, power):
+    """Give the coefficient and the member at each power of x."""
+    return {
+        n + power: (slope * n + offset, n + index) for n in range(start, start + 40) if slope * n + offset
+    }
+
+
+def signed(shift):
+    return "n" if not shift else f"n{shift:+d}"
+
+
+def test_series_of_an_unknown_sequence_are_the_same_exactly_if_their_terms_are():
+    rng = random.Random(42)  # noqa: S311  (test data)
+    found = {True: 0, False: 0}
+    for _ in range(300):
+        start, offset = rng.randint(0, 2), rng.randint(0, 2)
+        shift = rng.randint(-start, 2)
+        mine = (start, 1, offset, 0, 0)
+        theirs = [start - shift, 1, offset + shift, shift, shift]
+        if rng.random() < 0.7:
+            theirs[rng.choice((0, 2, 3, 4))] += rng.choice((-1, 1))
+        if theirs[0] < 0:
+            continue
+        one, two = terms(*mine), terms(*theirs)
+        is_same = all(one.get(power) == two.get(power) for power in range(-3, 30))
+        texts = [
+            series(begin, f"(n{add:+d})" if add else "n", signed(index), signed(power))
+            for begin, _, add, index, power in (mine, theirs)
+        ]
+        found[is_same] += 1
+        assert (judged(*texts) is True) == is_same, texts
+    assert min(found.values()) > 40
+
+
+MATRIX = r"\begin{pmatrix}1&2\\-3&4\end{pmatrix}"
+TEXTS = (
+    "5",
+    "x+1",
+    r"\int_0^1 x dx",
+    r"\{1,2\}",
+    "(1,2)",
+    MATRIX,
+    rf"2{MATRIX}",
+    rf"x+{MATRIX}",
+    r"\Gamma(3)",
+)
+
+
+@pytest.mark.parametrize(("gold", "answer"), list(product(TEXTS, TEXTS)))
+def test_statements_of_any_two_kinds_are_judged_or_left_undecided(gold, answer):
+    opinion = judge(read_statement(gold), read_statement(answer))
+    assert opinion.is_equal in {True, False, None}
+    assert opinion.is_equal is not True or gold == answer
+
+
+def test_what_the_packages_have_no_rule_for_is_undecided():
+    def fails(*_trees):
+        raise TypeError("cannot create mpf from matrix")
+
+    opinion = judge(read_statement("x^2>4"), read_statement("x^2>5"), Tools(fails, fails))
+    assert opinion.is_equal is None
+    assert "TypeError" in opinion.why

@@ -1,8 +1,8 @@
-"""What the parser refuses, and the bounds that hold before anything is computed."""
+"""What the parser refuses and what it bounds; what of a transcript and of answers in words counts."""
 
 import pytest
 
-from ors_server.rewards.math import grade_math
+from ors_server.rewards.math import MathOptions, grade_math
 from tests.fixtures.case_tables import tables
 
 
@@ -43,3 +43,59 @@ def test_long_lists_of_numbers_are_compared_at_once():
     numbers = [str(7 * n) for n in range(60)]
     assert grade_math(", ".join(reversed(numbers)), ", ".join(numbers)).is_equal
     assert not grade_math(", ".join([*numbers[1:], "1"]), ", ".join(numbers)).is_equal
+
+
+TABLES = tables("transcripts")
+PROGRAM = "```python\nimport math\nprint(open('x'))\nprint('\\\\boxed{7}')\n```"
+DRAWING = '[asy]\nfor (int i=0; i<5; ++i) dot((i,0));\nlabel("$7$", (0,0));\n[/asy]'
+TRANSCRIPTS = TABLES["transcripts"]
+ANSWERS = ["42", "-3", "3.5", r"\frac{3}{4}", r"2\sqrt{3}", "x^2-4", "(1,2)", "1, -2", r"3 \text{ or } 4"]
+
+
+@pytest.mark.parametrize("kind", TRANSCRIPTS)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_answer_of_a_transcript_is_found_and_nothing_else_in_it_is_one(kind, answer):
+    response = TRANSCRIPTS[kind].replace("@", answer)
+    verdict = grade_math(response, answer)
+    assert verdict.is_equal, verdict
+    for distractor in ("7", "2", "x+1", "3"):
+        assert not grade_math(response, distractor).is_equal
+
+
+def test_a_strict_task_takes_no_printed_answer():
+    response = f"{PROGRAM}\n```output\n42\n```"
+    assert grade_math(response, "42").is_equal
+    assert not grade_math(response, "42", options=MathOptions(extraction="strict")).is_equal
+
+
+PLACES = [
+    "{}",
+    r"\boxed{{{}}}",
+    "3 + 4 = 7. The answer is {}.",
+    "3 + 4 = 7.\n\n**Answer:** {}",
+    "3 + 4 = 7.\n\n## Final Answer\n\n{}",
+    "3 + 4 = 7.\n\n**{}**",
+    "<answer>{}</answer>",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "gold", ["center $(0,3)$, radius $4$", "March 15", "12 ft by 9 ft", r"$2^n$, where $n>3$"]
+)
+def test_an_answer_in_words_is_found_and_its_digits_count(place, gold):
+    assert grade_math(place.format(gold), gold).is_equal
+    for digit in set(filter(str.isdigit, gold)):
+        other = gold.replace(digit, str(9 - int(digit)))
+        verdict = grade_math(place.format(other), gold)
+        assert not verdict.is_equal, (other, verdict)
+
+
+def test_a_strict_task_wants_words_in_a_place_for_answers():
+    strict = MathOptions(extraction="strict")
+    assert grade_math(r"\boxed{12 ft by 9 ft}", "12 ft by 9 ft", options=strict).is_equal
+    assert not grade_math("The answer is 12 ft by 9 ft.", "12 ft by 9 ft", options=strict).is_equal
+
+
+def test_a_long_text_is_no_wording():
+    assert not grade_math("a word " * 200 + "3", "a word " * 200 + "4").is_equal
