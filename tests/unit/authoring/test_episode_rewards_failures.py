@@ -25,6 +25,7 @@ from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.sessions.session_services import SessionOptions
 from ors_server.testing import open_environment, play
 from tests.fixtures.judged_environment import TASK, Sums, asking, ending
+from tests.fixtures.single_task import SingleTask
 
 
 class Hostile(Exception):  # noqa: N818  (any name may be raised)
@@ -204,20 +205,9 @@ def gate():
 def asking_outside(name: str, reward: Any, call_time_limit: float | None = None) -> type[Environment]:
     """An environment whose tool asks a reward."""
 
-    class Asking(Environment):
+    class Asking(SingleTask):
+        SPLIT = "test"
         policy = EpisodePolicy(call_time_limit=call_time_limit)
-
-        @classmethod
-        def list_splits(cls) -> list[str]:
-            return ["test"]
-
-        @classmethod
-        def list_tasks(cls, split: str) -> list[dict[str, str]]:
-            del split
-            return [{}]
-
-        def get_prompt(self) -> str:
-            return "Ask."
 
         @tool
         async def ask(self) -> ToolOutput:
