@@ -133,7 +133,7 @@ def check_verdict(kind, data):
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_comes_a_verdict_comes_back(kind, data):
     check_verdict(kind, data)
