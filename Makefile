@@ -16,6 +16,7 @@ SYSTEM_PACKAGES := bubblewrap git
 TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium curl default-jdk-headless postgresql
 CORE_TESTS := tests/properties $(addprefix tests/unit/, authoring client evaluation export rewards sessions store transports)
 TASKS ?=
+WORLDS := $(patsubst requirements/worlds/%.lock,%,$(wildcard requirements/worlds/*.lock))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export ORS_TEST_VENVS ?= $(CURDIR)/.venvs
@@ -27,17 +28,18 @@ help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: serve
-serve: $(VENV)/.runtime ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1:8080 (ARGS="--port 9000").
+serve: $(VENV)/.runtime $(patsubst %,$(VENV)/.world-%,$(filter $(WORLDS),$(TASKS))) ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1:8080 (ARGS="--port 9000").
 	scripts/system_packages.sh --try $(SYSTEM_PACKAGES)
 	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
 
 .PHONY: test
 test: ## From nothing to a verdict: lint, every test but the stress ones.
 	$(MAKE) --no-print-directory -j$(JOBS) packages node clients
+	$(MAKE) --no-print-directory worlds
 	scripts/test.sh --lint
 
 .PHONY: coverage
-coverage: packages $(VENV)/.dev clients node ## The same tests and the floor on coverage (PYTEST_ADDOPTS holds more options).
+coverage: packages $(VENV)/.dev clients node worlds ## The same tests and the floor on coverage (PYTEST_ADDOPTS holds more options).
 	scripts/test.sh --coverage
 
 .PHONY: unit
@@ -50,7 +52,7 @@ core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS t
 	$(BIN)/pytest $(CORE_TESTS)
 
 .PHONY: stress
-stress: packages $(VENV)/.dev clients node ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
+stress: packages $(VENV)/.dev clients node worlds ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
 
 .PHONY: lint
@@ -115,6 +117,9 @@ clients: $(CLIENTS:%=$(ORS_TEST_VENVS)/%/.installed) $(ORS_TEST_VENVS)/site/.ins
 packages: | $(BIN)/python ## The system's packages that tests need, where they may be installed.
 	scripts/system_packages.sh $(TEST_PACKAGES)
 
+.PHONY: worlds
+worlds: $(WORLDS:%=$(VENV)/.world-%) ## What the bundled environments need that play another program, in .venv and of the system.
+
 .PHONY: node
 node: $(ORS_TEST_NODE)/.installed ## The Node programs that tests and lint run, in .node.
 
@@ -135,6 +140,10 @@ $(VENV)/.installer: $(VENV)/.locked requirements/install.lock
 
 $(VENV)/.dev: $(VENV)/.installer requirements/dev.lock | $(VENV)/.runtime
 	scripts/install_locked.sh $(VENV) requirements/dev.lock
+	touch $@
+
+$(VENV)/.world-%: requirements/worlds/%.lock scripts/install_world.sh | $(VENV)/.runtime
+	scripts/install_world.sh $(VENV) $*
 	touch $@
 
 $(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_locked.sh | $(VENV)/.installer

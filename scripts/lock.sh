@@ -20,6 +20,14 @@ for group in install site audit; do
   compile "$@" --group "pyproject.toml:$group" -o "$locks/$group.lock"
 done
 compile "$@" pyproject.toml --group dev --group build -c $locks/runtime.lock -c $locks/build.lock -o $locks/dev.lock
+# Beside the development environment's packages, so that both can be in one environment.
+for lock in $locks/worlds/*.lock; do
+  name=$(basename "$lock" .lock)
+  .venv/bin/python -c 'import sys, tomllib
+extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+print("\n".join(extras[sys.argv[1]]))' "$name" |
+    compile "$@" -c $locks/runtime.lock -c $locks/dev.lock - -o "$lock"
+done
 for input in $locks/clients/*.txt; do
   overrides=()
   case $input in

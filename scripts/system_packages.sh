@@ -14,7 +14,9 @@ is_there() {
   case $1 in
     bubblewrap) command -v bwrap ;;
     chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
+    build-essential) command -v g++ && command -v make ;;
     default-jdk-headless) command -v javac ;;
+    openjdk-*-jre-headless) command -v java ;;
     # Debian keeps the server's programs away from PATH.
     postgresql) command -v initdb || compgen -G "/usr/lib/postgresql/*/bin/initdb" ;;
     *) command -v "$1" || dpkg -s "$1" ;;

@@ -12,7 +12,8 @@ import pytest
 import ors_server
 
 ROOT = Path(__file__).parents[2]
-LOCKS = sorted([*ROOT.glob("requirements/*.lock"), *ROOT.glob("requirements/clients/*.lock")])
+WORLDS = sorted(ROOT.glob("requirements/worlds/*.lock"))
+LOCKS = sorted([*ROOT.glob("requirements/*.lock"), *ROOT.glob("requirements/clients/*.lock"), *WORLDS])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = {
     "pydantic_core": "pydantic",  # which pins it
@@ -56,6 +57,19 @@ def test_every_tool_of_its_own_environment_has_a_group_and_a_lock():
         for requirement in groups[tool]:
             name = re.split(r"[^a-z0-9-]", requirement)[0]
             assert re.search(rf"^{re.escape(name)}==", lock, re.MULTILINE), f"{tool}.lock lacks {name}"
+
+
+@pytest.mark.parametrize("lock", WORLDS, ids=lambda lock: lock.stem)
+def test_what_a_bundled_environment_needs_is_an_extra_and_fits_the_other_packages(lock):
+    wanted = {re.split(r"[^a-z0-9_-]", name)[0] for name in PROJECT["optional-dependencies"][lock.stem]}
+    pinned = dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", lock.read_text(), re.MULTILINE))
+    assert wanted <= pinned.keys()
+    others = "".join((ROOT / f"requirements/{name}.lock").read_text() for name in ("runtime", "dev"))
+    for name, version in re.findall(r"^([a-z0-9._-]+)==(\S+)", others, re.MULTILINE):
+        assert pinned.get(name, version) == version, f"{lock.name} pins another version of {name}"
+    assert re.search(
+        rf"^  {lock.stem}\) packages=", (ROOT / "scripts/install_world.sh").read_text(), re.MULTILINE
+    )
 
 
 def test_every_folder_of_the_core_s_tests_exists():
