@@ -8,6 +8,7 @@ here=$(dirname "$0")
 
 case $name in
   scienceworld) packages=(openjdk-17-jre-headless) ;;
+  webshop) packages=() ;;
   *) packages=() ;;
 esac
 

@@ -3,11 +3,14 @@
 Also which tests stay together when several processes share them out.
 """
 
+import atexit
 import contextlib
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -26,6 +29,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Neither the tests' own applications nor the servers that they start write into somebody's record.
 os.environ["ORS_STORE"] = "memory"
+# Catalogues of the bundled shop are built once for all processes of a run, and not into somebody's cache.
+if "WEBSHOP_CACHE" not in os.environ:
+    os.environ["WEBSHOP_CACHE"] = tempfile.mkdtemp(prefix="ors-test-webshop-")
+    atexit.register(shutil.rmtree, os.environ["WEBSHOP_CACHE"], ignore_errors=True)
 
 pytest_plugins = ["tests.postgres"]
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")

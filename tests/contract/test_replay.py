@@ -19,7 +19,7 @@ from ors_server.testing.local_client import CallRefusedError, LocalClient, open_
 
 LIMIT = 240.0
 """Seconds for everything that one test plays; a quiet machine needs a tenth."""
-TASKS = {"math_word_problems": 3, "qa": 3}
+TASKS = {"math_word_problems": 3, "qa": 3, "webshop": 3}
 """Tasks of each split that are played; one where every episode starts a sandbox."""
 
 pytestmark = pytest.mark.timeout(LIMIT + 30)
@@ -53,6 +53,13 @@ WORK = {
         ("bash", {"command": "sleep 30", "time_limit": 0.2}),
         ("bash", {"command": "echo still here"}),
         ("submit", {}),
+    ],
+    "webshop": [
+        ("webshop_browser", {"action": "search", "value": "<r>"}),
+        ("webshop_browser_action", {"action": "click[next >]"}),
+        ("webshop_browser", {"action": "click", "value": "no such thing"}),
+        ("webshop_browser", {"action": "fly", "value": "home"}),
+        ("webshop_browser_action", {"action": "search[black cable]"}),
     ],
 }
 """What an agent may do that does not know the answer, mistakes included."""

@@ -62,11 +62,13 @@ def test_every_tool_of_its_own_environment_has_a_group_and_a_lock():
 @pytest.mark.parametrize("lock", WORLDS, ids=lambda lock: lock.stem)
 def test_what_a_bundled_environment_needs_is_an_extra_and_fits_the_other_packages(lock):
     wanted = {re.split(r"[^a-z0-9_-]", name)[0] for name in PROJECT["optional-dependencies"][lock.stem]}
-    pinned = dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", lock.read_text(), re.MULTILINE))
-    assert wanted <= pinned.keys()
+    pinned = set(re.findall(r"^([a-z0-9._-]+)==(\S+)", lock.read_text(), re.MULTILINE))
+    names = {name for name, _ in pinned}
+    assert wanted <= names
     others = "".join((ROOT / f"requirements/{name}.lock").read_text() for name in ("runtime", "dev"))
     for name, version in re.findall(r"^([a-z0-9._-]+)==(\S+)", others, re.MULTILINE):
-        assert pinned.get(name, version) == version, f"{lock.name} pins another version of {name}"
+        is_same = name not in names or (name, version) in pinned  # one for each Python, perhaps
+        assert is_same, f"{lock.name} pins another version of {name}"
     assert re.search(
         rf"^  {lock.stem}\) packages=", (ROOT / "scripts/install_world.sh").read_text(), re.MULTILINE
     )

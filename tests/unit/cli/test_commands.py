@@ -38,7 +38,7 @@ def typed(monkeypatch):
 
 def test_list_shows_what_is_installed(run):
     environments = {environment["name"]: environment for environment in run("list", "--json").json}
-    assert list(environments) == ["code", "math_word_problems", "qa", "shell"]
+    assert list(environments) == ["code", "math_word_problems", "qa", "shell", "webshop"]
     environment = environments["math_word_problems"]
     assert {split["name"] for split in environment["splits"]} == {"train", "validation", "test"}
     assert all(split["tasks"] >= 100 for split in environment["splits"])

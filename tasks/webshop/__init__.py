@@ -1,0 +1,14 @@
+"""A shop with products to search, open and buy, after WebShop."""
+
+from importlib.util import find_spec
+
+_NEEDED = ("numpy", "rapidfuzz", "regex")
+_MISSING = [name for name in _NEEDED if find_spec(name) is None]
+if _MISSING:
+    raise ImportError(
+        f"the environment webshop needs {', '.join(_MISSING)}: type pip install 'ors-server[webshop]'"
+    )
+
+from ors_server_tasks.webshop.environment import WebShop  # noqa: E402  (after the check of what it needs)
+
+__all__ = ["WebShop"]

@@ -1,0 +1,78 @@
+"""From a text to the terms of the index, as Lucene's English analysis makes them.
+
+The steps are those of Anserini's `DefaultEnglishAnalyzer`: words by Unicode's rules (StandardTokenizer), no
+possessive 's, lower case, no stop words, Porter's stems.
+"""
+
+import re
+from collections.abc import Iterable
+
+import regex
+
+from ors_server_tasks.webshop.porter import stem
+from ors_server_tasks.webshop.word_lists import read_words
+
+LONGEST_WORD = 255
+"""Characters after which a word is cut into several."""
+
+_STOP_WORDS = frozenset(read_words("stop_words"))
+
+_POSSESSIVES = frozenset(f"{mark}{letter}" for mark in "'\u2019\uff07" for letter in "sS")
+
+_ASCII_WORD = re.compile(
+    r"_*[A-Za-z0-9](?:[A-Za-z0-9_]|(?<=[A-Za-z])[.:'](?=[A-Za-z])|(?<=[0-9])[.,;'](?=[0-9]))*"
+)
+
+
+def _unicode_word() -> "regex.Pattern[str]":
+    """Return the pattern of one word: UAX #29, with the exceptions of Lucene's StandardTokenizer."""
+    follow = r"[\p{WB=Format}\p{WB=Extend}\p{WB=ZWJ}]*"
+
+    def one(*classes: str) -> str:
+        return f"(?:[{''.join(classes)}]{follow})"
+
+    def wb(name: str) -> str:
+        return rf"\p{{WB={name}}}"
+
+    joiner, quote, double = one(wb("ExtendNumLet")), one(wb("Single_Quote")), one(wb("Double_Quote"))
+    hebrew, katakana = one(wb("Hebrew_Letter")), one(wb("Katakana"))
+    letter = one(wb("Hebrew_Letter"), wb("ALetter"))
+    digit = one(wb("Numeric"), r"\uff10-\uff19")
+    in_word = one(wb("MidLetter"), wb("MidNumLet"), wb("Single_Quote"))
+    in_number = one(wb("MidNum"), wb("MidNumLet"), wb("Single_Quote"))
+    unit = (
+        f"(?:{hebrew}{double}(?={hebrew})|{hebrew}{quote}"
+        f"|{letter}(?:{in_word}(?={letter}))?|{digit}(?:{in_number}(?={digit}))?)"
+    )
+    run = f"(?:{katakana}(?:{joiner}*{katakana})*|{unit}(?:{joiner}*{unit})*)"
+    pictograph = r"[\p{Emoji}--[0-9#*\u00a9\u00ae\u2122\u3030\u303d]--\p{RI}--\p{EMod}][\ufe0f\p{EMod}]*"
+    emoji = rf"\p{{RI}}{{2}}|{pictograph}(?:\u200d{pictograph})*"
+    return regex.compile(
+        rf"{emoji}|{joiner}*{run}(?:{joiner}+{run})*{joiner}*"
+        rf"|(?:\p{{LB=Complex_Context}}{follow})+|\p{{Script=Han}}{follow}|\p{{Script=Hiragana}}{follow}",
+        regex.V1,
+    )
+
+
+_UNICODE_WORD = _unicode_word()
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text, in order."""
+    words = _ASCII_WORD.findall(text) if text.isascii() else _UNICODE_WORD.findall(text)
+    if max(map(len, words), default=0) <= LONGEST_WORD:
+        return words
+    return [word[at : at + LONGEST_WORD] for word in words for at in range(0, len(word), LONGEST_WORD)]
+
+
+def find_term(word: str) -> str | None:
+    """Return the term of a word; `None` for a stop word."""
+    if word[-2:] in _POSSESSIVES:
+        word = word[:-2]
+    word = word.lower()
+    return None if word in _STOP_WORDS else stem(word)
+
+
+def analyse(text: str) -> Iterable[str]:
+    """Yield the terms of a text, in order, with repeats."""
+    return (term for word in split_words(text) if (term := find_term(word)) is not None)
