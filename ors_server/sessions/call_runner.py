@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import anyio
@@ -19,6 +20,7 @@ from ors_server.sessions.call_table import CallTable
 from ors_server.sessions.episode_recorder import EndedCall, EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.session_call import Call, CallResult, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_services import Services
 from ors_server.sessions.session_tools import BoundTool, SessionTools
 from ors_server.sessions.tool_arguments import InvalidArgumentsError, parse_arguments, refuse_unknown
 from ors_server.sessions.tool_run import Grade, ToolRun
@@ -31,46 +33,26 @@ MakeError: TypeAlias = Callable[[], OrsServerError]
 log = get_logger("ors_server.session")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CallRunner:
     """Runs the calls of one session."""
 
-    __slots__ = (
-        "_grade",
-        "_lingering",
-        "_make_end_error",
-        "_recorder",
-        "_services",
-        "_setup",
-        "_task_spec",
-        "_waiting",
-        "calls",
-        "tools",
-        "turns",
-    )
+    _recorder: EpisodeRecorder
+    calls: CallTable
+    tools: SessionTools
+    _setup: Setup
+    _task_spec: JSONObject
+    _grade: Grade | None = None
+    turns: Turns = field(default_factory=Turns, init=False)
+    _services: Services = field(init=False)
+    _make_end_error: MakeError | None = field(default=None, init=False)
+    _lingering: list[str] = field(default_factory=list, init=False)
+    """Tools that were stopped and whose threads still run."""
+    _waiting: dict[anyio.CancelScope, None] = field(default_factory=dict, init=False)
+    """Of the calls that wait for a turn."""
 
-    def __init__(
-        self,
-        recorder: EpisodeRecorder,
-        calls: CallTable,
-        tools: SessionTools,
-        setup: Setup,
-        task_spec: JSONObject,
-        grade: Grade | None = None,
-    ) -> None:
-        """Run no call yet."""
-        self.turns = Turns()
-        self.calls = calls
-        self._recorder = recorder
-        self.tools = tools
-        self._setup = setup
-        self._services = recorder.services
-        self._task_spec = task_spec
-        self._grade = grade
-        self._make_end_error: MakeError | None = None
-        self._lingering: list[str] = []
-        """Tools that were stopped and whose threads still run."""
-        self._waiting: dict[anyio.CancelScope, None] = {}
-        """Of the calls that wait for a turn."""
+    def __post_init__(self) -> None:
+        self._services = self._recorder.services
 
     def start(self, call: Call) -> None:
         """Run a call in the background, which goes on if its client leaves."""

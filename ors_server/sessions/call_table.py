@@ -1,6 +1,7 @@
 """The calls of one session by id: each runs once, and every request for its id gets the one result."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -23,35 +24,22 @@ OUTPUT_SIZE_KEPT = 1024 * 1024
 """Characters of outputs and arguments up to which a session keeps more than its latest output in memory."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CallTable:
     """Keeps the calls of one session, and cancels those that run."""
 
-    __slots__ = (
-        "_after_end",
-        "_kept",
-        "_kept_size",
-        "_known",
-        "_last_use",
-        "_on_record",
-        "_running",
-        "_services",
-        "_session_id",
-    )
-
-    def __init__(self, session_id: str, services: Services, last_use: LastUse) -> None:
-        """Start without calls."""
-        self._session_id = session_id
-        self._services = services
-        self._last_use = last_use
-        self._known: dict[str, Call] = {}
-        self._kept: dict[str, int] = {}
-        """Size of each output that is in memory, by call id, oldest first."""
-        self._kept_size = 0
-        """Of all of them."""
-        self._on_record: dict[str, int] = {}
-        """Number of the step of each call whose output is in the record only."""
-        self._running: dict[Call, None] = {}
-        self._after_end: list[str] = []
+    _session_id: str
+    _services: Services
+    _last_use: LastUse
+    _known: dict[str, Call] = field(default_factory=dict, init=False)
+    _kept: dict[str, int] = field(default_factory=dict, init=False)
+    """Size of each output that is in memory, by call id, oldest first."""
+    _kept_size: int = field(default=0, init=False)
+    """Of all of them."""
+    _on_record: dict[str, int] = field(default_factory=dict, init=False)
+    """Number of the step of each call whose output is in the record only."""
+    _running: dict[Call, None] = field(default_factory=dict, init=False)
+    _after_end: list[str] = field(default_factory=list, init=False)
 
     @property
     def running(self) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import anyio
@@ -65,36 +65,26 @@ class _PendingStep:
     result: CallResult
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class EpisodeRecorder:
     """Keeps an episode's state and its record in step."""
 
-    __slots__ = (
-        "_recording",
-        "_summed",
-        "_unwritten",
-        "clocks",
-        "origin",
-        "policy",
-        "restored_to_step",
-        "services",
-        "state",
-    )
+    origin: EpisodeOrigin
+    policy: EpisodePolicy
+    services: Services
+    state: EpisodeState = field(init=False)
+    _recording: asyncio.Lock | None = field(default=None, init=False)
+    _unwritten: list[_PendingStep] = field(default_factory=list, init=False)
+    """Counted calls that the store would not take yet, in step order."""
+    _summed: tuple[EpisodeState, EpisodeSummary] | None = field(default=None, init=False)
+    """The state that was summed up last, and its figures; several writes of a state follow each other."""
+    clocks: dict[CallClock, None] = field(default_factory=dict, init=False)
+    """Of the calls that run."""
+    restored_to_step: int | None = field(default=None, init=False)
+    """Number of the step after which a snapshot was taken that was restored since the last step."""
 
-    def __init__(self, origin: EpisodeOrigin, policy: EpisodePolicy, services: Services) -> None:
-        """Open an episode that is still being set up."""
-        self.origin = origin
-        self.policy = policy
-        self.services = services
-        self._recording: asyncio.Lock | None = None
-        self._unwritten: list[_PendingStep] = []
-        """Counted calls that the store would not take yet, in step order."""
-        self.state = EpisodeState(created_at=services.clock.monotonic())
-        self._summed: tuple[EpisodeState, EpisodeSummary] | None = None
-        """The state that was summed up last, and its figures; several writes of a state follow each other."""
-        self.clocks: dict[CallClock, None] = {}
-        """Of the calls that run."""
-        self.restored_to_step: int | None = None
-        """Number of the step after which a snapshot was taken that was restored since the last step."""
+    def __post_init__(self) -> None:
+        self.state = EpisodeState(created_at=self.now)
 
     @property
     def now(self) -> float:

@@ -1,6 +1,7 @@
 """Setup and teardown of an instance: each once and within its time limit."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -22,6 +23,7 @@ from ors_server.workers import LingeringThread
 log = get_logger("ors_server.session")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Setup:
     """Prepares an instance in the background; calls wait here until it is ready.
 
@@ -30,40 +32,18 @@ class Setup:
         sandbox: The session's sandbox, once it has started.
     """
 
-    __slots__ = (
-        "_definition",
-        "_instance",
-        "_is_abandoned",
-        "_last_use",
-        "_limits",
-        "_ready",
-        "_recorder",
-        "_scope",
-        "_thread",
-        "error",
-        "sandbox",
-    )
-
-    def __init__(
-        self,
-        recorder: EpisodeRecorder,
-        last_use: LastUse,
-        definition: EnvironmentDefinition,
-        instance: Instance,
-        sandbox_limits: Limits | None,
-    ) -> None:
-        """Prepare nothing yet; without limits, the session has no sandbox."""
-        self.error: EnvironmentFailedError | MachineryError | None = None
-        self.sandbox: Sandbox | None = None
-        self._recorder = recorder
-        self._definition = definition
-        self._instance = instance
-        self._limits = sandbox_limits
-        self._last_use = last_use
-        self._is_abandoned = False
-        self._ready: anyio.Event | None = None
-        self._scope: anyio.CancelScope | None = None
-        self._thread: LingeringThread | None = None
+    _recorder: EpisodeRecorder
+    _last_use: LastUse
+    _definition: EnvironmentDefinition
+    _instance: Instance
+    _limits: Limits | None
+    """Of the session's sandbox; `None` for a session without one."""
+    error: EnvironmentFailedError | MachineryError | None = field(default=None, init=False)
+    sandbox: Sandbox | None = field(default=None, init=False)
+    _is_abandoned: bool = field(default=False, init=False)
+    _ready: anyio.Event | None = field(default=None, init=False)
+    _scope: anyio.CancelScope | None = field(default=None, init=False)
+    _thread: LingeringThread | None = field(default=None, init=False)
 
     @property
     def is_running(self) -> bool:

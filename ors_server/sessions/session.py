@@ -1,7 +1,7 @@
 """One session: an environment instance, its episode, and every call made on it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 
@@ -48,48 +48,29 @@ class ReadResource:
     content: str | bytes
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Session:
     """One play of one task, from creation to deletion."""
 
-    __slots__ = (
-        "_ending",
-        "_instance",
-        "_last_use",
-        "_made_runner",
-        "_made_snapshots",
-        "_reward_view",
-        "_setup",
-        "_task_spec",
-        "definition",
-        "recorder",
-        "toolset",
-        "visibility",
-    )
+    recorder: EpisodeRecorder
+    definition: EnvironmentDefinition
+    _instance: Instance
+    visibility: Visibility
+    _task_spec: JSONObject
+    toolset: ToolsetDefinition | None
+    _last_use: LastUse = field(init=False)
+    _reward_view: RewardView = field(init=False)
+    _setup: Setup = field(init=False)
+    _made_runner: CallRunner | None = field(default=None, init=False)
+    _made_snapshots: Snapshots | None = field(default=None, init=False)
+    _ending: SessionEnding | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        recorder: EpisodeRecorder,
-        definition: EnvironmentDefinition,
-        instance: Instance,
-        *,
-        visibility: Visibility,
-        task_spec: JSONObject,
-        toolset: ToolsetDefinition | None = None,
-    ) -> None:
-        """Take over an instance that was just made; `start` begins its setup."""
-        self.recorder = recorder
-        self.definition = definition
-        self.visibility = visibility
-        self.toolset = toolset
-        self._instance = instance
+    def __post_init__(self) -> None:
+        recorder, definition, instance = self.recorder, self.definition, self._instance
         self._last_use = LastUse(recorder.services.clock)
-        self._task_spec = task_spec
         self._reward_view = RewardView(recorder, definition, instance)
-        limits = definition.sandbox_for(toolset)
+        limits = definition.sandbox_for(self.toolset)
         self._setup = Setup(recorder, self._last_use, definition, instance, limits)
-        self._made_runner: CallRunner | None = None
-        self._made_snapshots: Snapshots | None = None
-        self._ending: SessionEnding | None = None
 
     @property
     def _runner(self) -> CallRunner:

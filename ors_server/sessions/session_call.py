@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -99,6 +99,7 @@ class _SenderCount:
         self._call.drop_sender()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Call:
     """One call; every request for its id gets the same result.
 
@@ -112,46 +113,19 @@ class Call:
         scope: What `cancel` cancels; `None` before the call runs and once its result is being written.
     """
 
-    __slots__ = (
-        "_cancel_error",
-        "_readers",
-        "_senders",
-        "arguments",
-        "client",
-        "id",
-        "is_cancelled",
-        "is_named",
-        "listeners",
-        "repeats",
-        "result",
-        "scope",
-        "tool",
-    )
-
-    def __init__(
-        self,
-        id: str,  # noqa: A002  (the attribute's name)
-        tool: str,
-        arguments: JSONObject,
-        result: CallResult | None = None,
-        *,
-        client: CallingClient = NO_CLIENT,
-        is_named: bool = True,
-    ) -> None:
-        """Make a call that has not begun, or one with its result."""
-        self.id = id
-        self.tool = tool
-        self.arguments = arguments
-        self.result = result
-        self.listeners: list[ProgressListener] = []
-        self.client = client
-        self.is_named = is_named
-        self.repeats: Call | None = None
-        self.scope: anyio.CancelScope | None = None
-        self.is_cancelled = False
-        self._cancel_error: OrsServerError | None = None
-        self._readers: list[asyncio.Future[None]] | None = None
-        self._senders = 0
+    id: str
+    tool: str
+    arguments: JSONObject
+    result: CallResult | None = None
+    client: CallingClient = field(default=NO_CLIENT, kw_only=True)
+    is_named: bool = field(default=True, kw_only=True)
+    listeners: list[ProgressListener] = field(default_factory=list, init=False)
+    repeats: "Call | None" = field(default=None, init=False)
+    scope: anyio.CancelScope | None = field(default=None, init=False)
+    is_cancelled: bool = field(default=False, init=False)
+    _cancel_error: OrsServerError | None = field(default=None, init=False)
+    _readers: list[asyncio.Future[None]] | None = field(default=None, init=False)
+    _senders: int = field(default=0, init=False)
 
     @property
     def is_unwritten(self) -> bool:

@@ -75,7 +75,7 @@ async def make_session(
         with anyio.CancelScope(shield=True):
             await tear_down(definition, instance, services, session_id)
         raise
-    return Session(recorder, definition, instance, visibility=visibility, task_spec=copied, toolset=toolset)
+    return Session(recorder, definition, instance, visibility, copied, toolset)
 
 
 async def make_fork(
@@ -100,14 +100,7 @@ async def make_fork(
     task_spec = copy_json(before.task_spec)
     limit = recorder.policy.setup_time_limit
     instance = await make_instance(parent.definition, task_spec, parent.secrets, limit)
-    session = Session(
-        recorder,
-        parent.definition,
-        instance,
-        visibility=parent.visibility,
-        task_spec=task_spec,
-        toolset=parent.toolset,
-    )
+    session = Session(recorder, parent.definition, instance, parent.visibility, task_spec, parent.toolset)
     try:
         await session.start_from_snapshot(snapshot, steps)
     except BaseException:

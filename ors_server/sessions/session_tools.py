@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ors_server.authoring.boundary import call_hook
@@ -31,34 +31,19 @@ class BoundTool:
     concurrency: Concurrency
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SessionTools:
     """Finds a session's tools by name; later sources hide earlier ones of the same name."""
 
-    __slots__ = (
-        "_bound",
-        "_definition",
-        "_instance",
-        "_listing",
-        "_making",
-        "_owners",
-        "_session_toolset",
-        "_task_specs",
-        "_task_tools",
-    )
-
-    def __init__(
-        self, definition: EnvironmentDefinition, instance: Instance, session_toolset: ToolsetDefinition | None
-    ) -> None:
-        """Keep the sources; objects are bound on first use."""
-        self._definition = definition
-        self._instance = instance
-        self._session_toolset = session_toolset
-        self._making: asyncio.Lock | None = None
-        self._owners: dict[int, Any] = {}
-        self._bound: dict[str, BoundTool] = {}
-        self._task_specs: list[ToolSpec] | None = None
-        self._task_tools: dict[str, ToolDefinition] = {}
-        self._listing: ToolListing | None = None
+    _definition: EnvironmentDefinition
+    _instance: Instance
+    _session_toolset: ToolsetDefinition | None
+    _making: asyncio.Lock | None = field(default=None, init=False)
+    _owners: dict[int, Any] = field(default_factory=dict, init=False)
+    _bound: dict[str, BoundTool] = field(default_factory=dict, init=False)
+    _task_specs: list[ToolSpec] | None = field(default=None, init=False)
+    _task_tools: dict[str, ToolDefinition] = field(default_factory=dict, init=False)
+    _listing: ToolListing | None = field(default=None, init=False)
 
     def found(self, name: str) -> BoundTool | None:
         """Return a tool that `find` has returned before, or `None`."""

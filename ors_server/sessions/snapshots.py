@@ -59,26 +59,16 @@ class SessionSnapshot:
             await self.files.aclose()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Snapshots:
     """Takes a session's snapshots, and keeps those that are wanted until they are discarded or it ends."""
 
-    __slots__ = ("_definition", "_instance", "_kept", "_recorder", "_runner", "_setup")
-
-    def __init__(
-        self,
-        recorder: EpisodeRecorder,
-        definition: EnvironmentDefinition,
-        instance: Instance,
-        setup: Setup,
-        runner: CallRunner,
-    ) -> None:
-        """Keep nothing yet."""
-        self._recorder = recorder
-        self._definition = definition
-        self._instance = instance
-        self._setup = setup
-        self._runner = runner
-        self._kept: dict[str, SessionSnapshot] = {}
+    _recorder: EpisodeRecorder
+    _definition: EnvironmentDefinition
+    _instance: Instance
+    _setup: Setup
+    _runner: CallRunner
+    _kept: dict[str, SessionSnapshot] = field(default_factory=dict, init=False)
 
     async def take(self) -> SessionSnapshot:
         """Take a snapshot between two calls, which the caller keeps or discards."""

@@ -119,7 +119,7 @@ class ControlApp:
         self._manager = manager
         self._description: Description | None = None
         self.table = make_table(
-            ControlHandlers(manager, keyring, settings, describe=self.describe, shutdown=shutdown), episodes
+            ControlHandlers(manager, keyring, settings, self.describe, shutdown), episodes
         )
 
     def describe(self) -> Description:

@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -79,26 +80,16 @@ class CallAnswer(RootModel[Annotated[CompletedCall | RefusedCall | FailedCall, F
     """The result of a call, by `kind`."""
 
 
+@dataclass(eq=False, repr=False)
 class ControlHandlers:
     """Answers requests about the server, its environments and its sessions."""
 
-    def __init__(
-        self,
-        manager: SessionManager,
-        keyring: Keyring,
-        settings: Settings,
-        *,
-        describe: Callable[[], m.Description],
-        shutdown: Callable[[], None] | None = None,
-    ) -> None:
-        self._describe = describe
-        self._manager = manager
-        self._keyring = keyring
-        self._settings = settings
-        self._shutdown = shutdown
-        self._stopping = False
-
-    # The server
+    _manager: SessionManager
+    _keyring: Keyring
+    _settings: Settings
+    _describe: Callable[[], m.Description]
+    _shutdown: Callable[[], None] | None
+    _stopping: bool = False
 
     async def get_health(self) -> m.Health:
         """Return that the process answers, with its queues and its event loop."""

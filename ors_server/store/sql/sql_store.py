@@ -71,8 +71,8 @@ class SqlStore(SqlReader):
             self._writing_engine,
             BatchWriter(self._database, self._blob_store, self._clock),
             report,
-            write_seconds=self._options.write_seconds,
-            maintenance=None if self._retention.is_everything else self._prune,
+            self._options.write_seconds,
+            None if self._retention.is_everything else self._prune,
         )
 
     async def open(self, origin: EpisodeOrigin) -> None:

@@ -9,6 +9,7 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from time import monotonic
 
 from sqlalchemy import Connection, Engine
@@ -45,42 +46,32 @@ class _BatchOutcome:
         self.rejected: Rejections = {}
 
 
+@dataclass(eq=False, repr=False)
 class WriterThread:
     """The writer thread, its connection, and its unwritten batch."""
 
-    def __init__(
-        self,
-        database: Database,
-        engine: Engine,
-        writer: BatchWriter,
-        report: ReportBatch,
-        *,
-        write_seconds: float,
-        maintenance: Callable[[Connection], bool] | None = None,
-    ) -> None:
-        """Prepare the thread.
+    _database: Database
+    _engine: Engine
+    _writer: BatchWriter
+    _report: ReportBatch
+    _limit: float
+    """Seconds for which a write is retried."""
+    _maintenance: Callable[[Connection], bool] | None
+    """Runs between batches; returns whether there is more to do."""
+    queue: deque[PendingWrite] = field(default_factory=deque[PendingWrite], init=False)
+    """Pending writes; the event loop appends to it."""
+    batch: Sequence[PendingWrite] = field(default=(), init=False)
+    """Writes in the current transaction."""
+    wake: threading.Event = field(default_factory=threading.Event, init=False)
+    """Set when a pending write should be written now."""
+    needs_maintenance: bool = field(default=False, init=False)
+    """Whether the maintenance should run before its time."""
+    _is_failing: bool = field(default=False, init=False)
+    _ending: threading.Event = field(default_factory=threading.Event, init=False)
+    _connection: Connection | None = field(default=None, init=False)
+    _thread: threading.Thread = field(init=False)
 
-        Args:
-            write_seconds: Seconds for which a write is retried.
-            maintenance: Runs between batches; returns whether there is more to do.
-        """
-        self._database = database
-        self._engine = engine
-        self._writer = writer
-        self._report = report
-        self._limit = write_seconds
-        self._maintenance = maintenance
-        self.queue: deque[PendingWrite] = deque()
-        """Pending writes; the event loop appends to it."""
-        self.batch: Sequence[PendingWrite] = ()
-        """Writes in the current transaction."""
-        self.wake = threading.Event()
-        """Set when a pending write should be written now."""
-        self.needs_maintenance = False
-        """Whether the maintenance should run before its time."""
-        self._is_failing = False
-        self._ending = threading.Event()
-        self._connection: Connection | None = None
+    def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._work, name="ors-store", daemon=True)
 
     def start(self) -> None:
