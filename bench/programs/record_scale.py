@@ -22,7 +22,7 @@ from typing import Any
 
 import anyio
 
-from ors_server.export.atomic_file import atomic_file
+from ors_server.atomic_file import atomic_file
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import FORMATS, export_rows, make_format

@@ -135,7 +135,7 @@ def _rows(
 
 
 async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "ExportFormat", output: str) -> None:
-    from ors_server.export.atomic_file import atomic_file
+    from ors_server.atomic_file import atomic_file
     from ors_server.export.writing import write_lines, write_table
 
     if output == STDOUT:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ors_server.atomic_file import atomic_file
 from ors_server.errors import RecordError
 from ors_server.evaluation.runs import ATTEMPT, FORM, OLD_OPTIONS_KEY, OPTIONS_KEY, RUN, Attempt, Run
 
@@ -70,12 +71,8 @@ class RunFolder:
 
     def write(self, run: Run) -> None:
         """Replace `run.json` at once, so that it is never incomplete."""
-        draft = self.path / f".{RUN_FILE}.{os.getpid()}"
-        with draft.open("wb") as file:
+        with atomic_file(self.path / RUN_FILE) as file:
             file.write(RUN.write(run) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path / RUN_FILE)
 
     def append(self, attempt: Attempt) -> None:
         """Add an attempt; its line is on the disk when this returns."""

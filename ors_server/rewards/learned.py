@@ -6,11 +6,9 @@ number, or keeps an invalid rating, this is an error; see `ors_server.rewards.de
 
 import fcntl
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import anyio.to_thread
 from typing_extensions import override
 
+from ors_server.atomic_file import atomic_file
 from ors_server.rewards.arise import task_success
 from ors_server.rewards.define import Reward, RewardFunction
 from ors_server.rewards.judged import score_blocks
@@ -125,7 +124,8 @@ class LearnedReward(Reward):
             with _locked(self._folder):
                 self._refresh()
                 kept = [*self._kept, one][-self.max_examples :]
-                _write(self._folder, kept)
+                with atomic_file(self._folder / FILE, mode=0o600) as file:
+                    file.write(json.dumps([asdict(one) for one in kept], indent=1).encode())
                 self._refresh()
 
     @property
@@ -186,20 +186,6 @@ def _locked(folder: Path) -> Generator[None]:
     with (folder / f".{FILE}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _write(folder: Path, kept: list[Feedback]) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{FILE}.", dir=folder)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump([asdict(one) for one in kept], file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(folder / FILE)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
 
 
 def _read(path: Path) -> list[Feedback]:

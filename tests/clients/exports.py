@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 
-from ors_server.export.atomic_file import atomic_file
+from ors_server.atomic_file import atomic_file
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import FORMATS, FormatOptions, export_rows, make_format

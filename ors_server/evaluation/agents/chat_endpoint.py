@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from http import HTTPStatus
 from importlib import import_module
 from random import Random
 from typing import Any
@@ -17,16 +16,19 @@ import anyio
 
 from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agents.base import AgentError, AgentSettingsError
+from ors_server.rewards.judges.judge_endpoint import (
+    FAULTY,
+    MOST_QUOTED,
+    PASSING,
+    RetryableReplyError,
+    wait_of,
+)
 
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"
-TEMPORARY = frozenset({408, 409, 425, 429})
-"""Statuses below 500 after which the same request may succeed later."""
 LONGEST_WAIT = 60.0
 """Most seconds of one pause, also if the endpoint requests more."""
 FIRST_WAIT = 0.5
-MOST_QUOTED = 500
-"""Characters of an endpoint's message that an error shows."""
 TOO_LONG = re.compile(
     r"context_length_exceeded|(maximum|max) (context|model) ?len|context (length|window|size)"
     r"|(prompt|input)( is|s are)? too long|too many (input )?tokens"
@@ -38,12 +40,6 @@ TOO_LONG = re.compile(
 
 class ContextOverflowError(AgentError):
     """The conversation no longer fits into the model's context."""
-
-
-class _RetryableError(Exception):
-    def __init__(self, problem: str, wait: float | None = None) -> None:
-        super().__init__(problem)
-        self.wait = wait
 
 
 class ChatEndpoint:
@@ -82,7 +78,7 @@ class ChatEndpoint:
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._try(body)
-            except _RetryableError as error:
+            except RetryableReplyError as error:
                 if attempt == self._tries:
                     where = self.base_url or "the endpoint"
                     raise AgentError(f"{where} failed {attempt} times, the last time: {error}") from error
@@ -122,11 +118,11 @@ class ChatEndpoint:
         except openai.APIStatusError as error:
             raise _by_status(error) from error
         except (openai.APIConnectionError, TimeoutError) as error:
-            raise _RetryableError(f"no answer: {error.__cause__ or error}") from error
+            raise RetryableReplyError(f"no answer: {error.__cause__ or error}") from error
         try:
             return json.loads(text)
         except ValueError as error:
-            raise _RetryableError(f"a response that is not JSON: {text[:MOST_QUOTED]}") from error
+            raise RetryableReplyError(f"a response that is not JSON: {text[:MOST_QUOTED]}") from error
 
     def _open(self, openai: Any) -> Any:
         key = os.environ.get(self._api_key_env)
@@ -154,16 +150,9 @@ def _by_status(error: Any) -> Exception:
     status: int = error.status_code
     message = " ".join(str(error.message).split())[:MOST_QUOTED]
     code = str(getattr(error, "code", None) or "")
-    if status < HTTPStatus.INTERNAL_SERVER_ERROR and TOO_LONG.search(f"{code} {message}"):
+    if status < FAULTY and TOO_LONG.search(f"{code} {message}"):
         return ContextOverflowError(f"the conversation does not fit into the model's context: {message}")
-    is_temporary = status in TEMPORARY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    is_temporary = status in PASSING or status >= FAULTY
     if is_temporary and code != "insufficient_quota":
-        return _RetryableError(f"{status}: {message}", _retry_after(error.response.headers))
+        return RetryableReplyError(f"{status}: {message}", wait_of(error.response.headers))
     return AgentError(f"the endpoint refused with {status}: {message}")
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    try:
-        return float(headers.get("retry-after", ""))
-    except ValueError:
-        return None

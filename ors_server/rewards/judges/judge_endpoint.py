@@ -58,7 +58,7 @@ class EndpointOptions:
     """Requests under way at the same time."""
 
 
-class _RetryableReplyError(Exception):
+class RetryableReplyError(Exception):
     """The same request may succeed later."""
 
     def __init__(self, problem: str, wait: float | None = None) -> None:
@@ -175,7 +175,7 @@ class EndpointJudge:
                 reply = await self._try(client, self._body(messages, sent, sample))
             except _NoSchemaError:
                 self.takes_schema = False
-            except _RetryableReplyError as error:
+            except RetryableReplyError as error:
                 failed += 1
                 if failed > self.options.most_retries:
                     raise JudgeError(
@@ -206,7 +206,7 @@ class EndpointJudge:
                 self.name, error, has_schema="response_format" in body["extra_body"]
             ) from error
         except (openai.APIConnectionError, TimeoutError) as error:
-            raise _RetryableReplyError(
+            raise RetryableReplyError(
                 str(error) or f"no reply within {self.options.time_limit:g} seconds"
             ) from error
         except openai.OpenAIError as error:
@@ -254,9 +254,9 @@ def _parsed(text: str) -> Mapping[str, Any]:
     try:
         body: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _RetryableReplyError(f"expected JSON from the endpoint, got {text[:MOST_QUOTED]!r}") from error
+        raise RetryableReplyError(f"expected JSON from the endpoint, got {text[:MOST_QUOTED]!r}") from error
     if not isinstance(body, Mapping):
-        raise _RetryableReplyError(f"expected a JSON object from the endpoint, got {text[:MOST_QUOTED]!r}")
+        raise RetryableReplyError(f"expected a JSON object from the endpoint, got {text[:MOST_QUOTED]!r}")
     return cast("Mapping[str, Any]", body)
 
 
@@ -267,11 +267,12 @@ def _error_of_status(name: str, error: Any, *, has_schema: bool) -> Exception:
     if has_schema and is_about_schema and status not in UNRELATED:
         return _NoSchemaError()
     if status in PASSING or status >= FAULTY:
-        return _RetryableReplyError(message, _wait_of(error.response.headers))
+        return RetryableReplyError(message, wait_of(error.response.headers))
     return JudgeError(f"{name} refused the request: {message}")
 
 
-def _wait_of(headers: Mapping[str, str]) -> float | None:
+def wait_of(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds, at least 0, that an endpoint's `Retry-After` requests."""
     try:
         return max(0.0, float(headers.get("retry-after", "")))
     except ValueError:

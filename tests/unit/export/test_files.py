@@ -8,8 +8,8 @@ import threading
 import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 
+from ors_server.atomic_file import atomic_file
 from ors_server.export import tables
-from ors_server.export.atomic_file import atomic_file
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import export_rows, make_format
 from ors_server.export.tables import EPISODES, STEPS, VERL, ExtraMissingError, TableWriter, weigh

@@ -3,15 +3,17 @@
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import IO
 
 
 @contextmanager
-def atomic_file(path: Path) -> Generator[IO[bytes], None, None]:
+def atomic_file(path: Path, mode: int = 0o666) -> Generator[IO[bytes], None, None]:
     """Open a file for writing that replaces `path` at the end of the with statement.
 
+    `mode` has the permissions that a new file gets, less those that the process masks.
     Until then it has another name in the same folder. After an error it is removed, and the old file stays.
     Symbolic links are followed; a pipe or a device is written to directly.
     """
@@ -22,7 +24,7 @@ def atomic_file(path: Path) -> Generator[IO[bytes], None, None]:
         return
     part = place.with_name(f".{place.name}.{token_hex(4)}.part")
     try:
-        with part.open("xb") as stream:
+        with open(part, "xb", opener=partial(os.open, mode=mode)) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
