@@ -195,7 +195,7 @@ class LoopWatch:
         """Note that the loop is free, and set when it should be free again."""
         now = self.now()
         late = now - self._due
-        lost = self._lost_s()
+        lost = 0.0 if self._machine is None else self._machine.lost_s
         if late > TOLERANCE:
             self._late += late
             self._longest = max(self._longest, late)
@@ -272,9 +272,6 @@ class LoopWatch:
         if held > HELD:
             self._claimed += held
             self._hold(name, held, self._seen)
-
-    def _lost_s(self) -> float:
-        return 0.0 if self._machine is None else self._machine.lost_s
 
     def _hold(self, name: str, seconds: float, seen: str | None) -> None:
         if name not in self._holdings and len(self._holdings) >= NAMES_KEPT:

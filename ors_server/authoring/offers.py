@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from ors_server.authoring.boundary import call_author
 from ors_server.authoring.call_context import CallContext
@@ -19,9 +19,6 @@ from ors_server.wire import ImageBlock, JSONObject, Message, TextBlock, as_block
 
 MARK = "__ors_offer__"
 """Attribute of a method that has its mark."""
-
-PromptResult: TypeAlias = str | Sequence[str | TextBlock | ImageBlock] | Sequence[Message]
-"""The result of a prompt method: text, blocks of one user message, or a conversation."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _PLACE = re.compile(r"\{(\w+)\}")

@@ -44,7 +44,9 @@ class Transcript:
 async def read_transcripts(reader: RecordReader, attempts: Iterable[Attempt]) -> list[Transcript]:
     """Read the transcripts of attempts in the store: failed ones first, then the lowest returns."""
     found: list[Transcript] = []
-    for attempt in sorted(attempts, key=_worst_first):
+    for attempt in sorted(
+        attempts, key=lambda one: (one.error is None, one.episode_return or 0.0, one.place)
+    ):
         if len(found) == MOST_TRANSCRIPTS:
             break
         record = None if attempt.episode_id is None else await reader.find(attempt.episode_id)
@@ -59,16 +61,6 @@ async def read_transcripts(reader: RecordReader, attempts: Iterable[Attempt]) ->
                 )
             )
     return found
-
-
-def _worst_first(attempt: Attempt) -> tuple[bool, float, str, int, int]:
-    return (
-        attempt.error is None,
-        attempt.episode_return or 0.0,
-        attempt.split,
-        attempt.index,
-        attempt.attempt,
-    )
 
 
 def _step(step: Step) -> TranscriptStep:

@@ -100,17 +100,13 @@ def _share(sums: Counter[int], observed: int) -> float:
 def _drawn(units: Sequence[int], seed: int) -> float:
     sizes = [abs(size) for size in units]
     total, observed = sum(sizes), _observed(units)
-    tables = [_subset_sums(group) for group in _in_eights(sizes)]
+    tables = [_subset_sums(sizes[at : at + _BYTE]) for at in range(0, len(sizes), _BYTE)]
     source = random.Random(seed)  # noqa: S311  (no secret)
     extreme = 0
     for _ in range(DRAWS):
         flipped = sum(table[byte] for table, byte in zip(tables, source.randbytes(len(tables)), strict=True))
         extreme += abs(total - 2 * flipped) >= observed
     return (extreme + 1) / (DRAWS + 1)
-
-
-def _in_eights(units: Sequence[int]) -> list[Sequence[int]]:
-    return [units[at : at + _BYTE] for at in range(0, len(units), _BYTE)]
 
 
 def _subset_sums(group: Sequence[int]) -> list[int]:

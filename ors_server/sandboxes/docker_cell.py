@@ -128,7 +128,7 @@ class DockerCell(Cell):
     async def finish_launch(self) -> None:
         """Take hold of the container's first process and files, and shut its terminal's door."""
         try:
-            report = await self._wait_for_report("init")
+            report = await self._wait_for_report()
             self._take_hold(int(report["init"]))
             self._group = counters_of(self.init)
             if self._data_folder is None:
@@ -141,11 +141,11 @@ class DockerCell(Cell):
         finally:
             self._close_pipes()
 
-    async def _wait_for_report(self, what: str) -> dict[str, Any]:
+    async def _wait_for_report(self) -> dict[str, Any]:
         """Return the launcher's reports; the shell may answer before the engine reports that it started."""
         received = b""
         with anyio.move_on_after(_REPORT_LIMIT):
-            while what not in (report := _parse_reports(received)):
+            while "init" not in (report := _parse_reports(received)):
                 await anyio.wait_readable(self._reports)
                 piece = os.read(self._reports, _STATUS_BYTES)
                 if not piece:

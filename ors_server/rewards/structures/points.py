@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.rewards.answering import reads_answer
-from ors_server.rewards.define import reward
 from ors_server.rewards.reading.json_values import is_array
-from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.text.texts import BadGoldError, UnparsedAnswerError, text_reward
 
 RADIUS = 0.15
 """Distance, in parts of the screen, beyond which nothing is paid (NeMo Gym)."""
@@ -31,8 +30,7 @@ class ScreenPoint:
     y: float
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
+@text_reward
 def gui_point_reward(
     final_response: str, answer: Any, *, size: Sequence[float] | None = None, radius: float = RADIUS
 ) -> RewardResult:
@@ -55,16 +53,13 @@ def gui_point_reward(
     scale = _scale(size)
     gold = _on_screen(answer, scale)
     if gold is None:
-        return _bad_gold("a point on the screen, [x, y]", answer)
-    point, problem = _read_point(final_response, scale)
-    if point is None:
-        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=problem)
+        raise BadGoldError(f"the gold is a point on the screen, [x, y], not {answer!r:.80}")
+    point = _read_point(final_response, scale)
     distance = math.hypot(point.x - gold.x, point.y - gold.y)
     return RewardResult(max(0.0, 1.0 - distance / radius) ** 2, extras={"distance": distance})
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
+@text_reward
 def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | None = None) -> RewardResult:
     """Pays 1 for pointing into a box, its edge included, else 0; other cases are those of `gui_point_reward`.
 
@@ -79,12 +74,10 @@ def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | 
     corners = [_on_screen(answer[:2], scale), _on_screen(answer[2:], scale)] if is_array(answer) else []
     first, last = corners or (None, None)
     if first is None or last is None or first.x > last.x or first.y > last.y:
-        return _bad_gold("a box on the screen, [left, top, right, bottom]", answer)
+        raise BadGoldError(f"the gold is a box on the screen, [left, top, right, bottom], not {answer!r:.80}")
     if (first, last) == (ScreenPoint(0.0, 0.0), ScreenPoint(1.0, 1.0)):
-        return RewardResult.without(RewardStatus.BAD_GOLD, "the box is the whole screen")
-    point, problem = _read_point(final_response, scale)
-    if point is None:
-        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=problem)
+        raise BadGoldError("the box is the whole screen")
+    point = _read_point(final_response, scale)
     return RewardResult(float(first.x <= point.x <= last.x and first.y <= point.y <= last.y))
 
 
@@ -108,17 +101,17 @@ def _on_screen(value: Any, scale: ScreenPoint) -> ScreenPoint | None:
     return ScreenPoint(x / scale.x, y / scale.y)
 
 
-def _read_point(response: str, scale: ScreenPoint) -> tuple[ScreenPoint | None, str | None]:
-    """Return the only point of a response, or why there is none."""
+def _read_point(response: str, scale: ScreenPoint) -> ScreenPoint:
+    """Return the only point of a response; raises `UnparsedAnswerError` if there is none."""
     if len(response) > MAX_CHARACTERS:
-        return None, f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read"
+        raise UnparsedAnswerError(
+            f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read"
+        )
     pairs = _PAIR.finditer(response)
     found = {tuple(float(part) for part in one.groups() if part is not None) for one in pairs}
     if len(found) != 1:
-        return None, f"expected one point, found {len(found)}"
+        raise UnparsedAnswerError(f"expected one point, found {len(found)}")
     point = _on_screen(found.pop(), scale)
-    return (point, None) if point is not None else (None, "the point is not on the screen")
-
-
-def _bad_gold(expected: str, actual: object) -> RewardResult:
-    return RewardResult.without(RewardStatus.BAD_GOLD, f"the gold is {expected}, not {actual!r:.80}")
+    if point is None:
+        raise UnparsedAnswerError("the point is not on the screen")
+    return point

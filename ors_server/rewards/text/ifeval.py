@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.text.sentences import count_sentences, split_words
+from ors_server.rewards.text.texts import BadGoldError
 
 Check: TypeAlias = Callable[[str], bool]
 """Whether a response that is not blank follows an instruction."""
@@ -31,7 +32,7 @@ _DETECTED: Final = 20_000
 """Characters of a response by which its language is detected; langdetect itself looks at 10,000."""
 
 
-class BadInstructionError(ValueError):
+class BadInstructionError(BadGoldError):
     """An instruction cannot be checked as it is written; the message says why."""
 
 

@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
-from ors_server.rewards.answering import reads_answer
-from ors_server.rewards.define import reward
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.json_values import is_array
 from ors_server.rewards.reading.option_words import Pays, check_words
-from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.rewards.result import RewardResult
 from ors_server.rewards.text.ifeval import (
     BadInstructionError,
     Check,
@@ -22,6 +20,7 @@ from ors_server.rewards.text.ifeval import (
     require_number,
     require_text,
 )
+from ors_server.rewards.text.texts import UnparsedAnswerError, text_reward
 
 MAX_CHARACTERS = 200_000
 MAX_INSTRUCTIONS = 50
@@ -34,8 +33,7 @@ _TITLE = re.compile(r"<<[^<>\n]+>>")
 _PLACEHOLDER = re.compile(r"\[[^\[\]\n]+\]")
 
 
-@reward(range=(0.0, 1.0))
-@reads_answer()
+@text_reward
 def instruction_reward(
     final_response: str,
     instructions: Sequence[Mapping[str, Any]] | None = None,
@@ -76,15 +74,9 @@ def instruction_reward(
         MissingPackageError: If a language is asked for and the package `langdetect` is not installed.
     """
     check_words(pays=(pays, Pays))
-    try:
-        checks = (
-            _read(instructions) if instruction_id_list is None else _read_ids(instruction_id_list, kwargs)
-        )
-    except BadInstructionError as error:
-        return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
+    checks = _read(instructions) if instruction_id_list is None else _read_ids(instruction_id_list, kwargs)
     if len(final_response) > MAX_CHARACTERS:
-        reason = f"the response has more than {MAX_CHARACTERS} characters"
-        return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=reason)
+        raise UnparsedAnswerError(f"the response has more than {MAX_CHARACTERS} characters")
     texts = [text for text in (loose_variants(final_response) if loose else [final_response]) if text.strip()]
     followed = [any(check(text) for text in texts) for check in checks]
     part = sum(followed) / len(followed)

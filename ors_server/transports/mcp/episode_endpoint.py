@@ -139,14 +139,13 @@ async def read_resource(
 
     async def run(client: McpCallingClient) -> Result:
         found = await session.read_resource(params.uri, client)
-        text = {"text": found.content} if isinstance(found.content, str) else _blob(found.content)
-        return _contents({"uri": params.uri, "mimeType": found.mime_type, **text})
+        if isinstance(found.content, str):
+            content = {"text": found.content}
+        else:
+            content = {"blob": base64.b64encode(found.content).decode()}
+        return _contents({"uri": params.uri, "mimeType": found.mime_type, **content})
 
     return await calls.run_for_client(context, session.id, InputResponses.of(params), run)
-
-
-def _blob(content: bytes) -> Result:
-    return {"blob": base64.b64encode(content).decode()}
 
 
 def _contents(*contents: Result) -> Result:
