@@ -46,9 +46,9 @@ class CallRunner:
     turns: Turns = field(default_factory=Turns, init=False)
     _services: Services = field(init=False)
     _make_end_error: MakeError | None = field(default=None, init=False)
-    _lingering: list[str] = field(default_factory=list, init=False)
+    _lingering: list[str] = field(default_factory=list[str], init=False)
     """Tools that were stopped and whose threads still run."""
-    _waiting: dict[anyio.CancelScope, None] = field(default_factory=dict, init=False)
+    _waiting: dict[anyio.CancelScope, None] = field(default_factory=dict[anyio.CancelScope, None], init=False)
     """Of the calls that wait for a turn."""
 
     def __post_init__(self) -> None:

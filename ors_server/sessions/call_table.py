@@ -31,15 +31,15 @@ class CallTable:
     _session_id: str
     _services: Services
     _last_use: LastUse
-    _known: dict[str, Call] = field(default_factory=dict, init=False)
-    _kept: dict[str, int] = field(default_factory=dict, init=False)
+    _known: dict[str, Call] = field(default_factory=dict[str, Call], init=False)
+    _kept: dict[str, int] = field(default_factory=dict[str, int], init=False)
     """Size of each output that is in memory, by call id, oldest first."""
     _kept_size: int = field(default=0, init=False)
     """Of all of them."""
-    _on_record: dict[str, int] = field(default_factory=dict, init=False)
+    _on_record: dict[str, int] = field(default_factory=dict[str, int], init=False)
     """Number of the step of each call whose output is in the record only."""
-    _running: dict[Call, None] = field(default_factory=dict, init=False)
-    _after_end: list[str] = field(default_factory=list, init=False)
+    _running: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
+    _after_end: list[str] = field(default_factory=list[str], init=False)
 
     @property
     def running(self) -> int:

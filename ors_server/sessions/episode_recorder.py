@@ -74,11 +74,11 @@ class EpisodeRecorder:
     services: Services
     state: EpisodeState = field(init=False)
     _recording: asyncio.Lock | None = field(default=None, init=False)
-    _unwritten: list[_PendingStep] = field(default_factory=list, init=False)
+    _unwritten: list[_PendingStep] = field(default_factory=list[_PendingStep], init=False)
     """Counted calls that the store would not take yet, in step order."""
     _summed: tuple[EpisodeState, EpisodeSummary] | None = field(default=None, init=False)
     """The state that was summed up last, and its figures; several writes of a state follow each other."""
-    clocks: dict[CallClock, None] = field(default_factory=dict, init=False)
+    clocks: dict[CallClock, None] = field(default_factory=dict[CallClock, None], init=False)
     """Of the calls that run."""
     restored_to_step: int | None = field(default=None, init=False)
     """Number of the step after which a snapshot was taken that was restored since the last step."""

@@ -119,7 +119,7 @@ class Call:
     result: CallResult | None = None
     client: CallingClient = field(default=NO_CLIENT, kw_only=True)
     is_named: bool = field(default=True, kw_only=True)
-    listeners: list[ProgressListener] = field(default_factory=list, init=False)
+    listeners: list[ProgressListener] = field(default_factory=list[ProgressListener], init=False)
     repeats: "Call | None" = field(default=None, init=False)
     scope: anyio.CancelScope | None = field(default=None, init=False)
     is_cancelled: bool = field(default=False, init=False)

@@ -39,10 +39,10 @@ class SessionTools:
     _instance: Instance
     _session_toolset: ToolsetDefinition | None
     _making: asyncio.Lock | None = field(default=None, init=False)
-    _owners: dict[int, Any] = field(default_factory=dict, init=False)
-    _bound: dict[str, BoundTool] = field(default_factory=dict, init=False)
+    _owners: dict[int, Any] = field(default_factory=dict[int, Any], init=False)
+    _bound: dict[str, BoundTool] = field(default_factory=dict[str, BoundTool], init=False)
     _task_specs: list[ToolSpec] | None = field(default=None, init=False)
-    _task_tools: dict[str, ToolDefinition] = field(default_factory=dict, init=False)
+    _task_tools: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition], init=False)
     _listing: ToolListing | None = field(default=None, init=False)
 
     def found(self, name: str) -> BoundTool | None:

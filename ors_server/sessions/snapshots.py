@@ -68,7 +68,7 @@ class Snapshots:
     _instance: Instance
     _setup: Setup
     _runner: CallRunner
-    _kept: dict[str, SessionSnapshot] = field(default_factory=dict, init=False)
+    _kept: dict[str, SessionSnapshot] = field(default_factory=dict[str, SessionSnapshot], init=False)
 
     async def take(self) -> SessionSnapshot:
         """Take a snapshot between two calls, which the caller keeps or discards."""
