@@ -13,12 +13,18 @@ from functools import lru_cache
 from typing import Any, TextIO, TypeGuard
 
 import structlog
+from structlog.dev import Column, ColumnFormatter
 from structlog.stdlib import BoundLogger, ProcessorFormatter
 from typing_extensions import override
 
 ROOT = "ors_server"
 """Name above all our loggers."""
 REDACTED = "[redacted]"
+EVENT_WIDTH = 24
+"""Characters of an event's name on the console, at least."""
+_LEVEL_WIDTH = len("exception")
+_QUOTED = frozenset(" \t=\r\n\"'")
+"""Characters of a text that is quoted on the console."""
 
 SECRET_WORDS = frozenset(
     {
@@ -140,14 +146,40 @@ def _is_secret(name: str) -> bool:
     return lowered in SECRET_WORDS or lowered.endswith(_SECRET_ENDINGS)
 
 
+def _plain_columns() -> list[Column]:
+    """Return structlog's columns without colours; its own write each piece of a field into a buffer."""
+    return [
+        Column("timestamp", _plain_column()),
+        Column("level", _plain_column("[", _LEVEL_WIDTH, "]")),
+        Column("event", _plain_column(width=EVENT_WIDTH)),
+        Column("logger", _plain_column("[", 0, "]")),
+        Column("", _plain_field),
+    ]
+
+
+def _plain_column(before: str = "", width: int = 0, after: str = "") -> ColumnFormatter:
+    def write(key: str, value: object) -> str:
+        del key
+        return f"{before}{str(value).ljust(width)}{after}"
+
+    return write
+
+
+def _plain_field(key: str, value: object) -> str:
+    if isinstance(value, str) and _QUOTED.isdisjoint(value):
+        return key + "=" + value  # not by its `__str__`, which enumerations have of their own
+    return f"{key}={value!r}"
+
+
 def _formatter(form: str, *, has_colours: bool) -> ProcessorFormatter:
     renderer: Any
     if form == "json":
         renderer = structlog.processors.JSONRenderer(default=str)
     else:
-        renderer = structlog.dev.ConsoleRenderer(
-            colors=has_colours, exception_formatter=structlog.dev.plain_traceback, pad_event_to=24
+        style: dict[str, Any] = (
+            {"pad_event_to": EVENT_WIDTH} if has_colours else {"columns": _plain_columns()}
         )
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback, **style)
     return ProcessorFormatter(
         processors=[
             ProcessorFormatter.remove_processors_meta,

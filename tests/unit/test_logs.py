@@ -5,11 +5,17 @@ import json
 import logging
 import subprocess
 import sys
+from enum import StrEnum
 
 import pytest
+import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server import logs
+
+
+class Colour(StrEnum):
+    RED = "red"
 
 
 @pytest.fixture
@@ -47,6 +53,24 @@ def test_a_program_of_its_own_gets_redacted_events_through_the_standard_library(
     (record,) = caplog.records
     assert record.name == "ors_server.x"
     assert "hunter2" not in record.getMessage()
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error", "critical"])
+def test_a_line_without_colours_is_as_structlog_writes_it(written, level):
+    stream = written(level="debug")
+    texts = ["plain", "", "a b", "a=b", "a\tb", "a\nb", "a\rb", 'a"b', "a'b", "é\x00", Colour.RED]
+    fields = {
+        f"f{n}": value for n, value in enumerate([*texts, 1, 1.5, None, True, b"x", ["a b"], {"k": "v w"}])
+    }
+    for event in ("short", "a name that is longer than its column", "with\na break"):
+        getattr(logs.get_logger("ors_server.x"), level)(event, **fields)
+        line = stream.getvalue().removesuffix("\n")
+        stream.truncate(0)
+        stream.seek(0)
+        stamp = line.partition(" ")[0]
+        theirs = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=logs.EVENT_WIDTH)
+        stated = {"timestamp": stamp, "level": level, "event": event, "logger": "ors_server.x", **fields}
+        assert line == theirs(None, level, stated)
 
 
 def test_json_is_one_object_per_line(written):
