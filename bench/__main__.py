@@ -24,6 +24,7 @@ from bench import (
     recording,
     sandboxes,
     servers,
+    webshop,
 )
 from bench.report import Row, as_table
 
@@ -38,6 +39,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "record_scale": record_scale.measure,
         "math_graders": math_graders.measure,
         "batches": batches.measure,
+        "webshop": webshop.measure,
     }
 )
 
