@@ -147,6 +147,12 @@ def _build(files: DataFolder, folder: Path) -> None:
     if files.total_size() <= SMALL:
         build_catalogue(files, folder)
         return
+    size = files.total_size() / 2**20
+    print(  # noqa: T201  (a server that starts says why it takes long)
+        f"webshop: building the index of {files.products} ({size:,.0f} MiB), once; this takes minutes",
+        file=sys.stderr,
+        flush=True,
+    )
     command = [sys.executable, "-m", "ors_server_tasks.webshop", "build", str(files.products.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  (this program)
     if done.returncode:

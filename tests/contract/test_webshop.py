@@ -273,6 +273,20 @@ def test_a_catalogue_that_is_not_there_is_told_before_anything_is_served(variabl
     assert "Traceback" not in done.stderr
 
 
+def test_a_missing_package_is_told_with_the_command_that_installs_it():
+    program = (
+        "import sys; sys.modules['rapidfuzz'] = None; "
+        "from ors_server.cli.main import main; sys.argv = ['ors-server', 'check', 'webshop']; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=110
+    )
+    assert done.returncode != 0
+    told = "the environment webshop needs rapidfuzz: type pip install 'ors-server[webshop]'"
+    assert told in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
 def test_a_broken_catalogue_is_told_by_file_and_line_before_anything_is_served(tmp_path):
     folder = shutil.copytree(RECORDED, tmp_path / "data")
     path = folder / "items_shuffle_1000.json"

@@ -175,9 +175,12 @@ def test_the_command_builds_an_index_and_says_where(write_catalogue, make_produc
     assert str(main(["list"])).startswith("expected: python -m")
 
 
-def test_a_large_catalogue_is_built_by_a_process_of_its_own(write_catalogue, make_product, monkeypatch):
+def test_a_large_catalogue_is_built_by_a_process_of_its_own(
+    write_catalogue, make_product, monkeypatch, capsys
+):
     monkeypatch.setattr(catalogue_module, "SMALL", 0)
     assert len(open_catalogue(str(write_catalogue(make_product())), "human")) == 1
+    assert "items_shuffle.json (0 MiB), once; this takes minutes" in capsys.readouterr().err
     folder = write_catalogue(make_product(name=5))
     open_catalogue.cache_clear()
     with pytest.raises(CatalogueError, match=r"line 2: expected 'name' as a text, not 5"):

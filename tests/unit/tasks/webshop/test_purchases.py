@@ -1,7 +1,13 @@
 """What a purchase earns: WebShop's formula, and how goals are drawn."""
 
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import NamedTuple
+
 import pytest
 
+from ors_server_tasks.webshop import nouns
 from ors_server_tasks.webshop.catalogue import open_catalogue
 from ors_server_tasks.webshop.goals import NO_LIMIT, draw_limit, draw_price
 from ors_server_tasks.webshop.nouns import find_by_rule, noun_finder
@@ -98,6 +104,27 @@ def test_the_rule_takes_every_word_with_a_letter_that_is_no_function_word():
         *("d.o.n", "issue", "white", "4k", "silver", "men"),
     )
     assert noun_finder() in ("rule", "en_core_web_sm")
+
+
+class Token(NamedTuple):
+    text: str
+    pos_: str
+
+
+def test_spacy_s_model_finds_nouns_where_it_is_installed(monkeypatch):
+    for name in ("spacy", nouns.MODEL):
+        module = ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    parts = {"Red": "ADJ", "Lamp": "NOUN", "Acme": "PROPN"}
+    load = lambda model: lambda text: [Token(word, parts[word]) for word in text.split()]  # noqa: E731
+    monkeypatch.setattr(sys.modules["spacy"], "load", load, raising=False)
+    nouns._finder.cache_clear()
+    try:
+        assert noun_finder() == "en_core_web_sm"
+        assert nouns.find_nouns.__wrapped__("Red Acme Lamp") == ("acme", "lamp")
+    finally:
+        nouns._finder.cache_clear()
 
 
 def test_prices_and_limits_are_drawn_as_webshop_draws_them():
