@@ -44,10 +44,9 @@ _TYPES: dict[str, Literal["train", "validation", "test"]] = {
 
 def _read_goal_kind() -> GoalKind:
     kind = os.environ.get("WEBSHOP_GOALS", "human")
-    found = next((known for known in GOAL_KINDS if known == kind), None)
-    if found is None:
-        raise CatalogueError(f"WEBSHOP_GOALS={kind}: expected human or synthetic")
-    return found
+    if kind not in GOAL_KINDS:
+        raise CatalogueError(f"WEBSHOP_GOALS={kind}: expected {' or '.join(GOAL_KINDS)}")
+    return GOAL_KINDS[kind]
 
 
 def name_version(data: str, kind: GoalKind) -> str:

@@ -20,7 +20,7 @@ from ors_server_tasks.webshop.arrays import MappedArray, write_array
 from ors_server_tasks.webshop.product import Product
 
 GoalKind: TypeAlias = Literal["human", "synthetic"]
-GOAL_KINDS: tuple[GoalKind, ...] = ("human", "synthetic")
+GOAL_KINDS: dict[str, GoalKind] = {"human": "human", "synthetic": "synthetic"}
 
 SEED = 233
 """The seed of prices and of the order of the goals; the latter is WebShop's."""

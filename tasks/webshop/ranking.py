@@ -6,7 +6,6 @@ another product among the best, they are looked up for the products that still c
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,12 +50,12 @@ class Ranking:
             return []
         scores = np.zeros(-(-self._products // self._block) * self._block)
         left: NDArray[np.intp] | None = None
-        rest = sum(most for most, _, _ in terms)
+        rest = total = sum(most for most, _, _ in terms)
         for done, (most, weight, place) in enumerate(terms):
-            if done and left is None and self._is_long(terms[done:]):
-                left = self._possible(scores, limit, rest)
-            elif left is not None and len(left) > limit:
+            if left is not None and len(left) > limit:
                 left = _keep_possible(left, scores, limit, rest)
+            elif left is None and total - rest > rest and self._is_long(terms[done:]):
+                left = self._possible(scores, limit, rest)
             self._add(scores, left, weight, place)
             rest -= most
         if left is None:
@@ -93,9 +92,7 @@ class Ranking:
         """Return the products that can be among the best if each may get `rest` more; `None` for all."""
         blocks = scores.reshape(-1, self._block)
         highest = blocks.max(axis=1)
-        if len(highest) < limit:
-            return None
-        bound = _find_nth(highest, limit) * _SLACK - rest / _SLACK
+        bound = _find_bound(highest, limit, rest)
         if bound <= 0:
             return None
         near = np.flatnonzero(highest >= bound)
@@ -103,9 +100,10 @@ class Ranking:
         return near[rows] * self._block + columns
 
     def _best(self, left: NDArray[np.intp], scores: NDArray[np.float64], limit: int) -> list[int]:
+        left = _keep_possible(left, scores, limit, 0.0)
         values = scores[left].astype(np.float32)
         if len(left) > limit:
-            bound = _find_nth(values, limit)
+            bound = np.sort(values)[-limit]
             above, equal = left[values > bound], left[values == bound]
             missing = limit - len(above)
             if len(equal) > missing:
@@ -119,11 +117,16 @@ def _keep_possible(
     left: NDArray[np.intp], scores: NDArray[np.float64], limit: int, rest: float
 ) -> NDArray[np.intp]:
     values = scores[left]
-    bound = _find_nth(values, limit) * _SLACK - rest / _SLACK
-    kept: NDArray[np.intp] = left[values >= bound]
+    kept: NDArray[np.intp] = left[values >= _find_bound(values, limit, rest)]
     return kept
 
 
-def _find_nth(values: NDArray[Any], place: int) -> Any:
-    """Return the value at a place from the top; sorting is quicker than a partition if many are equal."""
-    return np.sort(values)[len(values) - place]
+def _find_bound(values: NDArray[np.float64], limit: int, rest: float) -> float:
+    """Return a score that each of the best has at least, if `rest` is still to come; 0 if nothing is known.
+
+    Of many scores, the best ones of blocks are sorted: a partition is slow where many are equal.
+    """
+    block = len(values) // _BLOCKS
+    if block > 1:
+        values = values[: block * _BLOCKS].reshape(_BLOCKS, block).max(axis=1)
+    return float(np.sort(values)[-limit]) * _SLACK - rest / _SLACK if len(values) >= limit else 0.0

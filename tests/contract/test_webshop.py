@@ -276,7 +276,8 @@ def test_a_catalogue_that_is_not_there_is_told_before_anything_is_served(variabl
 def test_a_missing_package_is_told_with_the_command_that_installs_it():
     program = (
         "import sys; sys.modules['rapidfuzz'] = None; "
-        "from ors_server.cli.main import main; sys.argv = ['ors-server', 'check', 'webshop']; sys.exit(main())"
+        "from ors_server.cli.main import main; sys.argv = ['ors-server', 'check', 'webshop']; "
+        "sys.exit(main())"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=110
