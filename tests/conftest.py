@@ -79,6 +79,7 @@ SLOW = (
     "tests/unit/grading/test_pytest_cases.py",
     "tests/unit/grading/test_stdio_cases.py",
     "tests/unit/offload/",
+    "tests/unit/resources/test_jvm_child.py",
     "tests/unit/sandboxes/",
     "tests/unit/sessions/test_old_outputs.py",
     "tests/unit/store/sql/test_opening.py",

@@ -29,6 +29,7 @@ class ChildProcess:
         descriptors: Sequence[int] = (),
         stderr: int | None = None,
         variables: Mapping[str, str] | None = None,
+        folder: str | None = None,
     ) -> None:
         """Start a program, which must end when standard input does.
 
@@ -37,6 +38,7 @@ class ChildProcess:
             descriptors: Further descriptors that it inherits.
             stderr: The descriptor of its standard error; by default this process's.
             variables: All its environment variables; by default this process's.
+            folder: The folder in which it runs; by default this process's.
 
         Raises:
             OSError: The process cannot be started.
@@ -47,6 +49,7 @@ class ChildProcess:
             stdout=subprocess.PIPE,
             stderr=stderr,
             env=variables,
+            cwd=folder,
             bufsize=0,
             start_new_session=True,
             pass_fds=descriptors,

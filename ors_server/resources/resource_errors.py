@@ -49,3 +49,9 @@ class UnboundResourceError(ResourceUseError):
     """The requested spec is a name, which is not bound to a spec."""
 
     code = "unbound_resource"
+
+
+class MissingRequirementError(ResourceUseError):
+    """A program, package or file is missing; the message has the command that installs it."""
+
+    code = "missing_requirement"

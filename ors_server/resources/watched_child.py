@@ -30,14 +30,20 @@ _END_SECONDS = 5.0
 class WatchedChild(ChildProcess):
     """A child process with a thread that reads its standard error and reaps it."""
 
-    def __init__(self, command: Sequence[str], *, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> None:
         """Start a program; see `ChildProcess`."""
         self._tail = bytearray()
         self._is_reaped = False
         self._lock = threading.Lock()
         self._errors, theirs = os.pipe()
         try:
-            super().__init__(command, stderr=theirs, variables=variables)
+            super().__init__(command, stderr=theirs, variables=variables, folder=folder)
         except BaseException:
             os.close(self._errors)
             raise

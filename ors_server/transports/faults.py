@@ -117,6 +117,7 @@ FAULTS = MappingProxyType(
         resources.ResourceTimeoutError: Fault(503, JSONRPC_UNAVAILABLE),
         resources.ResourceClosedError: Fault(503, JSONRPC_UNAVAILABLE),
         resources.ResourceUseError: Fault(500, JSONRPC_INTERNAL),
+        resources.MissingRequirementError: Fault(500, JSONRPC_INTERNAL),
         resources.ResourceCallError: Fault(500, JSONRPC_INTERNAL),
         resources.UnboundResourceError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardError: Fault(500, JSONRPC_INTERNAL),
