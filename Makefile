@@ -30,6 +30,8 @@ help: ## This list.
 .PHONY: serve
 serve: $(VENV)/.runtime $(patsubst %,$(VENV)/.world-%,$(filter $(WORLDS),$(TASKS))) ## Serve the bundled tasks, or TASKS="a b", on 127.0.0.1:8080 (ARGS="--port 9000").
 	scripts/system_packages.sh --try $(SYSTEM_PACKAGES)
+	python=$(ORS_TEST_VENVS)/alfworld/bin/python; \
+	if [ -x $$python ]; then export ORS_ALFWORLD_PYTHON=$${ORS_ALFWORLD_PYTHON:-$$python}; fi; \
 	exec $(BIN)/ors-server serve $(TASKS) $(ARGS)
 
 .PHONY: test
@@ -65,12 +67,12 @@ format: $(VENV)/.dev ## Rewrite the code as the lint wants it, where that is mec
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed $(GRADERS:%=$(ORS_TEST_VENVS)/%/.installed) ## Speed and memory, as ratios in one run (ARGS="imports --json").
+bench: $(VENV)/.dev $(ORS_TEST_VENVS)/openreward/.installed $(GRADERS:%=$(ORS_TEST_VENVS)/%/.installed) worlds ## Speed and memory, as ratios in one run (ARGS="imports --json").
 	scripts/system_packages.sh wrk postgresql
-	$(BIN)/python -m bench $(ARGS)
+	ORS_ALFWORLD_PYTHON=$${ORS_ALFWORLD_PYTHON:-$(ORS_TEST_VENVS)/alfworld/bin/python} $(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs
-docs: $(VENV)/.dev clients ## Check that every example in the documents runs.
+docs: $(VENV)/.dev clients worlds ## Check that every example in the documents runs.
 	$(BIN)/pytest tests/docs
 
 .PHONY: site
@@ -118,7 +120,7 @@ packages: | $(BIN)/python ## The system's packages that tests need, where they m
 	scripts/system_packages.sh $(TEST_PACKAGES)
 
 .PHONY: worlds
-worlds: $(WORLDS:%=$(VENV)/.world-%) ## What the bundled environments need that play another program, in .venv and of the system.
+worlds: $(WORLDS:%=$(VENV)/.world-%) ## What the bundled environments need that play another program, in .venv, .venvs and of the system.
 
 .PHONY: node
 node: $(ORS_TEST_NODE)/.installed ## The Node programs that tests and lint run, in .node.

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from rich.console import Console
 
 from bench import (
+    alfworld,
     batches,
     idle_sessions,
     imports,
@@ -40,6 +41,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "math_graders": math_graders.measure,
         "batches": batches.measure,
         "webshop": webshop.measure,
+        "alfworld": alfworld.measure,
     }
 )
 

@@ -15,6 +15,7 @@ PREFIX = "ORS_"
 OTHER_VARIABLES = frozenset(
     {
         "ORS_AGENT_URL",
+        "ORS_ALFWORLD_PYTHON",
         "ORS_API_KEY",
         "ORS_CONFIG",
         "ORS_EPISODE",
@@ -24,7 +25,7 @@ OTHER_VARIABLES = frozenset(
         "ORS_USE_STRUCTURED_LOGS",
     }
 )
-"""Variables that are no settings of the server: of its commands, of judges, of the reference SDK."""
+"""Variables that are no settings of the server: of commands, judges, environments, the reference SDK."""
 _TESTS = ("ORS_TEST_", "ORS_SOAK_")
 _KUBERNETES = re.compile(r"ORS_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)")
 """Variables that Kubernetes and linked containers set for a service whose name begins with `ors`."""

@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 tool=$1
 shift
-[ $# -gt 0 ] || set -- requirements/*.lock requirements/clients/*.lock
+[ $# -gt 0 ] || set -- requirements/*.lock requirements/clients/*.lock requirements/worlds/*.lock
 
 status=0
 for lock in "$@"; do

@@ -7,10 +7,13 @@ folder=$1 name=$2
 here=$(dirname "$0")
 
 case $name in
+  # Parts of it are under the GPL, so it has an environment of its own, whose Python ORS_ALFWORLD_PYTHON names.
+  alfworld) packages=(build-essential) folder=${ORS_TEST_VENVS:-.venvs}/alfworld ;;
   scienceworld) packages=(openjdk-17-jre-headless) ;;
   webshop) packages=() ;;
   *) packages=() ;;
 esac
 
 "$here/system_packages.sh" "${packages[@]}"
+if [ ! -x "$folder/bin/python" ]; then "$here/make_venv.sh" "$folder" --without-pip; fi
 "$here/install_locked.sh" "$folder" "$here/../requirements/worlds/$name.lock"

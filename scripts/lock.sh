@@ -23,10 +23,12 @@ compile "$@" pyproject.toml --group dev --group build -c $locks/runtime.lock -c 
 # Beside the development environment's packages, so that both can be in one environment.
 for lock in $locks/worlds/*.lock; do
   name=$(basename "$lock" .lock)
+  overrides=()
+  if [ -f "${lock%.lock}.overrides.txt" ]; then overrides=(--override "${lock%.lock}.overrides.txt"); fi
   .venv/bin/python -c 'import sys, tomllib
 extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
 print("\n".join(extras[sys.argv[1]]))' "$name" |
-    compile "$@" -c $locks/runtime.lock -c $locks/dev.lock - -o "$lock"
+    compile "$@" "${overrides[@]}" -c $locks/runtime.lock -c $locks/dev.lock - -o "$lock"
 done
 for input in $locks/clients/*.txt; do
   overrides=()

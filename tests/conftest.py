@@ -33,6 +33,8 @@ os.environ["ORS_STORE"] = "memory"
 if "WEBSHOP_CACHE" not in os.environ:
     os.environ["WEBSHOP_CACHE"] = tempfile.mkdtemp(prefix="ors-test-webshop-")
     atexit.register(shutil.rmtree, os.environ["WEBSHOP_CACHE"], ignore_errors=True)
+VENVS = Path(os.environ.get("ORS_TEST_VENVS", Path(__file__).parents[1] / ".venvs"))
+os.environ.setdefault("ORS_ALFWORLD_PYTHON", str(VENVS / "alfworld" / "bin" / "python"))
 
 pytest_plugins = ["tests.postgres"]
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")
@@ -89,6 +91,8 @@ SLOW = (
     "tests/unit/transports/test_ors_app.py::test_numbers_of_any_form_hold_nobody_up",
 )
 """How the tests begin that start programs by the dozen or compute for seconds; `make unit` skips them."""
+WORLDS = ("alfworld",)
+"""Bundled environments with packages of their own, which `make worlds` installs: their tests are external."""
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -122,11 +126,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the slow tests, and those that ask for PostgreSQL by its fixture or in their parameters."""
+    """Marks the slow tests, and those that ask for PostgreSQL or a world by a fixture or parameter."""
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(name in parameters for name in WORLDS):
+            item.add_marker(pytest.mark.external)
         if "postgres" in [*getattr(item, "fixturenames", ()), *parameters]:
             item.add_marker(pytest.mark.external)
 

@@ -8,7 +8,8 @@ from ors_server.authoring.loading import installed_environments, load_environmen
 from ors_server.testing import ENVIRONMENT_CHECKS, check_environment
 from ors_server.testing.environment_suite import CheckVerdict
 
-QUICK = [name for name in installed_environments() if not load_environments([name])[0].may_need_sandbox]
+SANDBOXED = ("code", "shell")
+QUICK = [name for name in installed_environments() if name not in SANDBOXED]
 """Each episode of the others starts a sandbox; tests of their own play every task."""
 
 pytestmark = pytest.mark.timeout(300)  # the first test of an environment makes all its checks
@@ -18,6 +19,11 @@ pytestmark = pytest.mark.timeout(300)  # the first test of an environment makes 
 def verdicts(name: str) -> tuple[CheckVerdict, ...]:
     """Checks an environment once: starting its server and its sandboxes takes longer than most checks."""
     return check_environment(name, tasks_per_split=4 if name in QUICK else 1).verdicts
+
+
+@pytest.mark.parametrize("name", installed_environments())
+def test_an_installed_environment_needs_a_sandbox_or_is_checked_on_more_tasks(name):
+    assert load_environments([name])[0].may_need_sandbox == (name in SANDBOXED)
 
 
 @pytest.mark.parametrize("check", ENVIRONMENT_CHECKS, ids=str)

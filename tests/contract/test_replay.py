@@ -25,6 +25,15 @@ TASKS = {"math_word_problems": 3, "qa": 3, "webshop": 3}
 pytestmark = pytest.mark.timeout(LIMIT + 30)
 
 WORK = {
+    "alfworld": [
+        ("alfworld_step", {"action": "look"}),
+        ("alfworld_step", {"action": "go to nowhere"}),
+        ("alfworld_get_admissible_commands", {}),
+        ("alfworld_step", {"action": "x" * 201}),
+        ("alfworld_reset", {}),
+        ("alfworld_get_task_objective", {}),
+        ("alfworld_step", {"action": "inventory"}),
+    ],
     "code": [
         ("bash", {"command": "ls -la --time-style=+; pwd; echo $$ >/dev/null; false"}),
         ("python", {"code": "print(sorted(globals())[:3]); print(2 ** 64); 1 / 0"}),

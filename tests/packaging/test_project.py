@@ -16,6 +16,7 @@ WORLDS = sorted(ROOT.glob("requirements/worlds/*.lock"))
 LOCKS = sorted([*ROOT.glob("requirements/*.lock"), *ROOT.glob("requirements/clients/*.lock"), *WORLDS])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DISTRIBUTIONS = {
+    "fast_downward": "fast-downward-textworld",
     "pydantic_core": "pydantic",  # which pins it
     "typing_extensions": "typing-extensions",
     "pydantic_settings": "pydantic-settings",
