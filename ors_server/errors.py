@@ -293,3 +293,8 @@ class SettingsError(ClientError):
     """The server's settings contradict each other or are unsafe."""
 
     code = "settings"
+
+
+def forget_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that is kept: their frames would keep the session that failed."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None

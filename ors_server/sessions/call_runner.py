@@ -13,7 +13,7 @@ from ors_server.authoring.boundary import AuthorRaisedError, call_author
 from ors_server.authoring.call_context import CallContext, running_call
 from ors_server.call_clock import CallClock, counting, make_scope
 from ors_server.episode import CallOutcome, OutcomeKind
-from ors_server.errors import EnvironmentFailedError, OrsServerError, ShuttingDownError
+from ors_server.errors import EnvironmentFailedError, OrsServerError, ShuttingDownError, forget_frames
 from ors_server.logs import get_logger
 from ors_server.loop_watch import author_code
 from ors_server.sessions.call_table import CallTable
@@ -113,6 +113,8 @@ class CallRunner:
             log.exception("call_defect", session_id=self._recorder.origin.session_id, tool=call.tool)
             result = Failure(OrsServerError("the server failed; its log has the details"))
         finally:
+            if isinstance(result, Failure):
+                forget_frames(result.error)
             self.calls.finish(call, result)
 
     async def _play(self, call: Call) -> CallResult | None:

@@ -11,7 +11,13 @@ from ors_server.authoring.environment import give_sandbox
 from ors_server.call_clock import counting, start_clock
 from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, StopReason
-from ors_server.errors import EnvironmentFailedError, MachineryError, NotSupportedError, OrsServerError
+from ors_server.errors import (
+    EnvironmentFailedError,
+    MachineryError,
+    NotSupportedError,
+    OrsServerError,
+    forget_frames,
+)
 from ors_server.logs import get_logger
 from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError
@@ -149,6 +155,7 @@ class Setup:
         elif self.error is not None:
             self._recorder.apply_event(EpisodeEvent.SETUP_FAILED, StopReason.FAILED)
             log.warning("setup_failed", session_id=self._recorder.origin.session_id, exc_info=self.error)
+            forget_frames(self.error)
         else:
             self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
         if self._ready is not None:

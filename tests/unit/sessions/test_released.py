@@ -57,6 +57,13 @@ class Remembered(SingleTask):
         return ToolOutput.final("over", reward=1.0)
 
 
+class FailsToSetUp(Remembered):
+    """Has a setup that fails."""
+
+    async def setup(self):
+        raise RuntimeError("broken")
+
+
 WAYS = [
     [],
     ["step"],
@@ -102,6 +109,20 @@ async def test_an_ended_session_is_freed_at_once(way, expires, no_collection):
             await clock.advance(3_000.0)
         else:
             await engine.delete(session)
+        with anyio.fail_after(20):
+            while any(made() is not None for made in Remembered.made):
+                await anyio.lowlevel.checkpoint()
+    assert Remembered.made
+
+
+async def test_a_session_whose_setup_failed_is_freed_at_once(no_collection):
+    Remembered.made.clear()
+    async with open_manager([define(FailsToSetUp)], clock=FakeClock()) as engine:
+        status = await engine.create(SessionRequest(split="train", index=0))
+        session = status.origin.session_id
+        del status
+        assert await (await engine.find(session).call("step", {})).wait()
+        await engine.delete(session)
         with anyio.fail_after(20):
             while any(made() is not None for made in Remembered.made):
                 await anyio.lowlevel.checkpoint()

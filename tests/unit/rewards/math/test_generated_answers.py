@@ -64,22 +64,24 @@ trees = st.recursive(leaves, extend, max_leaves=6)
 
 
 def value(tree, place):
+    """Compute a tree, no part of which may be complex or large: a quotient by sin(pi) is both, by chance."""
     kind, *parts = tree
     if kind == "number":
         return DIGITS.mpf(parts[0])
     if kind == "name":
         return place[parts[0]]
-    return COMPUTED[kind](*(value(part, place) for part in parts))
+    found = COMPUTED[kind](*(value(part, place) for part in parts))
+    if not (isinstance(found, DIGITS.mpf) and abs(found) < GREATEST):
+        raise ValueError(found)
+    return found
 
 
 def values(tree):
     """Compute a tree at all places; the example is dropped where it has no real value of moderate size."""
     try:
-        found = [value(tree, place) for place in PLACES]
+        return [value(tree, place) for place in PLACES]
     except (ZeroDivisionError, ValueError):
         assume(condition=False)
-    assume(all(isinstance(number, DIGITS.mpf) and abs(number) < GREATEST for number in found))
-    return found
 
 
 def latex(tree, draw):
