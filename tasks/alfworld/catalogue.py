@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 DATA_VARIABLE = "ALFWORLD_DATA"
 """Environment variable with the data folder, as alfworld's own programs read it."""
@@ -71,7 +71,7 @@ class Game:
         commands = json.loads(file.read_bytes()).get("walkthrough")
         if not isinstance(commands, list):
             raise NoDataError(f"{file} has no walkthrough: `alfworld-generate` makes one")
-        return tuple(str(command) for command in commands)
+        return tuple(map(str, cast("list[object]", commands)))
 
 
 @dataclass(frozen=True)

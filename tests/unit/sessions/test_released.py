@@ -11,6 +11,7 @@ import pytest
 from ors_server import ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.sessions.manager import open_manager
+from ors_server.sessions.session_call import Failure
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.testing import FakeClock
 from tests.fixtures.single_task import SingleTask
@@ -121,7 +122,9 @@ async def test_a_session_whose_setup_failed_is_freed_at_once(no_collection):
         status = await engine.create(SessionRequest(split="train", index=0))
         session = status.origin.session_id
         del status
-        assert await (await engine.find(session).call("step", {})).wait()
+        result = await (await engine.find(session).call("step", {})).wait()
+        assert isinstance(result, Failure)
+        del result
         await engine.delete(session)
         with anyio.fail_after(20):
             while any(made() is not None for made in Remembered.made):
