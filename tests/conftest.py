@@ -91,7 +91,7 @@ SLOW = (
     "tests/unit/transports/test_ors_app.py::test_numbers_of_any_form_hold_nobody_up",
 )
 """How the tests begin that start programs by the dozen or compute for seconds; `make unit` skips them."""
-WORLDS = ("alfworld",)
+WORLDS = ("alfworld", "scienceworld")
 """Bundled environments with packages of their own, which `make worlds` installs: their tests are external."""
 
 

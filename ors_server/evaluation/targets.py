@@ -88,13 +88,13 @@ class Target:
         return self.source is not None and callable(getattr(self.source.source, name, None))
 
     async def known_actions(self, name: str, split: str, index: int) -> Actions | None:
-        """Return what a method of `knows_actions` gives for a task; `None` without the method."""
+        """Return what a method of `knows_actions` gives for a task; `None` if that is nothing."""
         if self.source is None or not self.knows_actions(name):
             return None
         task = await self.source.tasks.get_task(split, index)
         found: Any = await anyio.to_thread.run_sync(getattr(self.source.source, name), task)
         actions: Any = await found if inspect.isawaitable(found) else found
-        return [(tool, dict(arguments)) for tool, arguments in actions]
+        return None if actions is None else [(tool, dict(arguments)) for tool, arguments in actions]
 
 
 @asynccontextmanager

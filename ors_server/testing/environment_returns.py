@@ -31,12 +31,15 @@ async def blank_earns_the_least(subject: EnvironmentSubject) -> None:
 
 
 async def _check_each(subject: EnvironmentSubject, name: str, judge: _Judge) -> None:
-    actions = subject.known_actions(name)
+    find = subject.known_actions(name)
     wrong: list[tuple[Task, NotMetError]] = []
-    tasks = await subject.known_tasks()
-    for task in tasks:
+    known = [(task, find(task.spec)) for task in await subject.known_tasks()]
+    tasks = [(task, actions) for task, actions in known if actions is not None]
+    if not tasks:
+        raise NotApplicableError(f"{name} has no actions for any of {len(known)} tasks")
+    for task, actions in tasks:
         try:
-            await judge(subject, task, await subject.played(task, actions(task.spec)))
+            await judge(subject, task, await subject.played(task, actions))
         except NotMetError as error:
             wrong.append((task, error))
     if wrong:
@@ -90,8 +93,8 @@ async def _others(subject: EnvironmentSubject, task: Task, name: str) -> dict[st
     try:
         known = subject.known_actions(name)(task.spec)
     except NotApplicableError:
-        pass
-    else:
+        known = None
+    if known is not None:
         returns = {name: await subject.played(task, known), **returns}
     return {each: played.summary.episode_return for each, played in returns.items()}
 

@@ -95,19 +95,23 @@ class EnvironmentSubject:
         expect(tasks, "expected at least one task in one split")
         return tasks
 
-    def known_actions(self, name: str) -> Callable[[JSONObject], Actions]:
-        """Return the class's `gold_actions` or `blank_actions`, or raise `NotApplicableError`."""
+    def known_actions(self, name: str) -> Callable[[JSONObject], Actions | None]:
+        """Return the class's `gold_actions` or `blank_actions`, or raise `NotApplicableError`.
+
+        For a task whose actions are not known, it returns `None`.
+        """
         method: Any = getattr(self.definition.source, name, None)
         if not callable(method):
             raise NotApplicableError(f"the class has no method {name}(task_spec)")
-        return cast("Callable[[JSONObject], Actions]", method)
+        return cast("Callable[[JSONObject], Actions | None]", method)
 
     def some_actions(self, task: Task) -> Actions:
         """Return the gold actions, or a made-up call of every tool if there are none."""
         try:
-            return self.known_actions("gold_actions")(task.spec)
+            known = self.known_actions("gold_actions")(task.spec)
         except NotApplicableError:
-            return self.trial_actions()
+            known = None
+        return self.trial_actions() if known is None else known
 
     def trial_actions(self) -> Actions:
         """Return one made-up call of every shared tool."""

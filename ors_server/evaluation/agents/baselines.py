@@ -37,19 +37,21 @@ class OracleAgent(_Baseline):
         if not target.knows_actions(GOLD):
             raise AgentSettingsError(self._lack(target.environment, target.name))
 
-    def _lack(self, environment: str, name: str) -> str:
+    def _lack(self, environment: str, name: str, index: int | None = None) -> str:
         if name.startswith(("http://", "https://")):
             return (
                 f"the oracle agent plays environments of this process, and {name} is a server, which does "
                 f"not send its gold actions: evaluate the environment by its name, module or path"
             )
+        if index is not None:
+            return f"`{GOLD}` of {environment} has no actions for the task with the index {index}"
         return f"the oracle agent needs `{GOLD}(task_spec)`, and {environment} does not define it"
 
     async def play(self, session: AgentSession) -> AgentReport:
         """Make the gold calls; raises `AgentError` if they are not known here."""
         actions = await session.known_actions(GOLD)
         if actions is None:
-            raise AgentError(self._lack(session.environment, session.target_name))
+            raise AgentError(self._lack(session.environment, session.target_name, session.index))
         return await make_calls(session, actions)
 
 
