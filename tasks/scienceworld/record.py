@@ -12,6 +12,8 @@ from ors_server_tasks.scienceworld.game import ScienceWorldGame
 
 _HEAP_MIB = 3072
 _TIMEOUT = 600.0
+_PLAYS = 3
+"""Times that each path is played."""
 
 
 def main() -> None:
@@ -31,13 +33,21 @@ def main() -> None:
 
 
 def _shorten(player: ScienceWorldGame, task: str, variation: int, path: list[str]) -> list[str] | None:
-    """Return a path up to the action that reaches the full score; `None` if none does."""
+    """Return a path up to the last action that it may take to the full score; `None` if it may fall short.
+
+    A lamp, for one, may light up with the action that connects it or with the one behind that.
+    """
+    lengths = [_length_to_full_score(player, task, variation, path) for _ in range(_PLAYS)]
+    return path[: max(lengths)] if all(lengths) else None
+
+
+def _length_to_full_score(player: ScienceWorldGame, task: str, variation: int, path: list[str]) -> int:
     player.reset(task, variation)
     for number, action in enumerate(path, 1):
         turn = player.act(action)
         if turn.is_over:
-            return path[:number] if turn.score >= 1 else None
-    return None
+            return number if turn.score >= 1 else 0
+    return 0
 
 
 if __name__ == "__main__":

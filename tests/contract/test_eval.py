@@ -38,6 +38,7 @@ async def evaluated(name, agent, folder, **changes):
         **{
             "environment": name,
             "target": name,
+            "split": "train",
             "agent": agent.describe(),
             "indices": tuple(range(TASKS)),
             "attempts": 1,
