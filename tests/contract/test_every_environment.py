@@ -9,9 +9,9 @@ from ors_server.testing import ENVIRONMENT_CHECKS, check_environment
 from ors_server.testing.environment_suite import CheckVerdict
 
 SANDBOXED = ("code", "shell")
-SLOW_START = ("scienceworld",)
+SLOW_START = ("alfworld", "scienceworld")
 QUICK = [name for name in installed_environments() if name not in SANDBOXED + SLOW_START]
-"""Each episode of the others starts a sandbox; tests of their own play every task."""
+"""Each episode of the others starts a sandbox or another program; tests of their own play every task."""
 
 pytestmark = pytest.mark.timeout(300)  # the first test of an environment makes all its checks
 

@@ -44,7 +44,7 @@ class OracleAgent(_Baseline):
                 f"not send its gold actions: evaluate the environment by its name, module or path"
             )
         if index is not None:
-            return f"`{GOLD}` of {environment} has no actions for the task with the index {index}"
+            return f"`{GOLD}(task_spec)` of {environment} has no actions for the task with the index {index}"
         return f"the oracle agent needs `{GOLD}(task_spec)`, and {environment} does not define it"
 
     async def play(self, session: AgentSession) -> AgentReport:
