@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ors_server import importing
 from ors_server.app import App, create_app
@@ -35,6 +36,10 @@ if "WEBSHOP_CACHE" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["WEBSHOP_CACHE"], ignore_errors=True)
 VENVS = Path(os.environ.get("ORS_TEST_VENVS", Path(__file__).parents[1] / ".venvs"))
 os.environ.setdefault("ORS_ALFWORLD_PYTHON", str(VENVS / "alfworld" / "bin" / "python"))
+
+# How long a random example takes is the machine's, and judges nothing.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 pytest_plugins = ["tests.postgres"]
 REFENV = str(Path(__file__).parent / "fixtures" / "refenv.py")

@@ -25,6 +25,7 @@ from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.fresh_files import write_files
 from ors_server.sandboxes.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
 from ors_server.sandboxes.processes import (
+    continue_all,
     descendants,
     ended,
     inner_pid,
@@ -32,6 +33,7 @@ from ors_server.sandboxes.processes import (
     namespace_of,
     process_row,
     send_signal,
+    stop_all,
 )
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.server_state import FOLDER_PREFIX, ServerState, SessionFolder, remove_tree
@@ -239,12 +241,12 @@ class Cell(ABC):
     async def freeze(self) -> None:
         """Stop every process."""
         if self._cgroup is None or not self._cgroup.freeze():
-            self.signal_all(signal.SIGSTOP)
+            await stop_all(self.processes, self.is_inside)
 
     async def thaw(self) -> None:
         """Let every stopped process continue."""
         if self._cgroup is None or not self._cgroup.thaw():
-            self.signal_all(signal.SIGCONT)
+            continue_all(self.processes(), self.is_inside)
 
     async def aclose(self) -> None:
         """Kill every process and remove every file; a second call does nothing."""
@@ -281,11 +283,6 @@ class Cell(ABC):
             if row is not None and row.group == group:
                 reached += send_signal(pid, number, self.is_inside)
         return reached
-
-    def signal_all(self, number: signal.Signals) -> None:
-        """Signal every process of the session."""
-        for pid in self.processes():
-            send_signal(pid, number, self.is_inside)
 
     # Fresh programs
 

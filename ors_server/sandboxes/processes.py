@@ -148,6 +148,44 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
         os.close(held)
 
 
+async def stop_all(find: Callable[[], list[int]], is_ours: Callable[[int], bool]) -> None:
+    """Stop every process that `find` returns, and those that they start meanwhile; each before its children.
+
+    A shell that still ran would see its child stop, and take the terminal from it.
+    """
+    for _ in range(_STOP_TRIES):
+        running = [pid for pid in find() if not _stands_still(pid)]
+        if not running:
+            return
+        for pid in _oldest_first(running):
+            if send_signal(pid, signal.SIGSTOP, is_ours):
+                await _wait_until_still(pid)
+
+
+def continue_all(found: list[int], is_ours: Callable[[int], bool]) -> None:
+    """Let stopped processes continue, each after its children, so that no shell finds a stopped child."""
+    for pid in reversed(_oldest_first(found)):
+        send_signal(pid, signal.SIGCONT, is_ours)
+
+
+def _oldest_first(pids: list[int]) -> list[int]:
+    """Return processes in the order of their starts: parents before their children."""
+    rows = {pid: process_row(pid) for pid in pids}
+    return sorted(pids, key=lambda pid: row.started if (row := rows[pid]) is not None else 0)
+
+
+def _stands_still(pid: int) -> bool:
+    row = process_row(pid)
+    return row is None or row.state in _STANDS_STILL
+
+
+async def _wait_until_still(pid: int) -> None:
+    for _ in range(_STOP_TRIES):
+        if _stands_still(pid):
+            return
+        await anyio.sleep(_STOP_PAUSE)
+
+
 def lower_priority(pid: int) -> None:
     """Give a new process, and everything it will start, a lower priority than the server's."""
     with contextlib.suppress(OSError):  # it has ended already
@@ -165,11 +203,7 @@ async def kill_with_children(pid: int) -> None:
     """
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGSTOP)
-    for _ in range(_STOP_TRIES):
-        row = process_row(pid)
-        if row is None or row.state in _STANDS_STILL:
-            break
-        await anyio.sleep(_STOP_PAUSE)
+    await _wait_until_still(pid)
     for child in _children(pid):
 
         def is_child(other: int) -> bool:

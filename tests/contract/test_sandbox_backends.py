@@ -180,6 +180,30 @@ def test_every_promise_is_kept_where_no_cgroup_is_writable(name, make):
 
 
 @pytest.mark.parametrize(("name", "make"), BACKENDS)
+def test_a_shell_never_notices_that_signals_froze_it(name, make):
+    require(name, "user")
+    printed = []
+
+    async def run():
+        state = ServerState()
+        backend = without_cgroups(make)(state)
+        try:
+            sandbox = await backend.start("frozen-often")
+            await sandbox.exec("while :; do sleep 0.01; done >/dev/null 2>&1 &")
+            for number in range(100):
+                await sandbox.freeze()
+                await sandbox.thaw()
+                printed.append((await sandbox.exec(f"echo {number}; jobs -s")).stdout.text)
+            await sandbox.aclose()
+        finally:
+            await backend.aclose()
+            state.close()
+
+    anyio.run(run)
+    assert printed == [f"{number}\n" for number in range(100)]
+
+
+@pytest.mark.parametrize(("name", "make"), BACKENDS)
 def test_a_backend_that_works_probes_itself_and_reports_its_gaps(name, make):
     require(name, "user")
 

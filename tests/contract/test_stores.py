@@ -205,7 +205,6 @@ async def compare(place: str, scenes: list[tuple[int, tuple]]) -> None:
 def test_a_record_is_the_one_that_memory_would_have_kept(backend: str, makers: Makers) -> None:
     @settings(
         max_examples=25,
-        deadline=None,
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )

@@ -268,7 +268,6 @@ def play_any(examples: int, seldom: Mapping[str, int], *, is_fixed: bool) -> dic
 
     @settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         derandomize=is_fixed,
         suppress_health_check=list(HealthCheck),

@@ -300,7 +300,6 @@ def play_randomly(kit: Any, examples: int, steps: int, policy: EpisodePolicy = P
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )

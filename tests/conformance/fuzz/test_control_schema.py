@@ -103,9 +103,7 @@ def description(*config):
 
 unknown_world = description()
 known_world = description(KNOWN)
-bounded = settings(
-    max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+bounded = settings(max_examples=EXAMPLES, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def make_session(server):

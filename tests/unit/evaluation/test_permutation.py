@@ -17,7 +17,7 @@ def exact(differences):
     ).pvalue
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(-12, 12), min_size=2, max_size=9), st.sampled_from([1, 3, 4, 10]))
 def test_fractions_give_scipy_s_exact_p(counts, parts):
     differences = [count / parts for count in counts]
@@ -26,7 +26,7 @@ def test_fractions_give_scipy_s_exact_p(counts, parts):
     assert found.p == pytest.approx(exact(counts) if any(counts) else 1.0, rel=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(2, 9), st.integers(0, 10**6))
 def test_few_differences_of_any_kind_give_scipy_s_exact_p(count, seed):
     source = random.Random(seed)  # noqa: S311  (no secret)

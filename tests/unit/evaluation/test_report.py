@@ -212,7 +212,7 @@ class TestPlots:
         assert all(" to " in words for words, _, _ in plot.rows)
         assert sum(int(count) for _, _, count in plot.rows) == 4
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.booleans()), min_size=1, max_size=60))
     def test_every_value_is_in_exactly_one_bar(self, values):
         plot = histogram("x", "X", "x", valued(*values))

@@ -57,7 +57,7 @@ def test_quantiles_are_numpy_s(values, share):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.integers(0, 2**31))
 def test_an_interval_lies_between_the_least_and_the_greatest_value(values, seed):
     found = bootstrap({"x": values}, Resampling(resamples=200, seed=seed))["x"]
@@ -65,7 +65,7 @@ def test_an_interval_lies_between_the_least_and_the_greatest_value(values, seed)
     assert min(values) - slack <= found.low <= found.high <= max(values) + slack
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.integers(0, 8), min_size=3, max_size=12), st.floats(0.1, 100), st.floats(-50, 50))
 def test_an_interval_moves_and_grows_with_its_values(counts, scale, shift):
     values = [count / 8 for count in counts]

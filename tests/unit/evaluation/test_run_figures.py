@@ -169,7 +169,7 @@ def test_missing_attempts_are_counted():
     assert summarise(outcome, QUICK).overall.counts.missing == 5
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.randoms(use_true_random=False))
 def test_the_order_in_which_attempts_ended_changes_no_figure(source):
     outcome = make_lively(6, 3)

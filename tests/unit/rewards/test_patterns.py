@@ -98,7 +98,7 @@ def test_the_standards_own_examples_can_be_farmed_as_the_page_says():
     assert blocked > honest
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(walk=st.lists(st.integers(0, 100), max_size=15))
 def test_shaped_pays_the_end_alone_whatever_was_guessed(page, walk):
     guesses = [("guess", {"number": number}) for number in walk]

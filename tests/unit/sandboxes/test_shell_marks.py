@@ -39,7 +39,7 @@ def test_remarks_are_bounded():
     assert len(reader.other_output) == 4096
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.binary(min_size=1, max_size=30).filter(lambda data: b"\0" not in data))
 def test_what_bash_quotes_is_unquoted(data):
     quoted = subprocess.run(

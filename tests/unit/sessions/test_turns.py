@@ -127,7 +127,7 @@ moves = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(moves)
 async def test_whatever_happens_the_rules_hold_and_nobody_is_forgotten(made):
     with anyio.fail_after(10):

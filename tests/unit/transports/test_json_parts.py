@@ -22,7 +22,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(VALUES)
 def test_a_value_in_parts_is_the_same_json(value):
     assert b"".join(json_parts(value)).decode() == compact_json(value)

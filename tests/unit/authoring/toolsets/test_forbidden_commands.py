@@ -234,14 +234,14 @@ SHELL_PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.one_of(st.text(), st.text(string.printable), st.lists(SHELL_PIECES, max_size=60).map("".join)))
 def test_no_text_breaks_the_search(script):
     with contextlib.suppress(UncheckableError):
         anyio.run(find_violation, parse_patterns(["rm -rf", "* x"]), script)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(SHELL_PIECES | st.text(), min_size=1, max_size=20), st.sampled_from(NAMES))
 def test_no_command_breaks_the_look_inside_it(words, name):
     look_inside((name, *words))
@@ -250,13 +250,13 @@ def test_no_command_breaks_the_look_inside_it(words, name):
     assert all(isinstance(part, tuple) for part in cut_roughly(" ".join(words)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(), st.text())
 def test_no_word_breaks_its_resolution(before, after):
     assert isinstance(resolve(before + "$'\\x" + after), str)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), min_size=1, max_size=5))
 def test_plain_words_come_back_as_they_are(words):
     reserved = {"if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "for", "in", "while"}
@@ -322,7 +322,7 @@ def test_braces_make_the_words_that_bash_makes_of_every_short_word(signs):
     assert differing == {}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(words=st.lists(st.text("ab13{},.-\\'", min_size=1, max_size=12), min_size=20, max_size=20))
 @example(
     words=[",{},}", "{a},{b,c}}", "{1..3}{a..e..2}", "{09..11}", "{3..-1}", "{a{1..2}..3}", "{x..{a,b}}"]

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ors_server.rewards.judges.hardening import MASTER_KEYS, clean, fence, is_degenerate, shorten
@@ -100,7 +100,6 @@ def test_a_least_length_may_be_asked_for():
     assert not is_degenerate("42", min_characters=2)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["task", "answer", "reference"]), st.text(max_size=60), min_size=1))
 def test_whatever_the_texts_there_is_one_block_for_each_and_it_can_be_sent(blocks):
     shown = fence(blocks)

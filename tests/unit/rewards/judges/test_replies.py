@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ors_server.rewards.judged import llm_as_judge_reward
@@ -111,7 +111,6 @@ def test_eight_of_ten_is_a_score_on_a_scale_of_ten_only():
         read_score("8/100", 0, 10)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=300) | st.text(alphabet='{}"reasoncv:,0123456789.eE+-/ \n[]', max_size=300))
 def test_any_text_is_a_score_on_the_scale_or_unusable(text):
     try:
@@ -121,7 +120,6 @@ def test_any_text_is_a_score_on_the_scale_or_unusable(text):
     assert 0 <= score <= 1
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=300) | st.text(alphabet='{}"correct:vdiyso,= \n[]', max_size=300))
 def test_any_text_is_a_choice_or_unusable(text):
     try:

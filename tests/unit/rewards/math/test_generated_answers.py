@@ -111,7 +111,7 @@ def drawer(data):
 
 
 @pytest.mark.parametrize("place", ["{}", r"\boxed{{{}}}", "So the value is $y={}$."])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tree=trees, data=st.data())
 def test_a_tree_rendered_in_two_ways_is_one_answer(place, tree, data):
     values(tree)
@@ -120,7 +120,7 @@ def test_a_tree_rendered_in_two_ways_is_one_answer(place, tree, data):
     assert verdict.is_equal, (gold, answer, verdict)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(tree=trees, data=st.data())
 def test_a_tree_of_another_value_is_another_answer(tree, data):
     other = changed(tree, drawer(data))
@@ -147,7 +147,7 @@ def test_an_angle_may_be_large_and_is_reduced_exactly():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(first=trees, second=trees, data=st.data())
 def test_structures_are_equal_exactly_if_their_members_are(kind, first, second, data):
     draw = drawer(data)

@@ -5,7 +5,7 @@ import operator
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ors_server.rewards.math import grade_math
@@ -65,7 +65,7 @@ TEXTS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(gold=golds, wrapper=wrappers, changes=rewrites)
 def test_rewriting_an_answer_keeps_it_equal(gold, wrapper, changes):
     answer = gold
@@ -75,7 +75,7 @@ def test_rewriting_an_answer_keeps_it_equal(gold, wrapper, changes):
     assert verdict.is_equal, (gold, answer, verdict)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(gold=golds, wrapper=wrappers, data=st.data())
 def test_changing_a_digit_makes_an_answer_wrong(gold, wrapper, data):
     places = [place for place, char in enumerate(gold) if char.isdigit()]
@@ -90,13 +90,13 @@ def test_changing_a_digit_makes_an_answer_wrong(gold, wrapper, data):
     assert not verdict.is_equal, (gold, answer, verdict)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(first=golds, second=golds)
 def test_bare_answers_are_judged_alike_from_both_sides(first, second):
     assert grade_math(first, second).is_equal == grade_math(second, first).is_equal
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(top=st.integers(-(10**9), 10**9), bottom=st.integers(1, 10**6), other=st.integers(-(10**9), 10**9))
 def test_fractions_are_equal_exactly_if_they_are(top, bottom, other):
     gold = rf"\frac{{{top}}}{{{bottom}}}"
@@ -104,7 +104,7 @@ def test_fractions_are_equal_exactly_if_they_are(top, bottom, other):
     assert grade_math(f"{other}/{bottom}", gold).is_equal == (other == top)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     roots=st.lists(st.integers(-9, 9), min_size=1, max_size=4),
     changed=st.integers(-9, 9),
@@ -133,7 +133,7 @@ def check_verdict(kind, data):
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(data=st.data())
 def test_whatever_comes_a_verdict_comes_back(kind, data):
     check_verdict(kind, data)
@@ -142,7 +142,7 @@ def test_whatever_comes_a_verdict_comes_back(kind, data):
 @pytest.mark.stress
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", TEXTS)
-@settings(max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20_000)
 @given(data=st.data())
 def test_however_much_comes_a_verdict_comes_back(kind, data):
     check_verdict(kind, data)
