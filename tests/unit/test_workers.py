@@ -80,10 +80,17 @@ async def test_whoever_waits_too_long_for_a_thread_is_told_to_come_back(gate):
 
 async def test_a_thread_that_was_left_behind_keeps_its_place_until_it_ends(gate):
     workers = Workers(2)
-    thread = LingeringThread()
+    thread, begun = LingeringThread(), threading.Event()
+
+    def wait():
+        begun.set()
+        gate.wait(LIMIT)
+
     with anyio.fail_after(LIMIT):
-        with anyio.move_on_after(0.01):
-            await workers.run(lambda: gate.wait(LIMIT), thread)
+        async with anyio.create_task_group() as group:
+            group.start_soon(workers.run, wait, thread)
+            await anyio.to_thread.run_sync(begun.wait, LIMIT)
+            group.cancel_scope.cancel()
         assert thread.is_running
         assert running(workers) == 1
         gate.set()

@@ -67,10 +67,10 @@ async def test_a_life_has_its_stations_and_ends_once(running, tmp_path):
 
 
 async def test_a_call_that_hangs_is_killed_with_what_it_started(running):
-    resource = await running(workshop(call_timeout=2.0))
+    resource = await running(workshop(call_timeout=5.0))
     pid = (await resource.look())["pid"]
     with pytest.raises(
-        ResourceTimeoutError, match=r"did not answer hang within 2 seconds and was killed"
+        ResourceTimeoutError, match=r"did not answer hang within 5 seconds and was killed"
     ) as raised:
         await resource.hang()
     assert await gone(resource, pid)

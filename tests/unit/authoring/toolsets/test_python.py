@@ -237,10 +237,15 @@ async def test_children_of_the_code_do_not_pass_for_the_interpreter(run):
 
 
 async def test_what_a_thread_prints_later_comes_as_background_output(run, place, call, texts):
-    late = "import threading, time\ndef late():\n    time.sleep(0.3)\n    print('LATE')\n"
+    late = (
+        "import os, threading, time\n"
+        "def late():\n"
+        "    while not os.path.exists('go'): time.sleep(0.01)\n"
+        "    print('LATE')\n"
+    )
     await run(f"{late}threading.Thread(target=late).start()")
     for _ in range(30):
-        output = await BashTools(place).bash(call(), command="sleep 1; echo now")
+        output = await BashTools(place).bash(call(), command="touch go; sleep 1; echo now")
         if "background" in texts(output):
             break
     assert texts(output) == {"stdout": "now\n", "background": "LATE\n"}
