@@ -95,7 +95,7 @@ audit: $(ORS_TEST_VENVS)/audit/.installed ## Look for known vulnerabilities in w
 	scripts/audit.sh $(ORS_TEST_VENVS)/audit/bin/pip-audit
 
 .PHONY: matrix
-matrix: ## The unit tests on every Python from 3.11 to 3.14 that this machine has.
+matrix: packages worlds ## The unit tests on every Python from 3.11 to 3.14 that this machine has.
 	scripts/matrix.sh $(ARGS)
 
 .PHONY: lock

@@ -18,9 +18,13 @@ find_python() {
 
 prepare() {
   local python=$1 folder=$2
-  if [ "$folder/.installed" -nt requirements/dev.lock ] && [ "$folder/.installed" -nt pyproject.toml ]; then return; fi
+  local locks=(requirements/dev.lock requirements/worlds/scienceworld.lock) lock is_current=yes
+  for lock in "${locks[@]}" pyproject.toml; do
+    if [ ! "$folder/.installed" -nt "$lock" ]; then is_current=; fi
+  done
+  if [ -n "$is_current" ]; then return; fi
   "$python" -m venv "$folder" \
-    && "$folder/bin/python" -m pip install -q --no-deps --require-hashes -r requirements/dev.lock \
+    && "$folder/bin/python" -m pip install -q --no-deps --require-hashes "${locks[@]/#/--requirement=}" \
     && "$folder/bin/python" -m pip install -q --no-deps --no-build-isolation -e . \
     && touch "$folder/.installed"
 }

@@ -152,8 +152,7 @@ async def open_local_stage(
 
     Args:
         environments: What to play; a single one is played whatever name a record has. Others are found by
-        their
-            entry points.
+            their entry points.
         sandbox: The requested isolation; the strongest that works here by default.
     """
     known = {definition.name: definition for definition in environments}

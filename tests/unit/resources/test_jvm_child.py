@@ -12,7 +12,7 @@ import pytest
 from ors_server.resources import JvmChild, MissingRequirementError, ResourceError, find_java
 from tests.fixtures.worker_processes import exists, wait_until_gone
 
-pytest.importorskip("py4j", reason="`make worlds` installs it")
+pytestmark = pytest.mark.external
 PATIENCE = 60.0
 """Seconds that a test waits at most."""
 

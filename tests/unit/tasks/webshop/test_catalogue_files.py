@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from ors_server_tasks.webshop import catalogue as catalogue_module
@@ -208,7 +209,6 @@ def test_the_invented_catalogue_is_the_same_everywhere(tmp_path):
 
 
 def test_an_array_that_was_read_often_gives_its_pages_back_and_can_be_read_again(tmp_path, monkeypatch):
-    np = pytest.importorskip("numpy")
     monkeypatch.setattr("ors_server_tasks.webshop.arrays.MOST_RESIDENT", 100)
     write_array(tmp_path / "a", np.arange(1000, dtype="<u4"))
     array = MappedArray(tmp_path / "a", "<u4")
