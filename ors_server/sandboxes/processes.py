@@ -18,7 +18,8 @@ NICENESS = 5
 """Niceness of sandboxes above the server's: a third of its weight when both want a processor (sched(7))."""
 _PROC = Path("/proc")
 _STANDS_STILL = "TtZX"
-_STOP_TRIES = 100
+_STOP_SWEEPS = 20
+_STOP_PAUSES = 200
 _STOP_PAUSE = 0.001
 
 
@@ -151,15 +152,17 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
 async def stop_all(find: Callable[[], list[int]], is_ours: Callable[[int], bool]) -> None:
     """Stop every process that `find` returns, and those that they start meanwhile; each before its children.
 
-    A shell that still ran would see its child stop, and take the terminal from it.
+    A shell that still ran would see its child stop, and take the terminal from it. A process that cannot be
+    interrupted just now stops when it can: the waits are bounded in all.
     """
-    for _ in range(_STOP_TRIES):
+    pauses = _STOP_PAUSES
+    for _ in range(_STOP_SWEEPS):
         running = [pid for pid in find() if not _stands_still(pid)]
         if not running:
             return
         for pid in _oldest_first(running):
             if send_signal(pid, signal.SIGSTOP, is_ours):
-                await _wait_until_still(pid)
+                pauses = await _wait_until_still(pid, pauses)
 
 
 def continue_all(found: list[int], is_ours: Callable[[int], bool]) -> None:
@@ -179,11 +182,12 @@ def _stands_still(pid: int) -> bool:
     return row is None or row.state in _STANDS_STILL
 
 
-async def _wait_until_still(pid: int) -> None:
-    for _ in range(_STOP_TRIES):
-        if _stands_still(pid):
-            return
+async def _wait_until_still(pid: int, pauses: int) -> int:
+    """Wait at most so many pauses for a process to stand still; return how many are left."""
+    while pauses and not _stands_still(pid):
         await anyio.sleep(_STOP_PAUSE)
+        pauses -= 1
+    return pauses
 
 
 def lower_priority(pid: int) -> None:
@@ -203,7 +207,7 @@ async def kill_with_children(pid: int) -> None:
     """
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGSTOP)
-    await _wait_until_still(pid)
+    await _wait_until_still(pid, _STOP_PAUSES)
     for child in _children(pid):
 
         def is_child(other: int) -> bool:

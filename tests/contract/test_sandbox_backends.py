@@ -203,6 +203,40 @@ def test_a_shell_never_notices_that_signals_froze_it(name, make):
     assert printed == [f"{number}\n" for number in range(100)]
 
 
+SLEEPERS = """python3 -c '
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+for _ in range(20):
+    if not os.fork():
+        if libc.vfork() == 0:  # its parent cannot be interrupted while it neither ends nor starts a program
+            time.sleep(1000)
+        os._exit(0)
+time.sleep(1000)' >/dev/null 2>&1 &
+sleep 1"""
+
+
+@pytest.mark.parametrize(("name", "make"), BACKENDS)
+def test_processes_that_cannot_be_interrupted_hold_up_no_freeze(name, make):
+    require(name, "user")
+
+    async def run():
+        state = ServerState()
+        backend = without_cgroups(make)(state)
+        try:
+            sandbox = await backend.start("frozen-uninterruptible")
+            await sandbox.exec(SLEEPERS, time_limit=20)
+            with anyio.fail_after(20):
+                await sandbox.freeze()
+            await sandbox.thaw()
+            assert (await sandbox.exec("echo alive")).stdout.text == "alive\n"
+            await sandbox.aclose()
+        finally:
+            await backend.aclose()
+            state.close()
+
+    anyio.run(run)
+
+
 @pytest.mark.parametrize(("name", "make"), BACKENDS)
 def test_a_backend_that_works_probes_itself_and_reports_its_gaps(name, make):
     require(name, "user")
