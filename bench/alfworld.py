@@ -1,4 +1,4 @@
-"""Steps of ALFWorld through a session, beside the bare package in a process of its own."""
+"""ALFWorld through a session, beside the bare package in a process of its own."""
 
 import json
 import os
@@ -12,14 +12,16 @@ import anyio
 
 from bench.report import Goal, Row
 from ors_server.testing.local_client import open_environment
-from ors_server_tasks.alfworld import AlfworldTasks
+from ors_server_tasks.alfworld import AlfworldTasks, environment
 from ors_server_tasks.alfworld.catalogue import open_catalogue
 
 BARE = "alfworld 0.4.2"
 RATE = Goal("ratio", least=0.8)
+LOAD = Goal("ours", most=20)
+RESET = Goal("ours", most=80)
 STEPS = 40
 """Steps of an episode: less than its limit."""
-_PROGRAM = Path(__file__).with_name("programs") / "bare_alfworld.py"
+_PROGRAMS = Path(__file__).with_name("programs")
 
 
 class MeasuredAlfworld(AlfworldTasks):
@@ -36,27 +38,33 @@ def measure(rounds: int = 3) -> list[Row]:
     """Play the same steps both ways, in turns; the median of the rounds counts."""
     ours, bare = [], []
     for _ in range(rounds):
-        bare.append(_bare())
+        bare.append(_run("bare_alfworld.py", str(STEPS)))
         ours.append(anyio.run(_ours))
-    rate, peer = (STEPS / statistics.median(one[0] for one in runs) for runs in (ours, bare))
-    held, held_bare = (statistics.median(one[1] for one in runs) / (1 << 20) for runs in (ours, bare))
+    known = _run("known_alfworld.py", str(Path(environment.__file__).parent))
+    rate, peer = (STEPS / _median(runs, "seconds") for runs in (ours, bare))
+    held, held_bare = (_median(runs, "bytes") / (1 << 20) for runs in (ours, bare))
     return [
         Row("ALFWorld, steps of one session", "steps/s", rate, peer, BARE, RATE),
         Row("ALFWorld, memory of a session's worker", "MiB", held, held_bare, BARE),
+        Row("ALFWorld, load of a known game", "ms CPU", known["load"], _median(bare, "load"), BARE, LOAD),
+        Row("ALFWorld, reset of a known game", "ms CPU", known["reset"], _median(bare, "reset"), BARE, RESET),
     ]
 
 
-def _bare() -> tuple[float, int]:
+def _median(runs: list[dict[str, float]], name: str) -> float:
+    return statistics.median(run[name] for run in runs)
+
+
+def _run(program: str, argument: str) -> dict[str, float]:
     python = os.environ.get("ORS_ALFWORLD_PYTHON", sys.executable)
     game = json.dumps(dict(open_catalogue().games["train"][0].played))
     ran = subprocess.run(
-        [python, _PROGRAM, str(STEPS)], input=game, capture_output=True, text=True, check=True
+        [python, _PROGRAMS / program, argument], input=game, capture_output=True, text=True, check=True
     )
-    result = json.loads(ran.stdout.splitlines()[-1])
-    return result["seconds"], result["bytes"]
+    return json.loads(ran.stdout.splitlines()[-1])
 
 
-async def _ours() -> tuple[float, int]:
+async def _ours() -> dict[str, float]:
     async with open_environment(MeasuredAlfworld) as client:
         session = await client.create(split="train", index=0)
         await session.call("alfworld_step", action="look")
@@ -67,4 +75,4 @@ async def _ours() -> tuple[float, int]:
         assert output.metadata is not None
         assert output.metadata["admissible_commands"]
         await session.aclose()
-    return seconds, MeasuredAlfworld.memory
+    return {"seconds": seconds, "bytes": MeasuredAlfworld.memory}
