@@ -1,19 +1,24 @@
 """The bundled ALFWorld as a server plays it, in real worker processes: over both doors, killed and hung."""
 
-import asyncio
+import json
 import os
 import signal
+import subprocess
 from typing import Any
 
 import pytest
 
-from ors_server import ToolOutput, alfworld_episode_reward, tool
+from ors_server import Context, ResourcePool, ToolOutput, alfworld_episode_reward, tool
 from ors_server.client import Client, McpClient
 from ors_server.errors import OrsServerError
 from ors_server.resources import ALFWorldSpec
+from ors_server.rewards.define import reward
+from ors_server.rewards.scoring import evaluate
 from ors_server.testing.local_client import CallRefusedError, open_environment
-from ors_server_tasks.alfworld import AlfworldTasks, environment
-from tests.fixtures.bundled_plays import play_all
+from ors_server_tasks.alfworld import AlfworldTasks, environment, kitchens
+from ors_server_tasks.alfworld.catalogue import list_folder
+from tests.fixtures.recorded_rewards import recorded_cases
+from tests.fixtures.seed_blocks import run
 from tests.fixtures.worker_processes import gone
 
 LIMIT = 400.0
@@ -129,37 +134,148 @@ async def test_a_worker_that_dies_or_hangs_is_replaced_and_pays_nothing(by, monk
         await session.aclose()
 
 
-@pytest.mark.stress
-@pytest.mark.timeout(1200)
-async def test_sixteen_sessions_at_once_share_eight_workers():
-    pids = set()
-    async with open_environment(WatchedAlfworld) as client:
+class AskedContext(Context):
+    """A context that keeps how it was asked for an environment, and what the environment was asked."""
 
-        async def play(place):
-            split, index = place
-            session = await client.create(split=split, index=index)
-            for name, arguments in gold(split, index):
-                pids.add(WatchedAlfworld.worker._child.pid)
-                result = await session.submit(name, arguments)
-            await session.aclose()
-            return result.reward, result.finished
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.asked, self.steps = [], []
 
-        places = [(split, index) for split in ("train", "valid_seen") for index in range(8)]
-        ends = await asyncio.gather(*map(play, places))
-        assert ends == [(1.0, True)] * 16
-        assert 1 < len(pids) <= ALFWorldSpec.max_global_num
+    async def acquire_resource(self, *args, **asked):
+        assert not args
+        self.asked.append(asked)
+        context, env = self, await super().acquire_resource(**asked)
+
+        class Asked:
+            async def step(self, *arguments):
+                context.steps.append(list(arguments))
+                return await env.step(*arguments)
+
+        return Asked()
 
 
-@pytest.mark.stress
-@pytest.mark.timeout(1200)
-def test_the_gold_path_of_every_task_earns_the_maximum():
-    plays = {
-        (split.name, index): (split.name, index, gold(split.name, index))
-        for split in AlfworldTasks.list_splits()
-        for index in range(AlfworldTasks.num_tasks(split.name))
-    }
-    outcomes = play_all("alfworld", plays, 1100.0)
-    assert len(outcomes) == 48
-    assert {
-        key for key, outcome in outcomes.items() if (outcome.reward, outcome.finished) != (1.0, True)
-    } == set()
+async def test_the_reward_of_the_real_game_is_the_recorded_one():
+    cases = [case for case in recorded_cases("agentfly_alfworld_episode_reward") if is_real(case)]
+    assert len(cases) == 3
+    async with ResourcePool(bindings={ALFWorldSpec: environment._worker_spec()}) as pool:
+        context = AskedContext("rollout", pool=pool)
+        env = await Context.acquire_resource(context, spec=ALFWorldSpec, scope="global", backend="local")
+        await env.reset(dict(environment._find_game(AlfworldTasks.get_task("train", 0)).played))
+        actions = [call["action"] for _, call in gold("train", 0)]
+        for done in (False, True):
+            for case in (one for one in cases if one["input"]["env_step_returns"][2] is done):
+                result = await evaluate(alfworld_episode_reward, {"context": context})
+                assert {"reward": result.reward, **result.extras} == case["output"]["value"]
+                assert context.steps == case["env_calls"]
+                asked = [{**one, "spec": "ALFWorldSpec"} for one in context.asked]
+                assert asked == case["acquire"]
+                assert [one.pop("spec") for one in context.asked] == [ALFWorldSpec]
+                context.asked.clear()
+                context.steps.clear()
+            await env.play(actions)
+        await context.aclose()
+
+
+def is_real(case):
+    """Whether ALFWorld itself answers a step so: with a number."""
+    return case["input"]["env_step_returns"][1] is not None
+
+
+FOR_ALFWORLD = {
+    "envs.webshop_text_env": "resources",
+    "WebShopSpec": "ALFWorldSpec",
+    '"get_reward", task_id': '""',
+    'result["reward"]': "result[1]",
+    'result["observation"]': "result[0]",
+}
+"""What AgentFly's example of a stateful reward, which is for its shop, has in place of its shop here."""
+
+
+async def test_a_reward_written_as_agentfly_s_page_shows_meets_the_game_that_the_tools_play():
+    written = run("agentfly", "stateful", FOR_ALFWORLD, reward=reward)["webshop_reward"]
+
+    class PaidAsWritten(AlfworldTasks):
+        reward = written
+
+        @tool
+        async def ask(self) -> ToolOutput:
+            """Grades the game as it stands."""
+            result = await self.grade(written, final_response="")
+            return ToolOutput.ongoing(f"{result.reward} {result.extras['output']}")
+
+    async with open_environment(PaidAsWritten) as client:
+        session = await client.create(split="train", index=0)
+        *actions, last = gold("train", 0)
+        for action in actions:
+            assert not (await session.submit(*action)).finished
+        assert (await session.call("ask")).blocks[0].text == "0.0 Nothing happens."
+        result = await session.submit(*last)
+        assert (result.reward, result.finished) == (1.0, True)
+        await session.aclose()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A data folder in ALFWorld's layout, with a game in each split."""
+    folder = tmp_path_factory.mktemp("data")
+    words = [
+        os.environ["ORS_ALFWORLD_PYTHON"],
+        kitchens.__file__,
+        folder,
+        "--seed",
+        "data",
+        "--games",
+        *"111",
+    ]
+    subprocess.run(words, check=True, env={**os.environ, "PYTHONHASHSEED": "0"}, timeout=LIMIT)
+    return folder
+
+
+@pytest.fixture
+def data(written, monkeypatch):
+    """The same, which ALFWORLD_DATA names."""
+    monkeypatch.setenv("ALFWORLD_DATA", str(written))
+    list_folder.cache_clear()
+    yield written
+    list_folder.cache_clear()
+
+
+def test_the_generator_writes_the_layout_of_the_real_data(written):
+    games = sorted(written.glob("json_2.1.1/*/*/trial_T*"))
+    assert [game.parent.parent.name for game in games] == ["train", "valid_seen", "valid_unseen"]
+    for game in games:
+        assert {file.name for file in game.iterdir()} == {
+            "traj_data.json",
+            "initial_state.pddl",
+            "game.tw-pddl",
+        }
+        played, known = (json.loads((game / name).read_text()) for name in ("game.tw-pddl", "traj_data.json"))
+        assert set(played) == {"pddl_domain", "grammar", "pddl_problem", "solvable", "walkthrough"}
+        assert played["pddl_problem"] == (game / "initial_state.pddl").read_text()
+        assert known["task_id"] == game.name
+        assert game.parent.name.startswith(f"{known['task_type']}-")
+    assert {file.name for file in (written / "logic").iterdir()} == {"alfred.pddl", "alfred.twl2"}
+
+
+@pytest.mark.parametrize("split", ["train", "valid_seen", "valid_unseen"])
+async def test_a_game_of_a_data_folder_is_won_and_is_refused_once_its_files_have_changed(data, split):
+    async with open_environment(AlfworldTasks) as client:
+        version = AlfworldTasks.version
+        session = await client.create(split=split, index=0)
+        for name, arguments in gold(split, 0):
+            result = await session.submit(name, arguments)
+        assert (result.reward, result.finished) == (1.0, True)
+        await session.aclose()
+        (file,) = data.glob(f"json_2.1.1/{split}/*/*/game.tw-pddl")
+        text = file.read_text()
+        file.write_text(f"{text} ")
+        session = await client.create(split=split, index=0)
+        with pytest.raises(OrsServerError, match="have changed since the server listed them; start"):
+            await session.prompt()
+        with pytest.raises(OrsServerError):
+            await session.call("alfworld_step", action="look")
+        assert (await session.summary()).episode_return == 0.0
+        await session.aclose()
+    list_folder.cache_clear()
+    AlfworldTasks.list_splits()
+    assert AlfworldTasks.version != version
