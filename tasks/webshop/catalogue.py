@@ -11,13 +11,14 @@ from typing import cast
 
 from ors_server_tasks.webshop.arrays import Keys, MappedArray, Rows
 from ors_server_tasks.webshop.catalogue_build import build_catalogue, draw_synthetic_goals
-from ors_server_tasks.webshop.data_folder import DataFolder, find_files, hash_of
+from ors_server_tasks.webshop.data_folder import FORMAT, DataFolder, find_files, hash_of
 from ors_server_tasks.webshop.goals import Goal, GoalKind, GoalTable, has_goals
 from ors_server_tasks.webshop.invented import EDITION, write_invented
 from ors_server_tasks.webshop.inverted import InvertedIndex
 from ors_server_tasks.webshop.json_reading import CatalogueError
 from ors_server_tasks.webshop.product import Product
 from ors_server_tasks.webshop.ranking import Ranking
+from ors_server_tasks.webshop.similarity import Lengths
 
 MOST_RESULTS = 50
 """Products that a search by words finds at most."""
@@ -32,7 +33,7 @@ _GROUPS = {"<a>": "a:", "<c>": "c:", "<q>": "q:"}
 class Catalogue:
     """The products of one catalogue, its search and its goals."""
 
-    def __init__(self, folder: Path, kind: GoalKind, files: DataFolder) -> None:
+    def __init__(self, folder: Path, kind: GoalKind, files: DataFolder, lengths: Lengths) -> None:
         """Open a folder that `build_catalogue` made."""
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         self._files = files
@@ -42,7 +43,7 @@ class Catalogue:
         self._asins = Keys(folder, "asins")
         self._numbers = MappedArray(folder / "asins.numbers", "<u4").values
         self._groups = InvertedIndex(folder, "groups")
-        self._ranking = Ranking(folder, meta["products"], meta["documents"], meta["average_length"])
+        self._ranking = Ranking(folder, meta["documents"], meta["average_length"], lengths)
         self.goals = GoalTable(folder, kind)
         self._load = lru_cache(maxsize=MOST_KEPT)(self._read)
 
@@ -113,28 +114,30 @@ def name_catalogue(data: str) -> str:
     Raises:
         CatalogueError: The folder lacks a file.
     """
-    return hash_of(find_files(Path(data)), cache_folder()) if data else f"invented-{EDITION}"
+    return hash_of(find_files(Path(data)), cache_folder()) if data else f"invented-{EDITION}.{FORMAT}"
 
 
-@lru_cache(maxsize=4)
-def open_catalogue(data: str, kind: GoalKind) -> Catalogue:
+@lru_cache(maxsize=8)
+def open_catalogue(data: str, kind: GoalKind, lengths: Lengths = "lucene") -> Catalogue:
     """Open a catalogue, and build its index first if that was never done.
 
     Args:
         data: The folder of WebShop's files; the invented catalogue if it is empty.
         kind: Whether goals are the instructions by people, or made from attributes and options.
+        lengths: How the search counts the length of a product's text: `lucene` rounds it to one byte, as
+            WebShop's search engine does; `exact` does not.
 
     Raises:
         CatalogueError: A file is missing or broken, or the catalogue has no goals of this kind.
     """
     cache = cache_folder()
     files = find_files(Path(data) if data else write_invented(cache / f"invented-{EDITION}-files"))
-    folder = cache / (name_catalogue(data) if data else f"invented-{EDITION}")
+    folder = cache / name_catalogue(data)
     if not folder.is_dir():
         _build(files, folder)
     if kind == "synthetic" and not has_goals(folder, kind):
         draw_synthetic_goals(folder)
-    catalogue = Catalogue(folder, kind, files)
+    catalogue = Catalogue(folder, kind, files, lengths)
     if not len(catalogue.goals):
         raise CatalogueError(
             f"{files.products.parent}: expected {kind} goals, and there are none; "

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ors_server_tasks.webshop.analysis import find_term, split_words
 from ors_server_tasks.webshop.arrays import MappedArray, Rows, RowWriter, write_array, write_keys
@@ -26,12 +28,14 @@ from ors_server_tasks.webshop.product import (
     read_product,
     texts_of,
 )
-from ors_server_tasks.webshop.similarity import MOST_REPEATS, length_code, make_growth_table
+from ors_server_tasks.webshop.similarity import length_code, make_growth_table
 
 _MOST_WORDS = 1 << 20
 """Words whose terms are remembered while an index is built."""
 _NO_TERM = -1
 """The number of stop words."""
+_MOST_COUNTS = 1 << 16
+"""Different pairs of a frequency and a length's byte in one index: their number fits into a code."""
 
 
 def build_catalogue(files: DataFolder, target: Path) -> None:
@@ -94,8 +98,8 @@ class _Build:
         self._prices: list[float] = []
         self._instructed: list[tuple[int, Product]] = []
         self._words = _TermNumbers(self._terms)
-        self._documents = 0
-        self._length = 0
+        self._counts: dict[tuple[int, int], int] = {}
+        self._lengths = array("I")
         self._rng = Random(SEED)  # noqa: S311  (a game)
 
     def run(self, files: DataFolder) -> None:
@@ -125,13 +129,18 @@ class _Build:
         terms = Counter(map(self._words.__getitem__, split_words(text)))
         terms.pop(_NO_TERM, 0)
         length = terms.total()
-        if length:
-            self._documents += 1
-            self._length += length
-            code = length_code(length)
-            self._terms.add(
-                number, {term: min(count, MOST_REPEATS) << 8 | code for term, count in terms.items()}
+        self._lengths.append(length)
+        rounded = length_code(length)
+        self._terms.add(number, {term: self._code_of(count, rounded) for term, count in terms.items()})
+
+    def _code_of(self, frequency: int, rounded: int) -> int:
+        code = self._counts.setdefault((frequency, rounded), len(self._counts))
+        if code == _MOST_COUNTS:
+            raise CatalogueError(
+                f"expected at most {_MOST_COUNTS:,} different pairs of how often a word is in a product and "
+                f"how many words the product has, and there are more"
             )
+        return code
 
     def _finish(self) -> None:
         self._rows.finish()
@@ -139,13 +148,17 @@ class _Build:
         self._groups.finish()
         write_array(self._folder / "products.prices", np.array(self._prices, dtype="<f8"))
         self._write_asins()
-        average = self._length / self._documents if self._documents else 1.0
-        _write_peaks(self._folder, average)
+        documents = sum(map(bool, self._lengths))
+        average = sum(self._lengths) / documents if documents else 1.0
+        write_array(self._folder / "products.lengths", np.array(self._lengths, dtype="<u4"))
+        counts = np.array(list(self._counts), dtype="<u4").reshape(-1, 2)
+        write_array(self._folder / "terms.counts", counts)
+        _write_peaks(self._folder, make_growth_table(average, counts))
         state = self._rng.getstate()
         self._write_goals("human")
         meta = {
             "products": len(self._numbers),
-            "documents": self._documents,
+            "documents": documents,
             "average_length": average,
             "rng": state,
         }
@@ -169,9 +182,8 @@ class _Build:
         goals.write(self._folder)
 
 
-def _write_peaks(folder: Path, average_length: float) -> None:
+def _write_peaks(folder: Path, growth: NDArray[np.float32]) -> None:
     """Write for each term the largest entry of the growth table among its products."""
-    growth = make_growth_table(average_length)
     starts = MappedArray(folder / "terms.starts", "<i8").values
     codes = MappedArray(folder / "terms.codes", "<u2").values
     peaks = np.empty(len(starts) - 1, dtype="<f4")

@@ -1,8 +1,8 @@
 """The environment: a shop, an instruction, and one purchase that is compared with it."""
 
 import os
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from typing_extensions import override
 
@@ -20,10 +20,11 @@ from ors_server import (
 )
 from ors_server_tasks.webshop.catalogue import Catalogue, name_catalogue, open_catalogue
 from ors_server_tasks.webshop.game import WebShopGame
-from ors_server_tasks.webshop.goals import GOAL_KINDS, GoalKind
+from ors_server_tasks.webshop.goals import GOAL_KINDS, GoalKind, read_goal
 from ors_server_tasks.webshop.json_reading import CatalogueError
 from ors_server_tasks.webshop.nouns import noun_finder
 from ors_server_tasks.webshop.oracle import find_actions
+from ors_server_tasks.webshop.similarity import LENGTHS, Lengths
 
 RULES = "1"
 """The edition of pages, search and reward."""
@@ -42,20 +43,24 @@ _TYPES: dict[str, Literal["train", "validation", "test"]] = {
 }
 
 
-def _read_goal_kind() -> GoalKind:
-    kind = os.environ.get("WEBSHOP_GOALS", "human")
-    if kind not in GOAL_KINDS:
-        raise CatalogueError(f"WEBSHOP_GOALS={kind}: expected {' or '.join(GOAL_KINDS)}")
-    return GOAL_KINDS[kind]
+_ChoiceT = TypeVar("_ChoiceT")
 
 
-def name_version(data: str, kind: GoalKind) -> str:
-    """Return the version: the rules, the catalogue, its goals, and what finds nouns.
+def _read_choice(variable: str, choices: Mapping[str, _ChoiceT]) -> _ChoiceT:
+    """Return the choice that a variable of the process names; the first one by default."""
+    name = os.environ.get(variable, next(iter(choices)))
+    if name not in choices:
+        raise CatalogueError(f"{variable}={name}: expected {' or '.join(choices)}")
+    return choices[name]
+
+
+def name_version(data: str, kind: GoalKind, lengths: Lengths = "lucene") -> str:
+    """Return the version: the rules, the catalogue, its goals, the search's lengths, and what finds nouns.
 
     Raises:
         CatalogueError: The folder lacks a file.
     """
-    return f"{RULES}.{name_catalogue(data)}.{kind}.{noun_finder()}"
+    return f"{RULES}.{name_catalogue(data)}.{kind}.{lengths}.{noun_finder()}"
 
 
 class WebShop(Environment):
@@ -68,8 +73,10 @@ class WebShop(Environment):
     data: ClassVar[str] = os.environ.get("WEBSHOP_DATA", "")
     """The folder of the catalogue; empty for the invented one. A subclass that has another one has a version
     of its own, as `name_version` makes it."""
-    goal_kind: ClassVar[GoalKind] = _read_goal_kind()
-    version = name_version(data, goal_kind)
+    goal_kind: ClassVar[GoalKind] = _read_choice("WEBSHOP_GOALS", GOAL_KINDS)
+    lengths: ClassVar[Lengths] = _read_choice("WEBSHOP_LENGTHS", LENGTHS)
+    """How the search counts the length of a product's text: `lucene` in one byte, or `exact`."""
+    version = name_version(data, goal_kind, lengths)
     policy = EpisodePolicy(step_limit=STEP_LIMIT, reward_range=(0.0, 1.0))
     reward = webshop_reward
 
@@ -117,7 +124,7 @@ class WebShop(Environment):
         Raises:
             CatalogueError: A file is missing or broken.
         """
-        return open_catalogue(cls.data, cls.goal_kind)
+        return open_catalogue(cls.data, cls.goal_kind, cls.lengths)
 
     @classmethod
     def _make_task(cls, split: str, index: int) -> JSONObject:
@@ -135,7 +142,9 @@ class WebShop(Environment):
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:
         """Return tool calls, as (name, arguments) in order, that earn the greatest return of the task."""
         catalogue = cls.catalogue()
-        actions = find_actions(catalogue, catalogue.goal(cast("int", task_spec["task_id"])))
+        recorded = task_spec.get("recorded_goal")
+        goal = catalogue.goal(cast("int", task_spec["task_id"])) if recorded is None else read_goal(recorded)
+        actions = find_actions(catalogue, goal)
         return [("webshop_browser_action", {"action": action}) for action in actions]
 
     @classmethod
@@ -147,7 +156,7 @@ class WebShop(Environment):
     @override
     async def setup(self) -> None:
         await self._open()
-        await self._game.reset(self._task_id, self.rng.getrandbits(32))
+        await self._game.reset(self._task_id, self.rng.getrandbits(32), env_args=self.task_spec)
 
     @override
     async def save_state(self) -> JSONObject:
@@ -161,7 +170,7 @@ class WebShop(Environment):
     @override
     async def get_prompt(self) -> str:
         return (
-            f"{self.task_spec['instruction']}\n\n"
+            f"{await self._game.get_instruction_text()}\n\n"
             "Buy this in a web shop. Search with webshop_browser_action('search[words]'). Open products, "
             "choose their options and turn pages with 'click[value]', where value is one of the clickables "
             "of the page. The tool webshop_browser does the same with action and value as two arguments. "
@@ -206,7 +215,7 @@ class WebShop(Environment):
     async def _open(self) -> None:
         spec = LocalEnvResourceSpec(
             WebShopGame,
-            {"data": self.data, "kind": self.goal_kind},
+            {"data": self.data, "kind": self.goal_kind, "lengths": self.lengths},
             category="webshop",
             max_global_num=MOST_GAMES,
             start_timeout=3600.0,

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ors_server_tasks.webshop.catalogue import Catalogue, open_catalogue
-from ors_server_tasks.webshop.goals import GoalKind
+from ors_server_tasks.webshop.goals import GoalKind, read_goal
 from ors_server_tasks.webshop.shop_session import ShopSession, parse_action
+from ors_server_tasks.webshop.similarity import Lengths
 
 GET_REWARD = "get_reward"
 
@@ -13,17 +14,26 @@ GET_REWARD = "get_reward"
 class WebShopGame:
     """One visit to the shop of a catalogue, which all games of the process share."""
 
-    def __init__(self, data: str = "", kind: GoalKind = "human", *, shows_attributes: bool = False) -> None:
+    def __init__(
+        self,
+        data: str = "",
+        kind: GoalKind = "human",
+        lengths: Lengths = "lucene",
+        *,
+        shows_attributes: bool = False,
+    ) -> None:
         """Open the catalogue, which takes long the first time only; begin with its first goal.
 
         Args:
             data: The folder of WebShop's files; empty for the invented catalogue.
             kind: Which goals are played.
+            lengths: How the search counts the length of a product's text: `lucene` in one byte, or `exact`.
             shows_attributes: Whether the page of a product has the button Attributes.
         """
-        self._catalogue: Catalogue = open_catalogue(data, kind)
+        self._catalogue: Catalogue = open_catalogue(data, kind, lengths)
         self._shows_attributes = shows_attributes
         self._task_id = 0
+        self._recorded_goal: Any = None
         self._session: ShopSession | None = None
 
     def reset(
@@ -34,16 +44,24 @@ class WebShopGame:
         Args:
             task_id: The goal, by its place before WebShop shuffles them; the first one by default.
             seed: Decides which products the search `<r>` finds.
-            env_args: The task as AgentFly's tools pass it; its `task_id` counts.
+            env_args: The task as AgentFly's tools pass it: its `task_id` counts, and its `recorded_goal`,
+                which replaces the catalogue's goal.
 
         Raises:
             CatalogueError: The catalogue's files have changed.
             IndexError: There is no such goal.
+            ValueError: The recorded goal lacks a field.
         """
         self._catalogue.check_unchanged()
-        wanted = task_id if task_id is not None else (env_args or {}).get("task_id")
+        task = dict(env_args or {})
+        wanted = task_id if task_id is not None else task.get("task_id")
         self._task_id = 0 if wanted is None else int(wanted)
-        goal = self._catalogue.goal(self._task_id)
+        self._recorded_goal = task.get("recorded_goal")
+        goal = (
+            self._catalogue.goal(self._task_id)
+            if self._recorded_goal is None
+            else read_goal(self._recorded_goal)
+        )
         self._session = ShopSession(self._catalogue, goal, seed, shows_attributes=self._shows_attributes)
         return self.observation
 
@@ -93,11 +111,15 @@ class WebShopGame:
 
     def save(self) -> dict[str, Any]:
         """Return the state as JSON."""
-        return {"task_id": self._task_id, "visit": self._visit().save()}
+        return {
+            "task_id": self._task_id,
+            "recorded_goal": self._recorded_goal,
+            "visit": self._visit().save(),
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `save` returned."""
-        self.reset(state["task_id"])
+        self.reset(env_args=state)
         self._visit().load(state["visit"])
 
     def is_healthy(self) -> bool:

@@ -15,6 +15,7 @@ from random import Random
 from typing import Literal, TypeAlias
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from ors_server_tasks.webshop.arrays import MappedArray, write_array
 from ors_server_tasks.webshop.product import Product
@@ -47,6 +48,28 @@ class Goal:
     goal_options: tuple[str, ...] | dict[str, str]
     """Values; those of a synthetic goal by the name of their option."""
     weight: float = 1.0
+
+
+_GOALS = TypeAdapter(Goal)
+
+
+def read_goal(fields: object) -> Goal:
+    """Return a goal that has the fields of WebShop's own.
+
+    Raises:
+        ValueError: A field is missing or of another type.
+    """
+    try:
+        goal = _GOALS.validate_python(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the whole goal"
+        raise ValueError(
+            f"expected the fields of a goal of WebShop; {place}: {first['msg']}, not {first['input']!r:.80}"
+        ) from None
+    if not goal.attributes:
+        raise ValueError("expected a goal of WebShop with at least one of 'attributes', and it has none")
+    return goal
 
 
 def draw_price(product: Product, rng: Random) -> float:

@@ -1,10 +1,12 @@
 """Lucene's BM25: the constants, the length of a document in one byte, and the sums in single precision.
 
 Source: `BM25Similarity` and `SmallFloat` of Lucene 8. A document's terms are counted, the count is kept in
-one byte, and a term pays `weight - weight / (1 + frequency * inverse_length)`.
+one byte, and a term pays `weight - weight / (1 + frequency * inverse_length)`. The other form of the length
+is the count itself, as most other BM25s have it.
 """
 
 import math
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,9 @@ SATURATION = 0.9
 """How soon a repeated term stops counting (k1)."""
 LENGTH_WEIGHT = 0.4
 """How much a long document is held back, in [0, 1] (b)."""
-MOST_REPEATS = 255
-"""Frequency of a term in a document above which it is not counted further: it fits into a byte."""
+Lengths: TypeAlias = Literal["lucene", "exact"]
+"""Whether a document's length is rounded to one byte, as Lucene does, or counted exactly."""
+LENGTHS: dict[str, Lengths] = {"lucene": "lucene", "exact": "exact"}
 
 _BYTE = 256
 
@@ -39,18 +42,27 @@ def length_code(length: int) -> int:
     return length if length < _EXACT else _EXACT + _shrink(length - _EXACT)
 
 
-LENGTHS = np.array(
+ROUNDED_LENGTHS = np.array(
     [code if code < _EXACT else _EXACT + _grow(code - _EXACT) for code in range(_BYTE)], dtype=np.float32
 )
 """The length that each byte stands for."""
 
 
-def make_growth_table(average_length: float) -> NDArray[np.float32]:
-    """Return `1 + frequency * inverse_length` by code: frequency * 256 + byte of the length."""
+def invert_lengths(lengths: NDArray[np.float32], average: float) -> NDArray[np.float32]:
+    """Return the inverse length of documents that have so many terms."""
     one, k1, b = np.float32(1), np.float32(SATURATION), np.float32(LENGTH_WEIGHT)
-    inverse = one / (k1 * ((one - b) + b * LENGTHS / np.float32(average_length)))
-    frequencies = np.arange(_BYTE, dtype=np.float32)
-    return (one + frequencies[:, None] * inverse[None, :]).astype(np.float32).ravel()
+    return (one / (k1 * ((one - b) + b * lengths / np.float32(average)))).astype(np.float32)
+
+
+def make_growth_table(average: float, counts: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """Return `1 + frequency * inverse_length` by code, with lengths in one byte.
+
+    Args:
+        average: Mean number of terms of a document.
+        counts: For each code, the frequency of a term and the byte of the document's length.
+    """
+    inverse = invert_lengths(ROUNDED_LENGTHS, average)
+    return (np.float32(1) + counts[:, 0].astype(np.float32) * inverse[counts[:, 1]]).astype(np.float32)
 
 
 def weight_of(repeats: int, documents: int, holding: int) -> np.float32:

@@ -14,17 +14,16 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from ors_server import Context, ResourcePool, WebShopSpec, reward, score, webshop_reward
 from ors_server.testing import open_environment, play
 from ors_server_tasks.webshop import WebShop
-from ors_server_tasks.webshop.environment import name_version
 from ors_server_tasks.webshop.game import WebShopGame
 from ors_server_tasks.webshop.pages import THANKS
+from tests.fixtures.recorded_shop import RecordedShop
 from tests.fixtures.shop_chance import make_rng
 
 LIMIT = 60.0
 """Seconds within which anything in these tests happens."""
-RECORDED = Path(__file__).parents[1] / "data/webshop_catalogue"
+RECORDED = Path(RecordedShop.data)
 
 
 def text_of(output: Any) -> str:
@@ -44,14 +43,10 @@ def test_goals_are_split_as_webshop_splits_them():
 
 
 def test_the_catalogue_names_the_version_and_a_smaller_one_has_less_tasks():
-    class Recorded(WebShop):
-        data = str(RECORDED)
-        version = name_version(str(RECORDED), "human")
-
-    assert [Recorded.num_tasks(split) for split in ("test", "dev", "train")] == [500, 428, 0]
-    assert Recorded.list_tasks("train") == []
-    assert Recorded.version != WebShop.version
-    assert WebShop.version.endswith(".human.rule")
+    assert [RecordedShop.num_tasks(split) for split in ("test", "dev", "train")] == [500, 428, 0]
+    assert RecordedShop.list_tasks("train") == []
+    assert RecordedShop.version != WebShop.version
+    assert WebShop.version.endswith(".human.lucene.rule")
 
 
 def test_the_oracle_earns_everything_and_the_parts_of_the_reward_are_metrics():
@@ -128,49 +123,6 @@ def test_random_products_are_the_same_for_the_same_seed_and_survive_a_fork():
                 await one.aclose()
 
     anyio.run(run)
-
-
-# AgentFly's reward, as its page has it; only what it imports is the project's.
-
-
-@reward(name="webshop_reward")
-async def their_reward(final_response: str, context: Context, task_id: int) -> dict:
-    try:
-        env = await context.acquire_resource(spec=WebShopSpec, scope="global", backend="local")
-        result = await env.step("get_reward", task_id)
-        return {
-            "reward": result["reward"],
-            "output": result["observation"],
-        }
-    except Exception as e:  # noqa: BLE001  (the page's own example catches everything)
-        return {
-            "reward": 0.0,
-            "output": f"Error webshop reward function: {e}",
-        }
-
-
-@pytest.mark.parametrize("asked", [their_reward, webshop_reward])
-def test_agentfly_s_example_meets_the_shop_that_its_tools_have_used(asked):
-    async def shop(context: Context, actions: list[str], task_id: int) -> None:
-        env = await context.acquire_resource(spec=WebShopSpec, scope="global", backend="local")
-        await env.reset(env_args={"task_id": task_id})
-        for action in actions:
-            await env.step(action)
-
-    task = WebShop.get_task("test", 2)
-    actions = [arguments["action"] for _, arguments in WebShop.gold_actions(task)]
-    pool = ResourcePool(bindings={WebShopSpec: WebShopSpec.local(WebShopGame)})
-    context = Context("rollout-1", pool=pool)
-    fields = {"final_response": "", "context": context}
-    anyio.run(shop, context, actions[:-1], task["task_id"])
-    before = score(asked, **fields, task_id=task["task_id"])
-    assert before.reward == 0.0
-    assert "Buy Now" in before.extras["output"]
-    anyio.run(shop, context, actions, task["task_id"])
-    after = score(asked, **fields, task_id=task["task_id"])
-    assert (after.reward, after.extras["output"]) == (1.0, THANKS)
-    other = WebShop.get_task("test", 3)
-    assert 0.0 <= (score(asked, **fields, task_id=other["task_id"]).reward or 0.0) < 1.0
 
 
 def test_a_game_of_its_own_has_agentfly_s_methods():

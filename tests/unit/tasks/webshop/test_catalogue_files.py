@@ -12,7 +12,7 @@ from ors_server_tasks.webshop import catalogue as catalogue_module
 from ors_server_tasks.webshop.__main__ import main
 from ors_server_tasks.webshop.arrays import MappedArray, write_array
 from ors_server_tasks.webshop.catalogue import cache_folder, name_catalogue, open_catalogue
-from ors_server_tasks.webshop.data_folder import find_files
+from ors_server_tasks.webshop.data_folder import FORMAT, find_files
 from ors_server_tasks.webshop.invented import EDITION, make_products, write_invented
 from ors_server_tasks.webshop.json_reading import CatalogueError, read_entries
 
@@ -164,7 +164,7 @@ def test_the_name_of_a_catalogue_is_that_of_its_contents(write_catalogue, make_p
     assert name_catalogue(str(folder)) == name
     write_catalogue(make_product(name="Another Lamp"))
     assert name_catalogue(str(folder)) != name
-    assert name_catalogue("") == f"invented-{EDITION}"
+    assert name_catalogue("") == f"invented-{EDITION}.{FORMAT}"
 
 
 def test_the_command_builds_an_index_and_says_where(write_catalogue, make_product, capsys):

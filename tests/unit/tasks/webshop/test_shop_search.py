@@ -6,14 +6,17 @@ import pytest
 from ors_server_tasks.webshop import ranking
 from ors_server_tasks.webshop.analysis import analyse, split_words
 from ors_server_tasks.webshop.arrays import MappedArray
+from ors_server_tasks.webshop.catalogue import open_catalogue
 from ors_server_tasks.webshop.catalogue_build import build_catalogue
 from ors_server_tasks.webshop.data_folder import find_files
 from ors_server_tasks.webshop.invented import write_invented
 from ors_server_tasks.webshop.inverted import InvertedIndex
+from ors_server_tasks.webshop.json_reading import CatalogueError
 from ors_server_tasks.webshop.porter import stem
 from ors_server_tasks.webshop.ranking import Ranking
-from ors_server_tasks.webshop.similarity import LENGTHS, length_code, make_growth_table, weight_of
+from ors_server_tasks.webshop.similarity import ROUNDED_LENGTHS, invert_lengths, length_code, weight_of
 from tests.fixtures.shop_chance import make_rng
+from tests.unit.tasks.webshop.conftest import DATA
 
 
 def test_the_searched_texts_are_those_that_were_indexed(catalogue, read_data):
@@ -87,33 +90,45 @@ def test_stems_are_porter_s(word, expected):
 
 
 def test_lengths_fit_into_a_byte_as_lucene_s_do():
-    assert [int(LENGTHS[length_code(length)]) for length in (0, 1, 39, 40, 41, 42, 60, 100, 1000)] == [
-        *(0, 1, 39, 40, 40, 42, 60, 96, 984)
-    ]
+    assert [
+        int(ROUNDED_LENGTHS[length_code(length)]) for length in (0, 1, 39, 40, 41, 42, 60, 100, 1000)
+    ] == [*(0, 1, 39, 40, 40, 42, 60, 96, 984)]
     assert length_code(2**31 - 1) == 255
 
 
-def plain_order(folder, products: int, documents: int, average: float, query: str) -> list[int]:
+def plain_order(folder, products: int, average: float, lengths: str, query: str) -> list[int]:
     """The order by adding every term for every product, without any shortcut."""
-    index, growth = InvertedIndex(folder, "terms"), make_growth_table(average)
+    index = InvertedIndex(folder, "terms")
+    counts = MappedArray(folder / "terms.counts", "<u4").values.reshape(-1, 2)
+    long = MappedArray(folder / "products.lengths", "<u4").values.astype(np.float32)
+    if lengths == "lucene":
+        long = ROUNDED_LENGTHS[[length_code(int(one)) for one in long]]
+    inverse = invert_lengths(long, average)
     scores = np.zeros(products)
     for term in dict.fromkeys(analyse(query)):
         place = index.keys.find(term)
         if place is not None:
             repeats = list(analyse(query)).count(term)
-            weight = weight_of(repeats, documents, index.count(place))
-            scores[index.numbers(place)] += weight - weight / growth[index.codes(place)]
+            weight = weight_of(repeats, products, index.count(place))
+            numbers, frequencies = index.numbers(place), counts[index.codes(place), 0].astype(np.float32)
+            scores[numbers] += weight - weight / (1 + frequencies * inverse[numbers])
     ranks = MappedArray(folder / "asins.ranks", "<u4").values
     best = np.lexsort((ranks, -scores.astype(np.float32)))[:50]
     return [int(number) for number in best if scores[number] > 0]
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("catalogue")
+    build_catalogue(find_files(write_invented(folder / "files", 1200)), folder / "built")
+    return folder / "built"
+
+
+@pytest.mark.parametrize("lengths", ["lucene", "exact"])
 @pytest.mark.parametrize("blocks", [60, 400, 2048])
-def test_what_is_left_out_of_a_search_changes_nothing(tmp_path, monkeypatch, blocks):
+def test_what_is_left_out_of_a_search_changes_nothing(built, monkeypatch, blocks, lengths):
     monkeypatch.setattr(ranking, "_BLOCKS", blocks)
-    folder = tmp_path / "built"
-    build_catalogue(find_files(write_invented(tmp_path / "files", 1200)), folder)
-    found = Ranking(folder, 1200, 1200, 50.0)
+    found = Ranking(built, 1200, 50.0, lengths)
     rng = make_rng(3)
     words = [
         "black",
@@ -133,7 +148,27 @@ def test_what_is_left_out_of_a_search_changes_nothing(tmp_path, monkeypatch, blo
     ]
     for _ in range(60):
         query = " ".join(rng.choices(words, k=rng.randint(1, 9)))
-        assert found.find(query, 50) == plain_order(folder, 1200, 1200, 50.0, query), query
+        assert found.find(query, 50) == plain_order(built, 1200, 50.0, lengths, query), query
+
+
+def test_the_exact_lengths_order_other_products_than_the_rounded_ones(catalogue):
+    exact = open_catalogue(str(DATA / "webshop_catalogue"), "human", "exact")
+    query = "hollowell premium coffee table solid wood"
+    orders = [shop.search(query, make_rng(0)) for shop in (catalogue, exact)]
+    assert orders[0] != orders[1]
+    assert set(orders[0][:5]) & set(orders[1][:5])
+
+
+def test_a_word_that_a_product_repeats_a_thousand_times_counts_as_often(write_catalogue, make_product):
+    many = [make_product(asin=f"B00000000{place}", name="lamp " * 300 * place) for place in (1, 2, 3)]
+    shop = open_catalogue(str(write_catalogue(*many)), "human")
+    assert {301, 601, 901} <= {int(one) for one in shop._ranking._payments._frequencies}
+
+
+def test_an_index_has_space_for_so_many_pairs_only(write_catalogue, make_product, monkeypatch):
+    monkeypatch.setattr("ors_server_tasks.webshop.catalogue_build._MOST_COUNTS", 1)
+    with pytest.raises(CatalogueError, match="expected at most 1 different pairs of how often a word is in"):
+        open_catalogue(str(write_catalogue(make_product(name="lamp lamp other"))), "human")
 
 
 def test_a_query_without_a_known_word_finds_nothing(catalogue):
