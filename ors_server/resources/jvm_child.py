@@ -62,7 +62,7 @@ class JvmChild:
             class_path: Its jars and folders.
             folder: The folder in which it runs; by default this process's.
             heap_mib: Most mebibytes of its heap.
-            start_timeout: Seconds that the start may take.
+            start_timeout: Seconds that it may take to start, and then for its first answer.
             call_timeout: Seconds that Java code may take to answer before the JVM is killed.
 
         Raises:
@@ -86,7 +86,7 @@ class JvmChild:
         )
         try:
             self.classes = self._connect(py4j, *self._read_greeting(start_timeout))
-            self.call(self._discard_output)
+            self.call(self._discard_output, time_limit=start_timeout)
         except BaseException:
             self.close()
             raise
@@ -100,22 +100,32 @@ class JvmChild:
         """The JVM's process id."""
         return self._child.pid
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def call(self, function: Callable[..., Any], *arguments: Any, time_limit: float | None = None) -> Any:
         """Call a method of a Java object, or a function that uses such objects.
+
+        Args:
+            time_limit: Seconds that Java code may take this time, if not `call_timeout`.
 
         Raises:
             ResourceError: The JVM died, ran out of memory, or did not answer in time; it is killed.
             Exception: Java code threw something else, which is py4j's `Py4JJavaError`; the JVM goes on.
         """
+        seconds = self._call_timeout if time_limit is None else time_limit
         with self._lock:
             try:
+                self._connection.socket.settimeout(seconds)
                 result = function(*arguments)
                 self._release_objects()
                 return result
             except (self._protocol.Py4JError, OSError) as error:
-                problem = self._explain(error)
+                problem = self._explain(error, seconds)
                 if problem is None:
                     raise
+            except Exception:
+                raise
+            except BaseException:  # it broke a call off, and the next call would read that one's answer
+                self._child.kill()
+                raise
             self._child.kill()
             raise ResourceError(f"the JVM {problem}; it was killed{self._child.quoted_words()}")
 
@@ -134,10 +144,10 @@ class JvmChild:
             if self._connection is not None:
                 self._connection.close()
 
-    def _explain(self, error: Exception) -> str | None:
+    def _explain(self, error: Exception, seconds: float) -> str | None:
         """Return what an error says about the JVM; `None` if it is Java code's own."""
         if not isinstance(error, self._protocol.Py4JJavaError):
-            return f"does not answer within {self._call_timeout:g} seconds or has ended ({_cause(error)})"
+            return f"does not answer within {seconds:g} seconds or has ended ({_cause(error)})"
         with suppress(self._protocol.Py4JError, OSError):  # it is asked for the text
             if _OUT_OF_MEMORY not in str(error):
                 return None

@@ -55,7 +55,7 @@ class WatchedChild(ChildProcess):
 
     @override
     def is_alive(self) -> bool:
-        return not self._is_reaped and super().is_alive()
+        return not self._is_reaped and not self._has_ended()  # the watcher reaps it, and nobody else
 
     @override
     def kill(self) -> None:
@@ -88,7 +88,7 @@ class WatchedChild(ChildProcess):
     def _killed_status(self) -> int:
         self.kill()
         self._watcher.join(_END_SECONDS)
-        status = self.wait(0.0)
+        status = self.wait(0.0) if self._is_reaped else None
         return -signal.SIGKILL if status is None else status
 
     def _watch(self) -> None:
@@ -115,8 +115,11 @@ class WatchedChild(ChildProcess):
             os.close(pidfd)
 
     def _has_ended(self) -> bool:
-        """Return whether it has ended; it is not reaped yet."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        """Return whether it has ended, without reaping it."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:  # the watcher has reaped it just now
+            return True
 
     def _keep(self) -> bool:
         """Read a piece of its standard error; return whether there was one."""

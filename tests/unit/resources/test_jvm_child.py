@@ -88,6 +88,24 @@ def test_a_call_that_takes_too_long_kills_it(own):
         jvm.call(read_clock, jvm)
 
 
+def test_one_call_may_be_given_more_time_than_the_others(own):
+    jvm = own(call_timeout=5.0)
+    jvm.call(lambda: jvm.classes.java.lang.Thread.sleep(6_000), time_limit=60.0)
+    with pytest.raises(ResourceError, match=r"does not answer within 5 seconds .*; it was killed"):
+        jvm.call(lambda: jvm.classes.java.lang.Thread.sleep(600_000))
+
+
+def test_a_call_that_is_broken_off_kills_it_for_the_next_one_would_read_its_answer(own):
+    jvm = own()
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jvm.call(interrupted)
+    wait_until_gone(jvm.pid)
+
+
 def test_memory_that_runs_out_kills_it(own):
     jvm = own(heap_mib=16)
     with pytest.raises(ResourceError, match="ran out of the 16 MiB of its heap; it was killed"):
