@@ -33,6 +33,8 @@ ACQUIRE_TIMEOUT = 1_500.0
 """Seconds that a session waits for a game."""
 _FULL_SCORE = 100
 _DIGEST_LENGTH = 16
+_AMBIGUOUS = "Ambiguous request"
+"""How the game begins when it numbers the possibilities of an action."""
 _MIB = 1 << 20
 
 
@@ -170,9 +172,9 @@ class ScienceWorld(Environment):
 
     @override
     async def load_state(self, state: JSONObject) -> None:
-        """Play the actions of the state again, in a game of this session's own."""
+        """Play the actions of the state again, in a game of this session's own; what was paid stays paid."""
         self._history = [(action, digest) for action, digest in state["actions"]]
-        self._paid = state["paid"]
+        self._paid = max(self._paid, state["paid"])
         await self.setup()
 
     def _spec(self) -> LocalEnvResourceSpec:
@@ -193,6 +195,7 @@ class ScienceWorld(Environment):
 
     async def _open_game(self) -> None:
         """Take a game, load the task, and play the actions so far, which must come to the same."""
+        self._is_open = False
         game = await self._acquire_game()
         self._opening = await game.reset(*self._variation)
         for number, (action, digest) in enumerate(self._history, 1):
@@ -237,4 +240,11 @@ class ScienceWorld(Environment):
 
 
 def _digest(observation: str) -> str:
-    return hashlib.sha256(observation.encode()).hexdigest()[:_DIGEST_LENGTH]
+    """Return a digest of the words, in any order: games list the objects of a room in an order of their own.
+
+    The order of numbered possibilities counts, because the agent's answer is a number.
+    """
+    words = observation.split()
+    if not observation.startswith(_AMBIGUOUS):
+        words.sort()
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:_DIGEST_LENGTH]

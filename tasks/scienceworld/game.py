@@ -10,8 +10,10 @@ from ors_server_tasks.scienceworld.catalogue import SCIENCEWORLD_VERSION, check_
 
 REWARD_QUERY = "get_reward"
 """The word with which AgentFly's tools and rewards ask `step` for the score."""
+_START_TIMEOUT = 240.0
+"""Seconds that a JVM may take to start, and to load a task, for which it loads most of its classes."""
 _PACKAGE_MISSING = (
-    f"the package scienceworld is missing. Install it: pip install scienceworld=={SCIENCEWORLD_VERSION}"
+    f"the package {{}} is missing. Install it: pip install scienceworld=={SCIENCEWORLD_VERSION}"
 )
 
 
@@ -44,9 +46,14 @@ def find_package() -> Path:
         MissingRequirementError: Java or the package is missing; the message has the command that installs it.
     """
     find_java()
-    found = find_spec("scienceworld")
+    _find_installed("py4j")
+    return _find_installed("scienceworld")
+
+
+def _find_installed(package: str) -> Path:
+    found = find_spec(package)
     if found is None or found.origin is None:
-        raise MissingRequirementError(_PACKAGE_MISSING)
+        raise MissingRequirementError(_PACKAGE_MISSING.format(package))
     return Path(found.origin).parent
 
 
@@ -72,10 +79,11 @@ class ScienceWorldGame:
             [folder / "scienceworld.jar"],
             folder=folder,  # it reads a table there
             heap_mib=heap_mib,
+            start_timeout=_START_TIMEOUT,
             call_timeout=call_timeout,
         )
         try:
-            self._world: Any = self._jvm.call(self._create_world)
+            self._world: Any = self._jvm.call(self._create_world, time_limit=_START_TIMEOUT)
         except BaseException:
             self._jvm.close()
             raise
@@ -98,7 +106,9 @@ class ScienceWorldGame:
             self._jvm.call(self._world.getScore)
             return None
         check_variation(task_name, variation_idx)
-        return self._jvm.call(self._load, task_name, variation_idx)  # type: ignore[no-any-return]
+        return self._jvm.call(  # type: ignore[no-any-return]
+            self._load, task_name, variation_idx, time_limit=_START_TIMEOUT
+        )
 
     def act(self, action: str) -> Turn:
         """Play an action. After the end of the task nothing happens any more."""

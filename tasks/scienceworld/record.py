@@ -14,6 +14,9 @@ _HEAP_MIB = 3072
 _TIMEOUT = 600.0
 _PLAYS = 3
 """Times that each path is played."""
+_LATE_TASKS = "power-component"
+"""Tasks that end when something has current: with the action that connects it, or the one behind that."""
+_SPARE = ("wait1",)
 
 
 def main() -> None:
@@ -33,12 +36,11 @@ def main() -> None:
 
 
 def _shorten(player: ScienceWorldGame, task: str, variation: int, path: list[str]) -> list[str] | None:
-    """Return a path up to the last action that it may take to the full score; `None` if it may fall short.
-
-    A lamp, for one, may light up with the action that connects it or with the one behind that.
-    """
+    """Return a path up to the last action that it may take to the full score; `None` if it may fall short."""
     lengths = [_length_to_full_score(player, task, variation, path) for _ in range(_PLAYS)]
-    return path[: max(lengths)] if all(lengths) else None
+    if not all(lengths):
+        return None
+    return [*path[: max(lengths)], *(_SPARE if task.startswith(_LATE_TASKS) else ())]
 
 
 def _length_to_full_score(player: ScienceWorldGame, task: str, variation: int, path: list[str]) -> int:
