@@ -69,6 +69,14 @@ def test_without_try_what_is_missing_is_a_failure(run):
     assert f"Missing: {ABSENT}. Only root may install them." in said
 
 
+@pytest.mark.parametrize("package", ["build-essential", "openjdk-17-jre-headless"])
+def test_a_game_s_missing_compiler_or_java_is_a_failure_with_the_one_command(run, package):
+    status, said, _ = run(package, uid=1000)
+    assert status == 1
+    assert f"Missing: {package}. Only root may install them." in said
+    assert f"To install, type: sudo apt-get install -y --no-install-recommends {package}\n" in said
+
+
 def test_an_installation_that_fails_says_the_command_too(run):
     status, said, asked = run("--try", ABSENT, works=False)
     assert status == 0
