@@ -1,12 +1,9 @@
 """Invents scenes and tasks in ALFWorld's data format, and solves them with its planner.
 
-Run it with the Python that has alfworld:
-
-    python kitchens.py FOLDER [--seed kitchens-1] [--games 24 12 12]
-
-FOLDER can then be served as ALFWORLD_DATA. Equal seeds give equal folders. It imports only the standard
-library and alfworld, whose domain, grammar, goal templates and tables of objects decide what can be done with
-what; which scenes there are, and what is in them, is invented.
+`python -m ors_server_tasks.alfworld` runs it with the Python that has alfworld. It writes a folder that can
+be served as ALFWORLD_DATA; equal seeds give equal folders. It imports only the standard library and alfworld,
+whose domain, grammar, goal templates and tables of objects decide what can be done with what; which scenes
+there are, and what is in them, is invented.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -394,6 +391,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     write_folder(options.folder, options.seed, options.games)
+    print(f"{options.folder}: {sum(options.games)} games")  # noqa: T201  (the command's output)
 
 
 if __name__ == "__main__":

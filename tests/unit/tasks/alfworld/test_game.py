@@ -99,9 +99,10 @@ def test_the_generator_makes_the_games_of_the_package_again(report):
     assert report["same_text"]
 
 
-def test_the_generator_s_folder_plays_and_refuses_files_that_changed(report):
+def test_the_generator_s_folder_plays_here_and_in_alfworld_and_is_refused_once_it_has_changed(report):
     played = report["folder"]
     assert played["done"][-1] is True
+    assert played["bare"] == played["done"]
     assert played["changed"][0] == played["gone"][0] == "DataChangedError"
     assert "have changed since the server listed them; start the server again" in played["changed"][1]
     assert "it was there when the server started" in played["gone"][1]
