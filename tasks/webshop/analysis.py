@@ -25,8 +25,13 @@ _ASCII_WORD = re.compile(
 
 
 def _unicode_word() -> "regex.Pattern[str]":
-    """Return the pattern of one word: UAX #29, with the exceptions of Lucene's StandardTokenizer."""
-    follow = r"[\p{WB=Format}\p{WB=Extend}\p{WB=ZWJ}]*"
+    """Return the pattern of one word: UAX #29, with the exceptions of Lucene's StandardTokenizer.
+
+    Source: the grammar of Lucene 8 (Unicode 9, Emoji 11). An emoji sequence is a word: a pictograph with its
+    modifiers, several that are joined, a pair of regional indicators, `#` or `*` in a keycap. The signs of
+    trade marks and copyright are pictographs too.
+    """
+    follow = r"[[\p{WB=Format}\p{WB=Extend}\p{WB=ZWJ}]--\p{EMod}]*+"
 
     def one(*classes: str) -> str:
         return f"(?:[{''.join(classes)}]{follow})"
@@ -44,11 +49,21 @@ def _unicode_word() -> "regex.Pattern[str]":
         f"(?:{hebrew}{double}(?={hebrew})|{hebrew}{quote}"
         f"|{letter}(?:{in_word}(?={letter}))?|{digit}(?:{in_number}(?={digit}))?)"
     )
-    run = f"(?:{katakana}(?:{joiner}*{katakana})*|{unit}(?:{joiner}*{unit})*)"
-    pictograph = r"[\p{Emoji}--[0-9#*\u00a9\u00ae\u2122\u3030\u303d]--\p{RI}--\p{EMod}][\ufe0f\p{EMod}]*"
-    emoji = rf"\p{{RI}}{{2}}|{pictograph}(?:\u200d{pictograph})*"
+    run = f"(?:{katakana}(?:{joiner}*+{katakana})*|{unit}(?:{joiner}*+{unit})*)"
+    picture = (
+        r"[\p{ExtPict}\u2388\u2600-\u2605\u2607-\u2612\u2614-\u2685\u2690-\u2705\u2708-\u2712\u2763-\u2767]"
+    )
+    near = (
+        r"(?:[[\p{WB=Format}\p{WB=Extend}]--[\ufe0e\ufe0f]--\p{EMod}]"
+        rf"|\u200d++(?!{picture}|\p{{EMod}}))*"
+    )
+    part = rf"(?:(?:\p{{EBase}}{near})?\p{{EMod}}{near}|{picture}{near}\ufe0f?)"
+    emoji = (
+        rf"(?:(?<!\u200d)\u200d++)?{part}(?:\u200d++{part})*"
+        rf"|(?:\p{{RI}}{follow}){{2}}|[#*]{near}\ufe0f?\u20e3{near}"
+    )
     return regex.compile(
-        rf"{emoji}|{joiner}*{run}(?:{joiner}+{run})*{joiner}*"
+        rf"{joiner}*+{run}(?:{joiner}++{run})*{joiner}*+|{joiner}++(*SKIP)(*FAIL)|{emoji}"
         rf"|(?:\p{{LB=Complex_Context}}{follow})+|\p{{Script=Han}}{follow}|\p{{Script=Hiragana}}{follow}",
         regex.V1,
     )

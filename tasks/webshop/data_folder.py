@@ -10,7 +10,7 @@ from typing import cast
 
 from ors_server_tasks.webshop.json_reading import CatalogueError
 
-FORMAT = "2"
+FORMAT = "3"
 """Changes whenever the files of the index change their form or their contents."""
 
 _PRODUCTS = ("items_shuffle.json", "items_shuffle_1000.json", "items_shuffle.jsonl")
