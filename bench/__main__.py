@@ -24,6 +24,7 @@ from bench import (
     record_scale,
     recording,
     sandboxes,
+    scienceworld,
     servers,
     webshop,
 )
@@ -42,6 +43,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "batches": batches.measure,
         "webshop": webshop.measure,
         "alfworld": alfworld.measure,
+        "scienceworld": scienceworld.measure,
     }
 )
 
