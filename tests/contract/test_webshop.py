@@ -190,6 +190,29 @@ async def over_mcp(http: httpx2.AsyncClient, order: dict[str, Any], actions: Any
     return [*texts, await total(http, session)]
 
 
+async def test_an_agent_reads_no_reward_and_no_goal_after_a_purchase_on_either_door(server):
+    *browsing, (name, arguments) = WebShop.gold_actions(WebShop.get_task("test", 3))
+    order = {"environment": "webshop", "split": "test", "index": 3}
+    asked = [
+        ("/_ors/sessions/{session_id}/calls", {"name": name, "arguments": arguments}),
+        ("/webshop/call", {"name": name, "input": arguments}),
+    ]
+    with anyio.fail_after(LIMIT):
+        async with httpx2.AsyncClient(base_url=server, timeout=LIMIT) as http:
+            for path, body in asked:
+                session = (await http.post("/_ors/sessions", json=order)).json()
+                agent = {"X-Session-ID": session["session_id"], "X-API-Key": session["agent_token"]}
+                calls = f"/_ors/sessions/{session['session_id']}/calls"
+                for one, given in browsing:
+                    await http.post(calls, json={"name": one, "arguments": given}, headers=agent)
+                answer = await http.post(path.format(**session), json=body, headers=agent)
+                given = json.loads(answer.text.rpartition("data: ")[2])["output"]
+                (block,) = given.pop("blocks")
+                assert block["text"] == THANKS
+                assert given == {"metadata": None, "reward": None, "finished": True}
+                assert await total(http, session) == 1.0
+
+
 async def total(http: httpx2.AsyncClient, session: dict[str, Any]) -> float:
     path = f"/_ors/sessions/{session['session_id']}"
     episode_return = (await http.get(path)).json()["episode"]["return"]
@@ -216,6 +239,7 @@ def run_check(**variables: str) -> subprocess.CompletedProcess[str]:
     [
         ({"WEBSHOP_DATA": "/nowhere/at/all"}, "WEBSHOP_DATA=/nowhere/at/all: expected a folder"),
         ({"WEBSHOP_GOALS": "none"}, "WEBSHOP_GOALS=none: expected human or synthetic"),
+        ({"WEBSHOP_LENGTHS": "long"}, "WEBSHOP_LENGTHS=long: expected lucene or exact"),
     ],
 )
 def test_a_catalogue_that_is_not_there_is_told_before_anything_is_served(variables, told):
