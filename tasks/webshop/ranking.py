@@ -5,6 +5,7 @@ get what the other terms pay for them: no product among the best has less than t
 the terms that are left cannot lift a further product there, only those are looked at that they can.
 """
 
+import threading
 from collections import deque
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _TRIED = 128
 """Products that get what all terms pay for them before the others do."""
 _MOST_KEPT = 4
 """Arrays of scores that are kept for the next searches."""
+_MOST_AT_ONCE = 2
+"""Searches that run at a time: threads of more would keep the event loop waiting for the interpreter."""
 _LEAST = 1e-300
 """A score that every product with a score has."""
 _SLACK = 1 - 1e-6
@@ -36,15 +39,17 @@ class Ranking:
         self._ranks = MappedArray(folder / "asins.ranks", "<u4").values
         self._zeros: deque[NDArray[np.float64]] = deque(maxlen=_MOST_KEPT)
         """Scores of ended searches, 0 again: making them anew takes a millisecond in a large catalogue."""
+        self._turns = threading.Semaphore(_MOST_AT_ONCE)
 
     def find(self, query: str, limit: int) -> list[int]:
         """Return the numbers of the best products, the best first; equal ones in the order of their asins."""
         terms = self._payments.of_query(query)
         if not terms:
             return []
-        search = _ProductSearch(self._payments, self._take_zeros(), limit)
-        left, scores = search.run(terms)
-        self._zeros.append(search.clear())
+        with self._turns:
+            search = _ProductSearch(self._payments, self._take_zeros(), limit)
+            left, scores = search.run(terms)
+            self._zeros.append(search.clear())
         is_near = scores >= _bound(scores, limit) * _SLACK
         left, values = left[is_near], scores[is_near].astype(np.float32)
         if len(left) > limit:
