@@ -55,7 +55,7 @@ class BatchPool:
         """
         self._dispatch()
         self._wait(patience)
-        for worker in [one for one in self._workers if time.monotonic() >= one.deadline]:
+        for worker in [one for one in self._workers if one.is_late()]:
             self._expire(worker)
         while self._given in self._results:
             results = self._results.pop(self._given)
@@ -136,8 +136,8 @@ class BatchPool:
     def _milliseconds(self, patience: float) -> int | None:
         if self._given in self._results or self.is_finished:
             return 0
-        deadlines = [worker.deadline for worker in self._workers]
-        seconds = min([patience, *(deadline - time.monotonic() for deadline in deadlines)])
+        due = [min(worker.deadline, worker.next_look) for worker in self._workers]
+        seconds = min([patience, *(moment - time.monotonic() for moment in due)])
         return None if math.isinf(seconds) else max(0, math.ceil(1000 * seconds))
 
     def _listen(self, worker: BatchWorker) -> None:

@@ -1,4 +1,7 @@
-"""One worker of a batch from the pool's side: a process, its queue of rows, and the time of each row."""
+"""One worker of a batch from the pool's side: a process, its queue of rows, and the time of each row.
+
+Time in which the worker was ready to run and had no processor is the machine's, and counts against no row.
+"""
 
 import json
 import os
@@ -12,6 +15,7 @@ from typing import Any
 
 from ors_server.offload.child_process import ChildProcess, worker_command
 from ors_server.rewards.batch.batch_rows import Row
+from ors_server.rewards.batch.machine_delay import MachineDelay
 from ors_server.rewards.batch.progress import PROGRESS, make_progress
 
 MODULE = "ors_server.rewards.batch.batch_worker"
@@ -83,6 +87,7 @@ class BatchWorker:
         self._held = 0
         self._average = 1.0  # until something is known, rows wait where any worker can take them
         self._started = time.monotonic()
+        self._delay = MachineDelay(self.child.pid)
 
     @property
     def wants_to_write(self) -> bool:
@@ -108,11 +113,27 @@ class BatchWorker:
             return self._started + START_LIMIT
         if not self.queue:
             return float("inf")
-        oldest = next(iter(self.queue.values())).begun
+        began, limit = next(iter(self.queue.values())).begun, self._options.time_limit
         if self._is_async:  # it keeps the limit itself
-            return oldest + 1.0 + 1.1 * self._options.time_limit
-        number, began = PROGRESS.unpack_from(self._progress)
-        return (began if number in self.queue else oldest) + self._options.time_limit
+            limit = 1.0 + 1.1 * limit
+        else:
+            number, recorded = PROGRESS.unpack_from(self._progress)
+            began = recorded if number in self.queue else began
+        return began + limit + self._delay.since(began)
+
+    @property
+    def next_look(self) -> float:
+        """When `is_late` has something to look at, in monotonic seconds."""
+        return self._delay.next_look if self.queue else float("inf")
+
+    def is_late(self) -> bool:
+        """Look, if that is due, how long it waited for a processor; return whether it must be ended."""
+        if self.queue:
+            self._delay.look()
+        if time.monotonic() < self.deadline:
+            return False
+        self._delay.look_now()
+        return time.monotonic() >= self.deadline
 
     @property
     def suspects(self) -> list[QueuedRow]:
@@ -126,6 +147,7 @@ class BatchWorker:
     def add(self, queued: QueuedRow) -> None:
         """Queue a row, which has a text; `write` sends it."""
         row, text = queued.row, queued.row.text or b""
+        self._delay.look()
         queued.begun = time.monotonic()
         self.queue[queued.number] = queued
         self._held += len(text)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 
 import anyio
@@ -18,8 +20,10 @@ from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import BatchError, RewardFieldError
 from ors_server.rewards.scoring import MAX_REASON, score
 
+HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+"""Keeps one processor busy."""
 REWARDS = '''
-import os, subprocess, sys, threading
+import os, subprocess, sys, threading, time
 import anyio
 
 waiting = []
@@ -29,7 +33,17 @@ def number(answer, unit=1.0):
     return {"reward": answer * unit, "pid": os.getpid()}
 
 
-def trouble(kind, fifo=""):
+def trouble(kind, fifo="", core=None):
+    if kind == "computes":
+        os.sched_setaffinity(0, {core})
+        began, spent = time.monotonic(), time.process_time()
+        while time.process_time() - spent < 0.7:
+            pass
+        return {"reward": 1.0, "wall": time.monotonic() - began}
+    if kind == "spins":
+        os.sched_setaffinity(0, {core})
+        while True:
+            pass
     if kind == "stuck":
         threading.Event().wait()
     if kind == "slow":
@@ -141,6 +155,32 @@ def test_the_time_limit_is_for_one_row_not_for_those_before_it(mine):
     rows = [{"kind": "fine"}] * 100 + [{"kind": "slow"}] * 8  # which wait behind one another
     results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=2.0))
     assert statuses(results) == ["graded"] * 108
+
+
+def test_time_in_which_a_row_gets_no_processor_counts_against_nothing(mine):
+    rows = [{"kind": "computes"}] * 3
+    core = min(os.sched_getaffinity(0))
+    hogs = [subprocess.Popen([sys.executable, "-c", HOG, str(core)]) for _ in range(6)]
+    try:
+        results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=1.0, keywords={"core": core}))
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+    assert statuses(results) == ["graded"] * 3
+    assert max(result.extras["wall"] for result in results) > 1.0, "the machine was not busy enough to tell"
+
+
+def test_a_row_that_computes_for_ever_is_ended_on_a_busy_machine_too(mine):
+    core = min(os.sched_getaffinity(0))
+    hog = subprocess.Popen([sys.executable, "-c", HOG, str(core)])
+    try:
+        rows = [{"kind": "spins"}, {"kind": "fine"}]
+        results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=0.5, keywords={"core": core}))
+    finally:
+        hog.kill()
+        hog.wait()
+    assert statuses(results) == ["limit", "graded"]
 
 
 def test_what_a_reward_started_ends_with_its_worker(mine, tmp_path):
