@@ -55,7 +55,7 @@ class WatchedChild(ChildProcess):
 
     @override
     def is_alive(self) -> bool:
-        return not self._is_reaped and not self._has_ended()  # the watcher reaps it, and nobody else
+        return not self._is_reaped and not self._has_ended()  # only the watcher reaps it
 
     @override
     def kill(self) -> None:

@@ -240,7 +240,7 @@ class ScienceWorld(Environment):
 
 
 def _digest(observation: str) -> str:
-    """Return a digest of the words, in any order: games list the objects of a room in an order of their own.
+    """Return a digest of the words, in any order: games list the objects of a place in an order of their own.
 
     The order of numbered possibilities counts, because the agent's answer is a number.
     """

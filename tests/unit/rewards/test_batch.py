@@ -21,7 +21,6 @@ from ors_server.rewards.reward_errors import BatchError, RewardFieldError
 from ors_server.rewards.scoring import MAX_REASON, score
 
 HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
-"""Keeps one processor busy."""
 REWARDS = '''
 import os, subprocess, sys, threading, time
 import anyio
@@ -157,30 +156,26 @@ def test_the_time_limit_is_for_one_row_not_for_those_before_it(mine):
     assert statuses(results) == ["graded"] * 108
 
 
-def test_time_in_which_a_row_gets_no_processor_counts_against_nothing(mine):
-    rows = [{"kind": "computes"}] * 3
+@pytest.fixture
+def busy_core():
     core = min(os.sched_getaffinity(0))
     hogs = [subprocess.Popen([sys.executable, "-c", HOG, str(core)]) for _ in range(6)]
-    try:
-        results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=1.0, keywords={"core": core}))
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
+    yield core
+    for hog in hogs:
+        hog.kill()
+        hog.wait()
+
+
+def test_time_in_which_a_row_gets_no_processor_counts_against_nothing(mine, busy_core):
+    rows = [{"kind": "computes", "core": busy_core}] * 3
+    results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=1.0))
     assert statuses(results) == ["graded"] * 3
     assert max(result.extras["wall"] for result in results) > 1.0, "the machine was not busy enough to tell"
 
 
-def test_a_row_that_computes_for_ever_is_ended_on_a_busy_machine_too(mine):
-    core = min(os.sched_getaffinity(0))
-    hog = subprocess.Popen([sys.executable, "-c", HOG, str(core)])
-    try:
-        rows = [{"kind": "spins"}, {"kind": "fine"}]
-        results = list(score_rows(mine("trouble"), rows, jobs=1, time_limit=0.5, keywords={"core": core}))
-    finally:
-        hog.kill()
-        hog.wait()
-    assert statuses(results) == ["limit", "graded"]
+def test_a_row_that_computes_for_ever_is_ended_on_a_busy_machine_too(mine, busy_core):
+    rows = [{"kind": "spins", "core": busy_core}, {"kind": "fine"}]
+    assert statuses(score_rows(mine("trouble"), rows, jobs=1, time_limit=0.5)) == ["limit", "graded"]
 
 
 def test_what_a_reward_started_ends_with_its_worker(mine, tmp_path):
