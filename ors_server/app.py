@@ -18,7 +18,13 @@ from ors_server.client.async_client import AsyncClient
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Patience
 from ors_server.clock import Clock, SystemClock
-from ors_server.errors import OrsServerError, SessionNotFoundError, SettingsError, ShuttingDownError
+from ors_server.errors import (
+    EnvironmentDefinitionError,
+    OrsServerError,
+    SessionNotFoundError,
+    SettingsError,
+    ShuttingDownError,
+)
 from ors_server.logs import get_logger
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
@@ -111,12 +117,30 @@ class App:
             raise ShuttingDownError("the server does not run; enter its lifespan first")
         return self._manager
 
+    @property
+    def definitions(self) -> tuple[EnvironmentDefinition, ...]:
+        """The environments that are served, the default one first."""
+        return self._definitions
+
     def agent_token(self, session_id: str) -> str:
         """Make the token with which an agent plays a session; `SessionNotFoundError` if it is not live."""
         episode_id = self.manager.episode_of(session_id)
         if episode_id is None:
             raise SessionNotFoundError(f"no live session has the id {session_id!r}")
         return self.keyring.mint(session_id, episode_id)
+
+    def replace_environments(self, definitions: Sequence[EnvironmentDefinition]) -> None:
+        """Serve other environments from now on, while the application runs; live sessions keep theirs.
+
+        Raises:
+            EnvironmentDefinitionError: If there are none, or two share a name; then nothing changes.
+        """
+        if not definitions:
+            raise EnvironmentDefinitionError("expected at least one environment to serve, came none")
+        check_names(definitions)
+        paid = tuple(_paid(definition, self.settings.emit) for definition in definitions)
+        self.manager.replace_environments(paid)
+        self._definitions = paid
 
     def client(self, url: str = f"http://{LOOPBACK}") -> AsyncClient:
         """Return a trainer's client that calls this application directly, while it runs, on its event loop.

@@ -50,6 +50,31 @@ def import_file(file: Path, name: str, search: Sequence[str] | None = None) -> M
         raise
 
 
+@contextmanager
+def forgotten_modules(folders: Sequence[Path]) -> Generator[None]:
+    """Import the modules of folders anew in the with statement; an error brings the old ones back."""
+    roots = [folder.resolve() for folder in folders]
+    old: dict[str, ModuleType] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and any(_is_own(Path(file), root) for root in roots):
+            old[name] = sys.modules.pop(name)
+    importlib.invalidate_caches()
+    try:
+        yield
+    except BaseException:
+        sys.modules.update(old)
+        raise
+
+
+def _is_own(file: Path, root: Path) -> bool:
+    """Whether a file belongs to a folder, and not to a virtual environment or this package in it."""
+    if not file.is_relative_to(root) or file.is_relative_to(Path(__file__).parent):
+        return False
+    parts = file.relative_to(root).parts
+    return not any(part.startswith(".") or part in {"site-packages", "dist-packages"} for part in parts)
+
+
 def _execute(file: Path, name: str, search: Sequence[str] | None) -> ModuleType:
     locations = None if search is None else list(search)
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=locations)

@@ -12,8 +12,10 @@ from typing import Any
 
 from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.code_names import name_code
+from ors_server.authoring.declared.references import find_declared
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.environment import Environment
+from ors_server.authoring.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
 from ors_server.authoring.foreign_environments import define_foreign, foreign_base
 from ors_server.authoring.native import define_native, is_incomplete
 from ors_server.authoring.source_places import name_place
@@ -28,17 +30,6 @@ ENTRY_POINT_GROUP = "ors_server.environments"
 
 OWN_PACKAGE = "ors-server"
 """The package whose environments keep their names."""
-ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-RESERVED_NAMES = frozenset(
-    {
-        *("health", "version", "list_environments", "create_session", "create", "ping"),
-        *("delete", "delete_session"),
-        *("tools", "splits", "tasks", "num_tasks", "task", "task_range", "get_task", "get_task_range"),
-        *("prompt", "messages", "task_tools", "call", "score_group"),
-        *("mcp", "sessions", "agent", "console", "docs", "openapi", "metrics"),
-    }
-)
-"""First path segments that the server needs for itself."""
 
 
 def define(cls: type) -> EnvironmentDefinition:
@@ -61,7 +52,7 @@ def define(cls: type) -> EnvironmentDefinition:
         where = name_place(cls.__qualname__, cls)
         raise EnvironmentDefinitionError(
             f"{where}: environment name {definition.name!r} must match {ENVIRONMENT_NAME.pattern} and not be "
-            "a path of the server's own; set the class attribute `name`"
+            "a path of the server's own; set the class attribute `name`, or `name` in environment.toml"
         )
     return name_code(definition)
 
@@ -70,8 +61,9 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
     """Load and define environments.
 
     Args:
-        references: Each is a name that an installed package offers, `module:Class`, or the path of a Python
-            file or a package folder, optionally followed by `:Class`.
+        references: Each is a name that an installed package offers, `module:Class`, the path of a Python
+            file or a package folder, optionally followed by `:Class`, or the path of a folder with an
+            `environment.toml`.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.
@@ -164,6 +156,8 @@ def find_classes(reference: str) -> list[type]:
         EnvironmentDefinitionError: If the module fails to import.
     """
     installed = installed_environments()
+    if reference not in installed and (declared := find_declared(reference)) is not None:
+        return [declared]
     target = installed.get(reference, reference)
     place, _, class_name = _split_reference(target)
     module = _import(place, reference, sorted(installed))

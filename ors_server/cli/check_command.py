@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from ors_server.cli.command_output import MisuseError, say, say_json
+from ors_server.cli.data_options import DataOptions, declared_keys, resolve_references
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import clean_line
@@ -20,14 +21,14 @@ _MARKS = {"pass": "ok  ", "fail": "FAIL", "skip": "-   "}
 
 
 @dataclass(frozen=True)
-class CheckOptions:
+class CheckOptions(DataOptions):
     """Options of `check`."""
 
     where: Annotated[
         str | None,
         typer.Argument(
             metavar="REF|URL",
-            help="An environment, or the URL of any ORS or MCP server.",
+            help="An environment or data file, or the URL of any ORS or MCP server.",
             autocompletion=installed_names,
         ),
     ] = None
@@ -69,6 +70,8 @@ def check(options: CheckOptions) -> None:
         raise MisuseError("name one thing to check: an environment, a URL, or --sandbox NAME")
     if options.mcp and not is_url(options.where or ""):
         raise MisuseError(f"--mcp needs a URL such as http://127.0.0.1:8080/mcp, not {options.where!r}")
+    if declared_keys(options) and (options.where is None or is_url(options.where)):
+        raise MisuseError("the options of data files need a data file, such as train.jsonl")
     suite = _check_server if is_url(options.where or "") else _check_environment
     if options.sandbox is not None:
         suite = _check_sandbox
@@ -89,9 +92,10 @@ async def _check_environment(options: CheckOptions, report: Callable[[Row], None
     def on_verdict(verdict: CheckVerdict) -> None:
         report(_row(verdict.check, verdict, f"{verdict.environment} {verdict.check.id}"))
 
+    (environment,) = resolve_references([options.where or ""], options)
     with progress() as on_progress:
         await inspect_environment(
-            options.where or "",
+            environment,
             only=options.only or (),
             tasks_per_split=options.tasks,
             all_tasks=options.all,

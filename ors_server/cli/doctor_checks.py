@@ -26,7 +26,9 @@ EXTRAS = {
     "eval": ("openai", "language models as agents of `eval`"),
     "export": ("pyarrow", "parquet files"),
     "grading": ("pytest", "hidden tests of the environment `code`"),
+    "huggingface": ("datasets", "data sets of the Hugging Face hub"),
     "judges": ("openai", "rewards by language models"),
+    "parquet": ("pyarrow", "data of environments in parquet files"),
     "postgres": ("psycopg", "the record in PostgreSQL"),
     "text": ("rapidfuzz", "rewards that compare texts"),
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ors_server.cli.command_output import CommandError, MisuseError, complain, say, say_json
+from ors_server.cli.data_options import declared_keys, resolve_references
 from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.terminal import make_console, progress_bar
@@ -119,6 +120,8 @@ async def _open_target(
 
     place = requested.target or ""
     if is_url(place):
+        if declared_keys(options):
+            raise typer.BadParameter("the options of data files need a data file, such as train.jsonl")
         if options.store is not None:
             raise typer.BadParameter(
                 "--store is for environments in this process; a server has its own record"
@@ -143,7 +146,8 @@ async def _open_here(
     from ors_server.store.open import open_store
 
     settings = load_settings()
-    definition = choose_definition(requested.target or "", requested.environment)
+    (environment,) = resolve_references([requested.target or ""], options)
+    definition = choose_definition(environment, requested.environment)
     async with AsyncExitStack() as stack:
         store = await open_store(options.store or settings.record, store_options(settings))
         stack.push_async_callback(store.aclose)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ors_server.cli.command_options import read_pairs
+from ors_server.cli.data_options import DataOptions
 from ors_server.cli.shell_completion import agents, installed_names
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class EvalOptions(
     _PlayingOptions,
     _TaskOptions,
     _EnvironmentOption,
+    DataOptions,
     _AgentOptions,
 ):
     """Options of `eval`."""
@@ -143,8 +145,8 @@ class EvalOptions(
         typer.Argument(
             metavar="TARGET",
             autocompletion=installed_names,
-            help="The environment (name, module:Class, or path), the URL of an ORS server, or an MCP URL, "
-            "which ends in /mcp.",
+            help="The environment (name, module:Class, path, or data file), the URL of an ORS server, or an "
+            "MCP URL, which ends in /mcp.",
             show_default=False,
         ),
     ] = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ors_server.cli.command_output import say, say_json
+from ors_server.cli.data_options import DataOptions, resolve_references
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EnvironmentListOptions:
+class EnvironmentListOptions(DataOptions):
     """Options of `list`."""
 
     references: Annotated[
@@ -33,10 +34,11 @@ def list_environments(options: EnvironmentListOptions) -> None:
     """Show environments with their splits, numbers of tasks, and tools."""
     import anyio
 
-    from ors_server.authoring.loading import load_environments
+    from ors_server.authoring.loading import definitions_of
     from ors_server.cli.serve_command import choose
 
-    definitions = load_environments(choose(options.references))
+    found = resolve_references(choose(options.references), options)
+    definitions = [definition for each in found for definition in definitions_of(each)]
 
     async def describe_all() -> list[dict[str, Any]]:
         return [await describe(definition) for definition in definitions]

@@ -1,7 +1,9 @@
 """Runs the application on a socket until a signal ends it."""
 
+import asyncio
 import gc
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -14,9 +16,10 @@ from ors_server.http_server.connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from ors_server.app import App
+    from ors_server.cli.reloading import Reloader
 
 
-def listen(app: "App", *, as_json: bool) -> None:
+def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> None:
     """Serve until SIGINT, SIGTERM or an admin's request; sessions are torn down before this returns.
 
     Raises:
@@ -25,7 +28,7 @@ def listen(app: "App", *, as_json: bool) -> None:
     """
     listener = bind(app.settings.host, app.settings.port)
     with listener:
-        server = _AnnouncedServer(app, listener, as_json=as_json)
+        server = _AnnouncedServer(app, listener, as_json=as_json, reloader=reloader)
         try:
             server.run(sockets=[listener])
         except SystemExit:
@@ -65,12 +68,26 @@ def bind(host: str, port: int) -> socket.socket:
 class _AnnouncedServer(BoundedServer):
     """Prints the announcement once it can be reached."""
 
-    def __init__(self, app: "App", listener: socket.socket, *, as_json: bool) -> None:
+    def __init__(
+        self, app: "App", listener: socket.socket, *, as_json: bool, reloader: "Reloader | None"
+    ) -> None:
         super().__init__(app, ConnectionLimits.of(app.settings))
         self._served = app
         self._listener = listener
         self._as_json = as_json
+        self._reloader = reloader
         app.on_shutdown = self._stop
+
+    @override
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        watching = None if self._reloader is None else asyncio.create_task(self._reloader.watch())
+        try:
+            await super().serve(sockets)
+        finally:
+            if watching is not None:
+                watching.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watching
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -135,6 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(error: Exception, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
+    for line in getattr(first_of(error), "reports", ()):
+        complain(line)
     complain(explain(error))
     is_misuse = isinstance(error, _UsageError | MisuseError | SettingsError)
     return ExitStatus.MISUSED if is_misuse else ExitStatus.FAILED

@@ -13,6 +13,10 @@ from ors_server.cli.command_output import CommandError, MisuseError, say
 
 TEMPLATES = files("ors_server.cli") / "new_environment"
 """The files of a new environment, in which `$name` and `$title` are its name and its class's."""
+DECLARED = files("ors_server.cli") / "new_declared_environment"
+"""The files of a new declared environment, in which `$name` is its name."""
+SCHEMA = "environment.schema.json"
+"""The schema of `environment.toml`, which editors use."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,18 @@ class NewOptions:
             "--in", help="Folder to make it in.", exists=True, file_okay=False, show_default="this one"
         ),
     ] = Path()
+    declared: Annotated[
+        bool,
+        typer.Option("--declared", help="Declare it over data files (environment.toml), without any code."),
+    ] = False
 
 
 def new(options: NewOptions) -> None:
-    """Make the folder of a new environment: a class to write over, and tests that pass."""
-    from ors_server.authoring.loading import ENVIRONMENT_NAME, RESERVED_NAMES
+    """Make the folder of a new environment: a class to write over, and tests that pass.
+
+    With --declared it is an environment.toml with data files in place of a class.
+    """
+    from ors_server.authoring.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
 
     name = options.name
     if not name.isidentifier() or not ENVIRONMENT_NAME.fullmatch(name) or name in RESERVED_NAMES:
@@ -40,18 +51,35 @@ def new(options: NewOptions) -> None:
             f"a name is lower-case letters, digits and underscores and not a path's, not {name!r}"
         )
     folder = options.directory / name
-    title = "".join(word.title() for word in name.split("_"))
     try:
         folder.mkdir()
     except FileExistsError:
         raise CommandError(f"{folder} exists already; nothing was changed") from None
-    for template in ("__init__", "environment", "test_environment"):
-        text = Template((TEMPLATES / f"{template}.py.txt").read_text("utf-8"))
-        file = folder / f"{template.replace('test_environment', f'test_{name}')}.py"
-        file.write_text(text.substitute(name=name, title=title), encoding="utf-8")
+    if options.declared:
+        _write_declared(folder, name)
+    else:
+        _write_class(folder, name)
     say(f"made {folder}")
     place = shlex.quote(str(folder) if folder.is_absolute() else f"./{folder}")
     say("Next:")
     for command in (f"ors-server check {place}", f"ors-server play {place}", f"ors-server serve {place}"):
         say(f"  {command}")
-    say(f"  pytest {place}")
+    if not options.declared:
+        say(f"  pytest {place}")
+
+
+def _write_class(folder: Path, name: str) -> None:
+    title = "".join(word.title() for word in name.split("_"))
+    for template in ("__init__", "environment", "test_environment"):
+        text = Template((TEMPLATES / f"{template}.py.txt").read_text("utf-8"))
+        file = folder / f"{template.replace('test_environment', f'test_{name}')}.py"
+        file.write_text(text.substitute(name=name, title=title), encoding="utf-8")
+
+
+def _write_declared(folder: Path, name: str) -> None:
+    from ors_server.authoring.declared.declaration_schema import declaration_schema
+
+    for template in ("environment.toml", "train.jsonl", "test.jsonl"):
+        text = (DECLARED / f"{template}.txt").read_text("utf-8")
+        (folder / template).write_text(text.replace("$name", name), encoding="utf-8")
+    (folder / SCHEMA).write_text(declaration_schema(), encoding="utf-8")

@@ -12,6 +12,7 @@ import typer
 
 from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import CommandError, say, say_json
+from ors_server.cli.data_options import DataOptions, resolve_references
 from ors_server.cli.line_reading import Read, editing, read_line
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import clean, clean_line
@@ -34,7 +35,7 @@ DROPPED = "(line dropped; Ctrl-C again, Ctrl-D or :quit ends the episode)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayOptions(TaskPlaceOptions):
+class PlayOptions(DataOptions, TaskPlaceOptions):
     """Options of `play`."""
 
     reference: Annotated[
@@ -59,7 +60,8 @@ def play(options: PlayOptions) -> None:
     """
     from ors_server.testing.local_episode import play as play_episode
 
-    with play_episode(options.reference, split=options.split, index=options.index) as episode:
+    (environment,) = resolve_references([options.reference], options)
+    with play_episode(environment, split=options.split, index=options.index) as episode:
         player = Player(episode, read_line)
         with editing(player.words):
             player.run()

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ors_server.cli.command_output import MisuseError
+from ors_server.cli.data_options import DataOptions, resolve_references
 from ors_server.cli.shell_completion import installed_names
 
 STDIO = "Standard input and output"
@@ -19,15 +21,15 @@ of its start and of each call, and frees almost nothing.
 
 
 @dataclass(frozen=True)
-class ServeOptions:
+class ServeOptions(DataOptions):
     """The options of `serve` that are not settings; `setting_flags` adds a flag for each setting."""
 
     references: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="REF",
-            help="Environments: name, module:Class, or path; by default those of the setting `environments`, "
-            "else all installed ones.",
+            help="Environments: name, module:Class, path, or data file; by default those of the setting "
+            "`environments`, else all installed ones.",
             show_default=False,
             autocompletion=installed_names,
         ),
@@ -47,6 +49,14 @@ class ServeOptions:
             rich_help_panel=STDIO,
         ),
     ] = None
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload",
+            help="For authors: load the environments anew when their files change. Live sessions keep the "
+            "old ones; after an error the old ones stay.",
+        ),
+    ] = False
     config: Annotated[
         Path | None,
         typer.Option(help="TOML file of settings.", envvar="ORS_CONFIG", exists=True, dir_okay=False),
@@ -69,7 +79,10 @@ def serve(options: ServeOptions) -> None:
 
     settings = load_settings(options.config, **settings_of(options))
     logs.configure(form=settings.log_format, level=settings.log_level)
-    references = choose(options.references or settings.environments)
+    names = choose(options.references or settings.environments)
+    references = resolve_references(names, options)
+    if options.stdio and options.reload:
+        raise MisuseError("--reload is for a server over HTTP: leave out --stdio or --reload")
     if options.stdio:
         from ors_server.cli.serving_stdio import keep_stdout_clean, serve_over_stdio
 
@@ -78,8 +91,11 @@ def serve(options: ServeOptions) -> None:
         serve_over_stdio(app, options.episode)
     else:
         from ors_server.cli.listening import listen
+        from ors_server.cli.reloading import Reloader
 
-        listen(create_app(references, settings), as_json=options.json)
+        app = create_app(references, settings)
+        reloader = Reloader(app, names, options) if options.reload else None
+        listen(app, as_json=options.json, reloader=reloader)
 
 
 def settings_of(options: ServeOptions) -> dict[str, Any]:

@@ -102,6 +102,12 @@ def home_of(name: str) -> str | None:
     return next((module for module, names in _HOMES.items() if name in names), None)
 
 
+def reward_names() -> Iterator[str]:
+    """Yield the name of each of the library's rewards, without importing any."""
+    for names in _HOMES.values():
+        yield from names
+
+
 def list_rewards() -> Iterator[CatalogueEntry]:
     """Yield an entry for each of the library's rewards."""
     for module, names in _HOMES.items():

@@ -55,14 +55,11 @@ class SessionManager:
 
     def __init__(self, definitions: Sequence[EnvironmentDefinition], services: Services) -> None:
         """Serve environments; the first one is the default."""
-        self.environments: Mapping[str, EnvironmentDefinition] = MappingProxyType(
-            {definition.name: definition for definition in definitions}
-        )
+        self.environments: Mapping[str, EnvironmentDefinition] = {}
         """The environments by name, the default one first."""
+        self.replace_environments(definitions)
         self.services = services
         """What all sessions share."""
-        self._default = definitions[0]
-        self._policies = {each.name: each.policy.model_dump(mode="json") for each in definitions}
         self._limits = services.options.limits
         self._quotas = Quotas(self._limits)
         self._sessions: dict[str, Session] = {}
@@ -70,6 +67,12 @@ class SessionManager:
         self._being_released: set[Session] = set()
         self._expired = RecentIds()
         self._stopping = False
+
+    def replace_environments(self, definitions: Sequence[EnvironmentDefinition]) -> None:
+        """Serve other environments from now on, at least one; live sessions keep theirs."""
+        self.environments = MappingProxyType({definition.name: definition for definition in definitions})
+        self._default = definitions[0]
+        self._policies = {each.name: each.policy.model_dump(mode="json") for each in definitions}
 
     def environment(self, name: str | None) -> EnvironmentDefinition:
         """Return an environment by name, in any case; the default one for `None`.

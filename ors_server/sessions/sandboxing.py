@@ -61,6 +61,7 @@ def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> HiddenPaths:
         if file is not None:
             places += source_places(file, list(getattr(package, "__path__", ())))
             names.append(name.partition(".")[0])
+        places += getattr(definition.source, "hidden_files", ())
     return HiddenPaths(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))
 
 

@@ -18,6 +18,7 @@ from ors_server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["settings.md", "cli.md", "control-api.md", "rewards.md", "../rewards-deviations.md"]
+PAGES += ["environment.schema.json"]
 
 
 @pytest.fixture(scope="module")

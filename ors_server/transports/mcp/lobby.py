@@ -65,12 +65,26 @@ class Lobby:
         self._access = access
         self._sessions = access.sessions
         self._calls = calls
-        self.tools = LobbyTools(access.sessions.environments.values())
+        self._announced_for: object = None
+        self._versions: list[LobbyTools] = []
         self._own: Mapping[str, Callable[[Context, dict[str, Any]], Awaitable[Result]]] = {
             LIST_ENVIRONMENTS: self._list_environments,
             LIST_TASKS: self._list_tasks,
             START_EPISODE: self._start_episode,
         }
+
+    @property
+    def tools(self) -> LobbyTools:
+        """The tools of the environments that are served now."""
+        if self._announced_for is not self._sessions.environments:
+            self._announced_for = self._sessions.environments
+            self._versions.insert(0, LobbyTools(self._sessions.environments.values()))
+        return self._versions[0]
+
+    def _session_argument(self, tool: str) -> str | None:
+        """Return the name of a tool's argument for the session, of this or an earlier version."""
+        found = (version.session_argument_of(tool) for version in (self.tools, *self._versions))
+        return next((name for name in found if name is not None), None)
 
     async def call_tool(
         self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses = NO_RESPONSES
@@ -90,7 +104,7 @@ class Lobby:
     async def _call_in_session(
         self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses
     ) -> Result:
-        argument = self.tools.session_argument_of(tool)
+        argument = self._session_argument(tool)
         if argument is None:
             return error_result(refuse_unknown(tool, [one["name"] for one in self.tools.announced]))
         session_id = arguments.get(argument)

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from ors_server.cli.data_options import DataOptions
 from ors_server.cli.serve_command import ServeOptions, serve, settings_of
 from ors_server.cli.setting_flags import options_with_flags, with_flags
 from ors_server.errors import SettingsError
@@ -17,7 +18,8 @@ REFENV = "tests/fixtures/refenv.py"
 def test_every_setting_is_a_flag_unless_it_is_a_secret_or_an_argument():
     flags = {option.name for option in with_flags(serve, ServeOptions).params}
     own = {field.name for field in fields(ServeOptions)}
-    assert own == {"references", "stdio", "episode", "config", "json"}
+    data = {field.name for field in fields(DataOptions)}
+    assert own == {"references", "stdio", "episode", "config", "json", "reload", *data}
     assert flags - own == set(Settings.model_fields) - NO_FLAG
 
 

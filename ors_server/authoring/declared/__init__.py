@@ -1,0 +1,1 @@
+"""Environments that are declared over a data file, without any code."""

@@ -1,0 +1,293 @@
+"""The class of a declared environment, which everything else sees as any author's class."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ors_server.authoring.declared.declaration import Declaration, SplitType, split_type
+from ors_server.authoring.declared.declared_rewards import (
+    DeclaredReward,
+    WeightedRewards,
+    judges_text_alone,
+    make_reward,
+)
+from ors_server.authoring.declared.declared_tasks import TaskMaker
+from ors_server.authoring.declared.images import read_image
+from ors_server.authoring.declared.row_faults import RowFaultError
+from ors_server.authoring.declared.rows.choose_source import choose_source
+from ors_server.authoring.declared.rows.hugging_face import PREFIX, list_hub_splits, parse_address
+from ors_server.authoring.declared.rows.row_index import RowIndex, open_index
+from ors_server.authoring.environment import Environment, Prompt
+from ors_server.authoring.toolset_names import find_toolset
+from ors_server.authoring.toolsets.sandboxed import SandboxToolset
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.policy import EpisodePolicy
+from ors_server.rewards.result import RewardStatus
+from ors_server.rewards.scoring import score
+from ors_server.wire import JSONObject, Split
+
+EDITION = "1"
+"""Changes whenever the same declaration and data give other tasks or prompts than before."""
+SUBMIT = "submit"
+VERSION_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class DeclaredData:
+    """What the class of a declared environment plays."""
+
+    maker: TaskMaker
+    indices: Mapping[str, RowIndex]
+    """By split, in order."""
+    folder: str
+    blank: str
+
+
+class DeclaredEnvironment(Environment):
+    """Base of the classes of declared environments."""
+
+    _declared: ClassVar[DeclaredData]
+    _split_types: ClassVar[Mapping[str, SplitType]] = {}
+    hidden_files: ClassVar[Sequence[Path]] = ()
+    """Files with answers, which no sandbox shows."""
+    watched_files: ClassVar[Sequence[Path]] = ()
+    """Files of data, whose change makes `serve --reload` load the environment anew."""
+
+    @classmethod
+    def row_indices(cls) -> list[RowIndex]:
+        """Return the index of each split."""
+        return list(cls._declared.indices.values())
+
+    @override
+    @classmethod
+    def list_splits(cls) -> list[Split]:
+        return [Split(name=name, type=kind) for name, kind in cls._split_types.items()]
+
+    @override
+    @classmethod
+    def num_tasks(cls, split: str) -> int:
+        return len(cls._declared.indices[split])
+
+    @override
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:
+        rows = cls._declared.indices[split]
+        number = index + len(rows) if index < 0 else index
+        return cls._declared.maker.make(rows.read(number), split, number)
+
+    @override
+    @classmethod
+    def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[JSONObject]:
+        return [
+            cls.get_task(split, index) for index in range(*slice(start, stop).indices(cls.num_tasks(split)))
+        ]
+
+    @classmethod
+    def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
+        """Return tool calls that earn the most; `None` if the task has no answer."""
+        maker = cls._declared.maker
+        gold, written = maker.gold(task_spec), maker.gold_files(task_spec)
+        if gold is None and not written:
+            return None
+        files = [("create", {"path": path, "content": content}) for path, content in written.items()]
+        return [*files, (SUBMIT, {} if gold is None else {"answer": gold})]
+
+    @classmethod
+    def blank_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
+        """Return tool calls that do no work."""
+        del task_spec  # the same for every task
+        return [(SUBMIT, {"answer": cls._declared.blank})]
+
+    @override
+    async def setup(self) -> None:
+        for path, content in self._declared.maker.files(self.task_spec).items():
+            await self.sandbox.write_file(path, content.encode())
+
+    @override
+    def save_state(self) -> JSONObject:
+        return {}
+
+    @override
+    def load_state(self, state: JSONObject) -> None:
+        """Restore nothing: an instance has no state of its own."""
+
+    @override
+    def get_prompt(self) -> Prompt:
+        declared = self._declared
+        try:
+            text = declared.maker.prompt(self.task_spec)
+            images = [
+                read_image(value, declared.folder, "images")
+                for value in declared.maker.images(self.task_spec)
+            ]
+        except RowFaultError as fault:
+            raise ValueError(f"the task is not one of this environment's: {fault}") from fault
+        return [text, *images] if images else text
+
+
+def declare(declaration: Declaration, folder: Path, *, name: str, place: str) -> type[DeclaredEnvironment]:
+    """Return the class of a declared environment; its rows are indexed first if they never were.
+
+    Args:
+        folder: Where relative paths start.
+        name: The environment's name, if the declaration has none.
+        place: What errors name.
+
+    Raises:
+        EnvironmentDefinitionError: If the declaration or its data breaks a rule; `BadRowsError` for rows.
+    """
+    try:
+        return _Declared(declaration, folder, name).make()
+    except EnvironmentDefinitionError as error:
+        if not str(error).startswith(place):
+            error.args = (f"{place}: {error}", *error.args[1:])
+        raise
+
+
+class _Declared:
+    """Everything that the class of a declaration needs."""
+
+    def __init__(self, declaration: Declaration, folder: Path, name: str) -> None:
+        self._declaration = declaration
+        self._folder = folder
+        self._name = declaration.name or name
+        if not declaration.prompt:
+            raise EnvironmentDefinitionError(
+                'prompt: expected a field or a template, such as prompt = "question" or --prompt question'
+            )
+        toolsets = (*(item for item in declaration.toolsets if item != SUBMIT), SUBMIT)
+        self._toolsets = tuple(_find_toolset(item) for item in toolsets)
+        has_sandbox = declaration.sandbox is not None or any(
+            issubclass(find_toolset(item, "toolsets"), SandboxToolset) for item in self._toolsets
+        )
+        if declaration.files and not has_sandbox:
+            raise EnvironmentDefinitionError(
+                'files: expected a toolset with a sandbox, whose work dir has them; add toolsets = ["bash"]'
+            )
+        self._reward = make_reward(declaration, folder, has_sandbox=has_sandbox)
+        self._maker = TaskMaker(declaration, str(folder))
+
+    def make(self) -> type[DeclaredEnvironment]:
+        declaration = self._declaration
+        splits = _expand_splits(declaration)
+        sources = ", ".join(data for data, _ in splits.values())
+        indices = {name: self._open(name, data) for name, (data, _) in splits.items()}
+        body: dict[str, Any] = {
+            "__doc__": declaration.description or f"Tasks of {sources}.",
+            "__module__": DeclaredEnvironment.__module__,
+            "name": self._name,
+            "version": self._version(indices),
+            "policy": self._policy(),
+            "visibility": declaration.visibility,
+            "toolsets": self._toolsets,
+            "sandbox_limits": declaration.sandbox,
+            "return_range": declaration.return_range,
+            "reward": self._reward,
+            "hidden_files": tuple(path for index in indices.values() for path in index.files),
+            "watched_files": tuple(path for index in indices.values() for path in index.source_files),
+            "_split_types": {name: kind for name, (_, kind) in splits.items()},
+            "_declared": DeclaredData(self._maker, indices, str(self._folder), declaration.blank),
+        }
+        if not declaration.files:
+            body["setup"] = Environment.setup  # a session is ready at once
+        title = "".join(part.title() for part in self._name.replace("-", "_").split("_")) or "Declared"
+        return type(title, (DeclaredEnvironment,), body)
+
+    def _open(self, split: str, data: str) -> RowIndex:
+        source = choose_source(data, self._folder, self._declaration.records)
+        checker = _RowChecker(self._maker, self._reward, split, str(self._folder))
+        return open_index(source, checker.check, self._declaration_key(), skip_bad=self._declaration.skip_bad)
+
+    def _declaration_key(self) -> str:
+        relevant = self._declaration.model_dump(
+            mode="json", exclude={"data", "splits", "policy", "visibility"}
+        )
+        return json.dumps([EDITION, relevant], sort_keys=True)
+
+    def _version(self, indices: Mapping[str, RowIndex]) -> str:
+        whole = self._declaration.model_dump(mode="json", exclude={"schema_", "data", "splits", "skip_bad"})
+        if self._declaration.policy is not None:  # a set, whose order differs from process to process
+            whole["policy"]["overridable"].sort()
+        contents = {name: [index.summary.digest, len(index)] for name, index in indices.items()}
+        text = json.dumps([EDITION, whole, contents], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:VERSION_DIGITS]
+
+    def _policy(self) -> EpisodePolicy:
+        declared = self._declaration.policy or EpisodePolicy()
+        if declared.reward_range is None and self._reward.range is not None:
+            return declared.model_copy(update={"reward_range": self._reward.range})
+        return declared
+
+
+class _RowChecker:
+    """Checks rows; the first one's answer is judged, so that options that do not fit are found at once."""
+
+    def __init__(
+        self, maker: TaskMaker, reward: DeclaredReward | WeightedRewards, split: str, folder: str
+    ) -> None:
+        self._maker, self._reward, self._split, self._folder = maker, reward, split, folder
+        self._was_judged = False
+
+    def check(self, row: JSONObject) -> None:
+        task = self._maker.make(row, self._split, 0)
+        self._maker.check(task, self._folder)
+        self._reward.check_task(task)
+        if not self._was_judged and judges_text_alone(self._reward):
+            self._was_judged = True
+            self._judge_gold(task)
+
+    def _judge_gold(self, task: JSONObject) -> None:
+        gold = self._maker.gold(task)
+        if gold is None:
+            return
+        result = score(self._reward, **{**task, "final_response": gold})
+        if result.status is RewardStatus.ERROR:
+            raise EnvironmentDefinitionError(
+                f"reward: {self._reward.name} cannot judge the first row's own answer: {result.reason}; "
+                "correct its options, or the fields that it reads"
+            )
+
+
+def _find_toolset(item: str) -> Any:
+    """Return a toolset's name, or its class for `module:Class`."""
+    if ":" not in item:
+        find_toolset(item, "toolsets")
+        return item
+    module, _, name = item.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise EnvironmentDefinitionError(f"toolsets: {item!r} cannot be loaded: {error}") from error
+
+
+def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]:
+    """Return data and type of each split."""
+    if declaration.data is None and not declaration.splits:
+        raise EnvironmentDefinitionError(
+            'data: expected a data file, such as data = "train.jsonl", or a table [splits]; there is neither'
+        )
+    if declaration.splits:
+        return {name: (one.data, one.type or split_type(name)) for name, one in declaration.splits.items()}
+    data = declaration.data or ""
+    if data.startswith(PREFIX):
+        address = parse_address(data)
+        names = [address.split] if address.split else list_hub_splits(address)
+        stem = data if address.split is None else data.rpartition(":")[0]
+        return {name: (f"{stem}:{name}", split_type(name)) for name in names}
+    name = split_of_file(data)
+    return {name: (data, split_type(name))}
+
+
+def split_of_file(data: str) -> str:
+    """Return the split that a file's name says: `test` for `gsm8k_test.jsonl`, or else `train`."""
+    words = Path(data).name.partition(".")[0].lower().replace("-", "_").split("_")
+    found = [word for word in words if word in {"train", "validation", "valid", "val", "dev", "test"}]
+    return found[-1] if found else "train"

@@ -1,0 +1,160 @@
+"""Makes tasks of rows, as a declaration says."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from ors_server.authoring.declared.declaration import ColumnType, Declaration
+from ors_server.authoring.declared.images import read_image
+from ors_server.authoring.declared.row_faults import RowFaultError, show_names, show_value
+from ors_server.authoring.declared.templates import ValueSource, as_text, parse_source
+from ors_server.wire import JSONObject
+
+ANSWER = "answer"
+ID = "id"
+_INTEGER = re.compile(r"[-+]?[0-9]{1,400}")
+_WORDS = {"true": True, "false": False}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TYPES: Mapping[ColumnType, Callable[[object], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "number": _is_number,
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "list": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+class TaskMaker:
+    """Makes the task of a row, and what an episode needs of a task."""
+
+    def __init__(self, declaration: Declaration, folder: str) -> None:
+        """Read every template; `folder` has the files that they may read.
+
+        Raises:
+            EnvironmentDefinitionError: If the syntax of one is wrong.
+        """
+        parse = partial(parse_source, folder=folder)
+        self._columns = declaration.columns
+        self._fields = {
+            name: parse(value, f"fields.{name}") if isinstance(value, str) else value
+            for name, value in declaration.fields.items()
+        }
+        self._answer = None if declaration.answer is None else parse(declaration.answer, ANSWER)
+        self._prompt = parse(declaration.prompt or "", "prompt")
+        self._images = [parse(text, "images") for text in declaration.images]
+        self._gold = None if declaration.gold is None else parse(declaration.gold, "gold")
+        self._files = _sources(declaration.files, "files", parse)
+        self._gold_files = _sources(declaration.gold_files, "gold_files", parse)
+        self._kept = self._names_kept(declaration)
+
+    def _names_kept(self, declaration: Declaration) -> frozenset[str] | None:
+        """Return the fields of a row that its task has; `None` for all."""
+        if declaration.metadata is None:
+            return None
+        read = [self._prompt, *self._images, *self._files.values(), *self._gold_files.values()]
+        names = {*declaration.metadata}
+        for source in [*read, *([] if self._gold is None else [self._gold])]:
+            if source.names is None:
+                return None
+            names |= source.names
+        return frozenset(names)
+
+    def make(self, row: JSONObject, split: str, number: int) -> JSONObject:
+        """Return the task of a row; raise `RowFaultError` if it is none."""
+        row = self._typed(row)
+        made = {name: _value_of(source, row) for name, source in self._fields.items()}
+        if self._answer is not None:
+            made[ANSWER] = self._answer.value({**row, **made})
+            if made[ANSWER] is None or made[ANSWER] == "":
+                raise RowFaultError(ANSWER, "an answer", show_value(made[ANSWER]))
+        kept = row if self._kept is None else {name: row[name] for name in row if name in self._kept}
+        return {ID: f"{split}/{number}", **kept, **made}
+
+    def _typed(self, row: JSONObject) -> JSONObject:
+        if not self._columns:
+            return row
+        made = dict(row)
+        for name, kind in self._columns.items():
+            if name not in row:
+                came = f"no such field; the row has {show_names(name, row)}"
+                raise RowFaultError(name, kind, came, absent=True)
+            made[name] = _convert(name, kind, row[name])
+        return made
+
+    def check(self, task: JSONObject, folder: str) -> None:
+        """Raise `RowFaultError` if something that an episode needs cannot be made of a task."""
+        self.prompt(task)
+        for source in self._images:
+            read_image(source.value(task), folder, "images")
+        self.files(task)
+        self.gold(task)
+        self.gold_files(task)
+
+    def prompt(self, task: JSONObject) -> str:
+        """Return the prompt's text."""
+        text = as_text(self._prompt.value(task), "prompt")
+        if not text.strip():
+            raise RowFaultError("prompt", "a prompt that is not empty", show_value(text))
+        return text
+
+    def images(self, task: JSONObject) -> list[Any]:
+        """Return the fields' values that are images of the prompt."""
+        return [source.value(task) for source in self._images]
+
+    def files(self, task: JSONObject) -> dict[str, str]:
+        """Return the files of the work dir at the start: path to content."""
+        return {path: as_text(source.value(task), f"files.{path}") for path, source in self._files.items()}
+
+    def gold_files(self, task: JSONObject) -> dict[str, str]:
+        """Return the files that the oracle writes."""
+        named = self._gold_files.items()
+        return {path: as_text(source.value(task), f"gold_files.{path}") for path, source in named}
+
+    def gold(self, task: JSONObject) -> str | None:
+        """Return what the oracle submits; `None` if the environment has no answers."""
+        if self._gold is not None:
+            return as_text(self._gold.value(task), "gold")
+        found = task.get(ANSWER)
+        if isinstance(found, list) and found:
+            found = cast("Sequence[Any]", found)[0]
+        return as_text(found, ANSWER) if isinstance(found, str | int | float) else None
+
+
+def _value_of(source: ValueSource | Any, row: JSONObject) -> Any:
+    return source.value(row) if hasattr(source, "names") else source
+
+
+def _sources(
+    texts: Mapping[str, str], key: str, parse: Callable[[str, str], ValueSource]
+) -> dict[str, ValueSource]:
+    return {path: parse(text, f"{key}.{path}") for path, text in texts.items()}
+
+
+def _convert(name: str, kind: ColumnType, value: Any) -> Any:
+    """Return a value that has a column's type, read from text if it is one."""
+    if _TYPES[kind](value):
+        return value
+    if isinstance(value, str):
+        text = value.strip()
+        if kind == "boolean" and text.lower() in _WORDS:
+            return _WORDS[text.lower()]
+        if kind in {"integer", "number"} and _INTEGER.fullmatch(text):
+            return int(text)
+        if kind == "number" and (number := _read_float(text)) is not None:
+            return number
+    raise RowFaultError(name, kind, show_value(value))
+
+
+def _read_float(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < float("inf") else None

@@ -1,0 +1,71 @@
+"""Parquet files, of which the index keeps a copy. Needs the extra `parquet`."""
+
+import base64
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from typing_extensions import override
+
+from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.wire import JSONObject
+
+BATCH_ROWS = 1_000
+
+
+class ParquetRows(RowReader):
+    """The rows of a parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        """Check that the extra is installed."""
+        super().__init__(str(path), (path,))
+        try:
+            self._parquet: Any = import_module("pyarrow.parquet")
+        except ImportError as error:
+            raise EnvironmentDefinitionError(
+                f"{path}: expected the package pyarrow, which reads parquet files, and it is not installed: "
+                "pip install 'ors-server[parquet]'"
+            ) from error
+
+    @override
+    def rows(self) -> Iterator[ScannedRow]:
+        number = 0
+        try:
+            with self._parquet.ParquetFile(self.files[0]) as file:
+                for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                    for row in batch.to_pylist():
+                        number += 1
+                        yield ScannedRow(f"row {number}", as_json_row(row))
+        except (OSError, ValueError) as error:  # what pyarrow raises derives from them
+            raise EnvironmentDefinitionError(f"{self.name}: expected a parquet file, and {error}") from error
+
+
+def as_json_row(row: Mapping[str, Any]) -> JSONObject:
+    """Return a row with values that JSON has: bytes in base64, times as ISO 8601, NaN as null."""
+    return {str(name): as_json_value(value) for name, value in row.items()}
+
+
+def as_json_value(value: Any) -> Any:
+    """Return a value as JSON has it; what has no such form stays, and the index refuses it."""
+    match value:
+        case Mapping():
+            return as_json_row(cast("Mapping[str, Any]", value))
+        case list() | tuple():
+            return [as_json_value(item) for item in cast("list[Any]", value)]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            return _as_plain(value)
+
+
+def _as_plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value

@@ -1,0 +1,254 @@
+"""Finds a row by its number: an index on disk of the rows' places, made once for unchanged data.
+
+Making it reads and checks every row. Opening it again compares size, time and place on disk of the data with
+those of then, and reads no row.
+"""
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ors_server.atomic_file import atomic_file
+from ors_server.authoring.declared.row_faults import BadRowsError, RowFaultError, RowReport
+from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow, stamp_of, write_row
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.logs import get_logger
+from ors_server.wire import JSONObject
+
+log = get_logger("ors_server.environments")
+
+FORMAT = "1"
+"""Changes whenever the files of an index change their form."""
+MAX_REPORTS = 20
+"""Wrong rows that are reported one by one."""
+ENOUGH_ALIKE = 100
+"""Rows from the first on after which a fault that all of them share is the declaration's."""
+_SPAN = struct.Struct("<QQ")
+
+CheckRow = Callable[[JSONObject], object]
+"""Raises `RowFaultError` for a row that is not a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSummary:
+    """What making an index found."""
+
+    digest: str
+    """Hash of the rows' content, in hexadecimal."""
+    rows: int
+    """Rows that are tasks."""
+    skipped: int
+    """Wrong rows, which are left out."""
+    first_skipped: str = ""
+    """The report of the first of them."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of all indices, in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "ors-server" / "rows"
+
+
+class RowIndex:
+    """The rows of one split, by number."""
+
+    def __init__(self, source: RowReader, spans: Path, data: Path, summary: IndexSummary) -> None:
+        """Open the files of an index."""
+        self._source, self._spans, self._data = source, spans, data
+        self.summary = summary
+        self._stamp = None if source.is_copied else stamp_of(data)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.summary.rows
+
+    def read(self, number: int) -> JSONObject:
+        """Return a row.
+
+        Raises:
+            IndexError: If there is none of that number.
+            EnvironmentFailedError: If the data has changed since it was loaded.
+        """
+        if not 0 <= number < len(self):
+            raise IndexError(f"{self._source.name} has {len(self)} rows, and none of number {number}")
+        try:
+            with self._spans.open("rb", buffering=0) as spans:
+                offset, length = _SPAN.unpack(os.pread(spans.fileno(), _SPAN.size, number * _SPAN.size))
+            if self._stamp is not None and stamp_of(self._data) != self._stamp:
+                raise _changed(self._source)
+            with self._data.open("rb", buffering=0) as data:
+                return self._source.decode(os.pread(data.fileno(), length, offset))
+        except OSError as error:
+            raise EnvironmentFailedError(
+                f"{error.filename or self._source.name} cannot be read any more: {error.strerror}; "
+                "restart the server"
+            ) from error
+        except RowFaultError as fault:
+            raise _changed(self._source) from fault
+
+    @property
+    def source_files(self) -> tuple[Path, ...]:
+        """The files of the data."""
+        return self._source.files
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that has rows: the data, and the index's copy."""
+        return (*self._source.files, self._data)
+
+
+def _changed(source: RowReader) -> EnvironmentFailedError:
+    return EnvironmentFailedError(
+        f"{source.name}: expected the data that was loaded, and it has changed since, so that the "
+        "environment's version would be wrong; restart the server, or serve with --reload"
+    )
+
+
+def open_index(source: RowReader, check: CheckRow, check_key: str, *, skip_bad: bool) -> RowIndex:
+    """Open the index of a source's rows, and make it first if that was never done for this data and check.
+
+    Args:
+        check_key: A text that is different for every other check.
+
+    Raises:
+        BadRowsError: If rows are wrong, and are not skipped.
+        EnvironmentDefinitionError: If the data cannot be read, or has no rows.
+    """
+    cache = cache_folder()
+    try:
+        stamp = {"format": FORMAT, "files": source.stamp()}
+        key = hashlib.sha256(
+            json.dumps([FORMAT, str(source), _places(source), check_key]).encode()
+        ).hexdigest()
+        known = cache / f"{key[:40]}.json"
+        summary = _read_known(known, stamp)
+        if summary is None:
+            cache.mkdir(parents=True, exist_ok=True)
+            summary = _Maker(source, check, cache, key[:40], skip_bad=skip_bad).make()
+            if source.stamp() != stamp["files"]:
+                raise EnvironmentDefinitionError(
+                    f"{source.name}: expected data that rests while it is read, and it changed; start again"
+                )
+            with atomic_file(known) as file:
+                file.write(json.dumps({"stamp": stamp, **asdict(summary)}).encode())
+    except OSError as error:
+        raise EnvironmentDefinitionError(
+            f"{error.filename or source.name}: expected a file that can be read and a cache folder that "
+            f"can be written, and {error.strerror or error}; XDG_CACHE_HOME moves the cache"
+        ) from error
+    if summary.skipped and not skip_bad:
+        raise BadRowsError(_summarise(source, summary), [summary.first_skipped])
+    if summary.skipped:
+        log.warning("rows_skipped", file=source.name, skipped=summary.skipped, first=summary.first_skipped)
+    if not summary.rows:
+        raise EnvironmentDefinitionError(f"{source.name}: expected at least one row, came none")
+    spans, copy = _names(cache, key[:40], summary.digest)
+    return RowIndex(source, spans, copy if source.is_copied else source.files[0], summary)
+
+
+def _places(source: RowReader) -> list[str]:
+    return [str(path.resolve()) for path in source.files[:1]]
+
+
+def _names(cache: Path, key: str, digest: str) -> tuple[Path, Path]:
+    stem = f"{key}-{digest[:24]}"
+    return cache / f"{stem}.spans", cache / f"{stem}.rows"
+
+
+def _read_known(known: Path, stamp: dict[str, Any]) -> IndexSummary | None:
+    try:
+        found = json.loads(known.read_bytes())
+        if found.pop("stamp") != stamp:
+            return None
+        summary = IndexSummary(**found)
+        spans, _ = _names(known.parent, known.stem, summary.digest)
+        return summary if spans.stat().st_size == summary.rows * _SPAN.size else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+class _Maker:
+    """Reads, checks and counts the rows of a source once."""
+
+    def __init__(self, source: RowReader, check: CheckRow, cache: Path, key: str, *, skip_bad: bool) -> None:
+        self._source, self._check, self._cache, self._key = source, check, cache, key
+        self._skip_bad = skip_bad
+        self._rows = self._skipped = self._at = 0
+        self._reports: list[RowReport] = []
+        self._alike = True
+        self._hash = hashlib.sha256()
+
+    def make(self) -> IndexSummary:
+        """Write the files, under names that have the content's hash."""
+        parts = [self._cache / f".{self._key}.{os.getpid()}.{kind}" for kind in ("spans", "rows")]
+        try:
+            with ExitStack() as stack:
+                spans, copy = (stack.enter_context(part.open("wb")) for part in parts)
+                for row in self._source.rows():
+                    self._add(row, spans, copy if self._source.is_copied else None)
+            summary = self._conclude()
+            for part, name in zip(parts, _names(self._cache, self._key, summary.digest), strict=True):
+                part.replace(name)
+        finally:
+            for part in parts:
+                part.unlink(missing_ok=True)
+        return summary
+
+    def _add(self, row: ScannedRow, spans: BinaryIO, copy: BinaryIO | None) -> None:
+        if isinstance(row.value, RowFaultError):
+            self._report(row, row.value)
+            return
+        try:
+            self._check(row.value)
+            line = write_row(row.value)
+        except RowFaultError as fault:
+            self._report(row, fault)
+            return
+        self._alike = False
+        self._hash.update(line)
+        if copy is None:
+            spans.write(_SPAN.pack(row.offset, row.length))
+        else:
+            copy.write(line)
+            spans.write(_SPAN.pack(self._at, len(line)))
+            self._at += len(line)
+        self._rows += 1
+
+    def _report(self, row: ScannedRow, fault: RowFaultError) -> None:
+        self._skipped += 1
+        if len(self._reports) < MAX_REPORTS:
+            self._reports.append(RowReport(f"{self._source.name}, {row.place}", fault))
+        first = self._reports[0].fault
+        self._alike = self._alike and fault.absent and fault.field == first.field
+        if self._alike and not self._skip_bad and self._skipped >= ENOUGH_ALIKE:
+            raise self._every_row()
+
+    def _conclude(self) -> IndexSummary:
+        if self._alike and self._skipped:
+            raise self._every_row()
+        lines = [report.describe() for report in self._reports]
+        summary = IndexSummary(self._hash.hexdigest(), self._rows, self._skipped, lines[0] if lines else "")
+        if self._skipped and not self._skip_bad:
+            raise BadRowsError(_summarise(self._source, summary), lines)
+        return summary
+
+    def _every_row(self) -> EnvironmentDefinitionError:
+        first = self._reports[0]
+        return EnvironmentDefinitionError(
+            f"{self._source.name}: expected a field {first.fault.field!r}, and no row has it: "
+            f"{first.fault.came}; correct the declaration or the options that name it"
+        )
+
+
+def _summarise(source: RowReader, summary: IndexSummary) -> str:
+    return (
+        f"{source.name}: {summary.skipped} of {summary.rows + summary.skipped} rows are wrong; the first is "
+        f"{summary.first_skipped.removeprefix(f'{source.name}, ')}; correct them, or leave them out "
+        "with --skip-bad (skip_bad = true in environment.toml)"
+    )

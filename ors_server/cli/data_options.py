@@ -1,0 +1,119 @@
+"""Options that declare an environment over a data file, and the one place that reads the references."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from ors_server.cli.command_options import read_pairs
+from ors_server.cli.command_output import MisuseError, complain
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """How the rows of a data file are tasks."""
+
+    panel: ClassVar = "Data files"
+
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD|TEMPLATE",
+            help="Of a data file (.jsonl, .json, .csv, .tsv, .parquet) or hf:NAME[@CONFIG][:SPLIT] as REF: "
+            "the field with the prompt, or a template such as 'Solve: {{ question }}'.",
+        ),
+    ] = None
+    answer: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD|TEMPLATE", help="The field with the right answer, or a template."),
+    ] = None
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The reward: a name that `ors-server rewards` lists, or module:name."
+        ),
+    ] = None
+    reward_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="An option of the reward; the value is JSON or text; repeatable."
+        ),
+    ] = None
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="How a well-known data set is read: gsm8k, math, squad2 and others."
+        ),
+    ] = None
+    name: Annotated[str | None, typer.Option(help="Name of the environment.", show_default="the file's")] = (
+        None
+    )
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count wrong rows and leave them out.")] = False
+
+
+def declared_keys(options: DataOptions) -> dict[str, Any]:
+    """Return the keys of a declaration that were given as options."""
+    given = {
+        "prompt": options.prompt,
+        "answer": options.answer,
+        "recipe": options.recipe,
+        "name": options.name,
+    }
+    keys: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if options.reward is not None:
+        pairs = read_pairs("--reward-option", options.reward_option, texts=True) or {}
+        keys["reward"] = {"name": options.reward, "options": pairs}
+    elif options.reward_option:
+        raise MisuseError("--reward-option needs --reward NAME")
+    if options.skip_bad:
+        keys["skip_bad"] = True
+    return keys
+
+
+def resolve_references(references: Sequence[str], options: DataOptions) -> list[str | type]:
+    """Return references, with the classes of those that are data files or declarations.
+
+    Prints how many wrong rows were left out.
+
+    Raises:
+        MisuseError: If there are options for data, and no reference is a data file.
+        EnvironmentDefinitionError: If a declaration or its data breaks a rule.
+    """
+    from ors_server.authoring.declared.references import declaration_of, declare_data, declare_file
+    from ors_server.authoring.declared.rows.choose_source import is_data
+
+    keys = declared_keys(options)
+    found: list[str | type] = []
+    for reference in references:
+        file = declaration_of(reference)
+        made: Any = None
+        if file is not None:
+            _refuse_other_keys(keys, reference)
+            made = declare_file(file, keys)
+        elif is_data(reference):
+            made = declare_data(reference, keys)
+        found.append(reference if made is None else made)
+        if made is not None:
+            _report_skipped(made)
+    if keys and all(isinstance(each, str) for each in found):
+        names = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
+        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, came {', '.join(references)}")
+    return found
+
+
+def _refuse_other_keys(keys: dict[str, Any], reference: str) -> None:
+    others = sorted(set(keys) - {"skip_bad", "name"})
+    if others:
+        names = ", ".join(f"--{key}" for key in others)
+        raise MisuseError(f"{names}: {reference} declares that itself; change its environment.toml")
+
+
+def _report_skipped(made: Any) -> None:
+    for index in made.row_indices():
+        summary = index.summary
+        if summary.skipped:
+            complain(
+                f"left out {summary.skipped} of {summary.rows + summary.skipped} rows; the first is "
+                f"{summary.first_skipped}"
+            )
