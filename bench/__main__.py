@@ -16,6 +16,7 @@ from rich.console import Console
 from bench import (
     alfworld,
     batches,
+    declared_rows,
     idle_sessions,
     imports,
     math_graders,
@@ -41,6 +42,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "record_scale": record_scale.measure,
         "math_graders": math_graders.measure,
         "batches": batches.measure,
+        "declared_rows": declared_rows.measure,
         "webshop": webshop.measure,
         "alfworld": alfworld.measure,
         "scienceworld": scienceworld.measure,
