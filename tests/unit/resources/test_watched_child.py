@@ -16,7 +16,7 @@ def test_who_asks_whether_it_is_alive_leaves_its_end_to_the_thread(monkeypatch):
     deadline = time.monotonic() + PATIENCE
     while child.is_alive():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        child._watcher.join(0.01)
     child._watcher.join(PATIENCE)
     assert not child.is_alive()
     assert child._is_reaped
