@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
 from ors_server.authoring.declared.rows.parquet import as_json_row
-from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow
+from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow, stamp_of
 from ors_server.errors import EnvironmentDefinitionError
 
 PREFIX = "hf:"
@@ -62,8 +63,8 @@ class HubRows(RowReader):
 
     @override
     def stamp(self) -> dict[str, list[int]]:
-        fingerprint = str(self._dataset._fingerprint)  # noqa: SLF001  (the only name of the contents)
-        return {self.name: [len(self._dataset), int.from_bytes(fingerprint.encode())]}
+        files = [Path(file["filename"]) for file in self._dataset.cache_files]
+        return {self.name: [len(self._dataset)], **{str(path): stamp_of(path) for path in files}}
 
     @override
     def rows(self) -> Iterator[ScannedRow]:
