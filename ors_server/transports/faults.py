@@ -7,6 +7,7 @@ from typing import TypedDict
 from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.calling_client import AbilityError, AskError
+from ors_server.authoring.declared.row_faults import BadRowsError
 from ors_server.errors import OrsServerError, StartingError, StoreError
 from ors_server.grading import grading_errors as grading
 from ors_server.offload import offload_errors as offload
@@ -77,6 +78,7 @@ FAULTS = MappingProxyType(
         errors.SettingsError: Fault(500, JSONRPC_INTERNAL),
         errors.AuthorError: Fault(500, JSONRPC_INTERNAL),
         errors.EnvironmentDefinitionError: Fault(500, JSONRPC_INTERNAL),
+        BadRowsError: Fault(500, JSONRPC_INTERNAL),
         errors.EnvironmentFailedError: Fault(500, JSONRPC_INTERNAL),
         errors.ToolFailedError: Fault(500, JSONRPC_INTERNAL),
         errors.ToolTimeoutError: Fault(500, JSONRPC_INTERNAL),
