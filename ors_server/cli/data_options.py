@@ -20,7 +20,7 @@ class DataOptions:
         str | None,
         typer.Option(
             metavar="FIELD|TEMPLATE",
-            help="Of a data file (.jsonl, .json, .csv, .tsv, .parquet) or hf:NAME[@CONFIG][:SPLIT] as REF: "
+            help="Of a data file (.jsonl, .json, .csv, .tsv, .parquet) or hf:NAME@CONFIG:SPLIT as REF: "
             "the field with the prompt, or a template such as 'Solve: {{ question }}'.",
         ),
     ] = None
