@@ -19,6 +19,7 @@ from ors_server.authoring.environment_names import ENVIRONMENT_NAME, RESERVED_NA
 from ors_server.authoring.foreign_environments import define_foreign, foreign_base
 from ors_server.authoring.native import define_native, is_incomplete
 from ors_server.authoring.source_places import name_place
+from ors_server.authoring.sources import find_sourced, source_names
 from ors_server.errors import AuthorError, EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.importing import NotAPythonFileError, import_file
 from ors_server.logs import get_logger
@@ -62,8 +63,8 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
 
     Args:
         references: Each is a name that an installed package offers, `module:Class`, the path of a Python
-            file or a package folder, optionally followed by `:Class`, or the path of a folder with an
-            `environment.toml`.
+            file or a package folder, optionally followed by `:Class`, the path of a folder with an
+            `environment.toml`, or `SOURCE/NAME`.
 
     Raises:
         UnknownEnvironmentError: If a reference leads nowhere.
@@ -86,8 +87,11 @@ def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
     names = [definition.name for definition in definitions]
     for name in names:
         if names.count(name) > 1:
-            msg = f"two environments are named {name!r}; give one of them another `name`"
-            raise EnvironmentDefinitionError(msg)
+            places = (name_place(one.source.__name__, one.source) for one in definitions if one.name == name)
+            raise EnvironmentDefinitionError(
+                f"two environments are named {name!r}: {' and '.join(places)}; "
+                "serve one of them, or give one another `name`"
+            )
 
 
 def installed_environments() -> dict[str, str]:
@@ -156,8 +160,10 @@ def find_classes(reference: str) -> list[type]:
         EnvironmentDefinitionError: If the module fails to import.
     """
     installed = installed_environments()
-    if reference not in installed and (declared := find_declared(reference)) is not None:
-        return [declared]
+    if reference not in installed:
+        made = find_declared(reference) or (None if Path(reference).exists() else find_sourced(reference))
+        if made is not None:
+            return [made]
     target = installed.get(reference, reference)
     place, _, class_name = _split_reference(target)
     module = _import(place, reference, sorted(installed))
@@ -191,7 +197,8 @@ def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
         if error.name is not None and place.startswith(error.name):
             raise UnknownEnvironmentError(
                 f"{reference!r} is no installed environment ({', '.join(installed) or 'none'}), "
-                "no importable module, and no path to a .py file or folder"
+                "no importable module, no path to a .py file or folder, and no SOURCE/NAME of the sources "
+                f"{', '.join(source_names()) or '(none)'}"
             ) from error
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
     except EnvironmentDefinitionError:

@@ -4,8 +4,19 @@ from importlib.metadata import entry_points
 
 
 def installed_names(incomplete: str) -> list[str]:
-    """Return the installed environments whose names begin so."""
-    names = (point.name for point in entry_points(group="ors_server.environments"))
+    """Return the installed environments, and those of sources, whose names begin so."""
+    from ors_server.authoring.sources import load_source, source_names
+    from ors_server.errors import OrsServerError
+
+    names = [point.name for point in entry_points(group="ors_server.environments")]
+    source, slash, _ = incomplete.partition("/")
+    if not slash:
+        names += [f"{each}/" for each in source_names()]
+    elif source in source_names():
+        try:
+            names = [f"{source}/{name}" for name in load_source(source).list_names()]
+        except OrsServerError:  # a source that cannot be imported completes nothing
+            return []
     return sorted(name for name in names if name.startswith(incomplete))
 
 
