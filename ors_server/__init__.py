@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from ors_server.authoring.environment import Environment, Prompt
     from ors_server.authoring.offers import prompt, resource
     from ors_server.authoring.rich_blocks import audio_block, resource_block
+    from ors_server.authoring.simulated_user.conversation import (
+        SimulatedUser,
+        UserBudget,
+        UserConversation,
+        UserReply,
+    )
+    from ors_server.authoring.simulated_user.model_user import ModelUser, choose_user
+    from ors_server.authoring.simulated_user.scripted_user import FunctionUser, ScriptedUser
+    from ors_server.authoring.simulated_user.user_errors import UserError, UserMessageError
+    from ors_server.authoring.simulated_user.user_script import ScriptedReply, UserScript
     from ors_server.authoring.tool import (
         ForbiddenActionError,
         ToolError,
@@ -41,6 +51,7 @@ if TYPE_CHECKING:
     from ors_server.authoring.toolsets.patch import PatchTools
     from ors_server.authoring.toolsets.python import PythonTools
     from ors_server.authoring.toolsets.submit import Submission, SubmitTools
+    from ors_server.authoring.toolsets.user import UserTools
     from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, StdioCase, TimeLimits
     from ors_server.grading.evidence import Evidence, gather_evidence
     from ors_server.grading.function_cases import grade_functions
@@ -101,6 +112,7 @@ if TYPE_CHECKING:
     from ors_server.sandboxes.fresh import FreshRun
     from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
     from ors_server.settings import Settings
+    from ors_server.trajectory import UserTurn
     from ors_server.visibility import Visibility
     from ors_server.wire import (
         GroupCandidate,
@@ -145,6 +157,7 @@ __all__ = [
     "ForbiddenActionError",
     "FreshRun",
     "FunctionCase",
+    "FunctionUser",
     "GatedReward",
     "GradingError",
     "GroupCandidate",
@@ -157,6 +170,7 @@ __all__ = [
     "Message",
     "Milestone",
     "MinReward",
+    "ModelUser",
     "NamedResourceSpec",
     "OffloadLimits",
     "OverLimitError",
@@ -182,7 +196,10 @@ __all__ = [
     "SandboxFileMissingError",
     "SandboxLimits",
     "ScienceWorldSpec",
+    "ScriptedReply",
+    "ScriptedUser",
     "Settings",
+    "SimulatedUser",
     "Split",
     "StdioCase",
     "Step",
@@ -197,6 +214,14 @@ __all__ = [
     "ToolResultBlock",
     "Toolset",
     "Trajectory",
+    "UserBudget",
+    "UserConversation",
+    "UserError",
+    "UserMessageError",
+    "UserReply",
+    "UserScript",
+    "UserTools",
+    "UserTurn",
     "Visibility",
     "WebShopSpec",
     "__version__",
@@ -204,6 +229,7 @@ __all__ = [
     "answer_match_reward",
     "ascore_rows",
     "audio_block",
+    "choose_user",
     "code_execution_reward",
     "create_app",
     "efficiency_reward",
@@ -244,6 +270,11 @@ _HOMES = {
     "authoring.environment": "Environment Prompt",
     "authoring.offers": "prompt resource",
     "authoring.rich_blocks": "audio_block resource_block",
+    "authoring.simulated_user.conversation": "SimulatedUser UserBudget UserConversation UserReply",
+    "authoring.simulated_user.model_user": "ModelUser choose_user",
+    "authoring.simulated_user.scripted_user": "FunctionUser ScriptedUser",
+    "authoring.simulated_user.user_errors": "UserError UserMessageError",
+    "authoring.simulated_user.user_script": "ScriptedReply UserScript",
     "authoring.tool": "ForbiddenActionError ToolError Toolset terminal tool tool_from_schema",
     "authoring.toolsets.bash": "BashTools",
     "authoring.toolsets.file_tools": "FileTools",
@@ -251,6 +282,7 @@ _HOMES = {
     "authoring.toolsets.patch": "PatchTools",
     "authoring.toolsets.python": "PythonTools",
     "authoring.toolsets.submit": "Submission SubmitTools",
+    "authoring.toolsets.user": "UserTools",
     "grading.cases": "CaseReport CaseResult FunctionCase StdioCase TimeLimits",
     "grading.evidence": "Evidence gather_evidence",
     "grading.function_cases": "grade_functions",
@@ -277,6 +309,7 @@ _HOMES = {
     "sandboxes.fresh": "FreshRun",
     "sandboxes.sandbox_errors": "SandboxFileError SandboxFileMissingError",
     "settings": "Settings",
+    "trajectory": "UserTurn",
     "visibility": "Visibility",
     "wire": (
         "GroupCandidate GroupScore ImageBlock JSONObject Message ReasoningBlock Split TextBlock "

@@ -22,10 +22,14 @@ OTHER_VARIABLES = frozenset(
         "ORS_JUDGE_API_KEY",
         "ORS_JUDGE_BASE_URL",
         "ORS_JUDGE_MODEL",
+        "ORS_USER_API_KEY",
+        "ORS_USER_BASE_URL",
+        "ORS_USER_MODEL",
         "ORS_USE_STRUCTURED_LOGS",
     }
 )
-"""Variables that are no settings of the server: of commands, judges, environments, the reference SDK."""
+"""Variables that are no settings of the server: of commands, judges, simulated users, environments, the
+reference SDK."""
 _TESTS = ("ORS_TEST_", "ORS_SOAK_")
 _KUBERNETES = re.compile(r"ORS_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)")
 """Variables that Kubernetes and linked containers set for a service whose name begins with `ors`."""

@@ -27,6 +27,26 @@ RECORD_CONFIG = ConfigDict(
 """Pydantic's configuration for the dataclasses of the record; constructors check nothing."""
 
 
+USER_TURNS = "user_turns"
+"""Key of a step's metadata: the messages that its call sent to the simulated user, with the answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """One message to the simulated user of an episode, and the answer."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    message: str
+    reply: str
+    user: str = "scripted"
+    """Who answered: `scripted`, or the name of a function or model."""
+    tokens: int = 0
+    """What the user's model used, prompt and answer."""
+    seconds: float = 0.0
+    """Until the answer came."""
+
+
 class StepStatus(StrEnum):
     """The status of one recorded call."""
 

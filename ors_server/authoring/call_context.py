@@ -23,6 +23,7 @@ from ors_server.authoring.calling_client import (
 )
 from ors_server.logs import get_logger
 from ors_server.policy import EpisodePolicy, PenaltyCause
+from ors_server.trajectory import UserTurn
 from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.context")
@@ -44,6 +45,7 @@ class CallContext:
         client: The program that made the call, which a tool may ask questions.
         time_limit: Seconds after which the call is stopped; `None` without a limit.
         charged: Causes of penalties that the tool reported.
+        user_turns: What the tool sent to the simulated user, with the answers.
     """
 
     session_id: str
@@ -55,6 +57,7 @@ class CallContext:
     policy: EpisodePolicy = field(default_factory=EpisodePolicy)
     time_limit: float | None = None
     charged: list[PenaltyCause] = field(default_factory=list[PenaltyCause])
+    user_turns: list[UserTurn] = field(default_factory=list[UserTurn])
 
     def charge(self, cause: PenaltyCause) -> None:
         """Charge the policy's penalty for a cause, if it has one: once, when the call completes."""

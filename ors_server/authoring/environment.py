@@ -5,6 +5,12 @@ from random import Random
 from typing import Any, ClassVar, Self, TypeAlias, cast, overload
 
 from ors_server.authoring.episode_rewards import ask_reward, own_episode
+from ors_server.authoring.simulated_user.conversation import (
+    SimulatedUser,
+    UserBudget,
+    UserConversation,
+    conversation_of,
+)
 from ors_server.authoring.tool import Toolset
 from ors_server.authoring.toolsets.milestones import Milestone
 from ors_server.authoring.toolsets.submit import Judged, Submission
@@ -34,6 +40,17 @@ class _TaskAlias:
         return self if instance is None else instance.task_spec
 
 
+class _UserSlot:
+    """Returns the conversation with the user; an attribute, method or tool of the same name replaces it."""
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: "Environment", owner: type) -> UserConversation: ...
+    def __get__(self, instance: "Environment | None", owner: type) -> Self | UserConversation:
+        return self if instance is None else conversation_of(instance)
+
+
 class Environment:
     """A family of tasks and the tools to play them; one instance serves one session.
 
@@ -54,7 +71,8 @@ class Environment:
     visibility: ClassVar[Visibility | None] = None
     """Which rewards an agent sees; `None` leaves it to the server's setting."""
     toolsets: ClassVar[Sequence[type[Toolset] | str]] = ()
-    """Toolsets that every session has: classes, or the names `bash`, `python`, `files`, `patch`, `submit`."""
+    """Toolsets that every session has: classes, or the names `bash`, `python`, `files`, `patch`, `submit` and
+    `user`."""
     session_toolsets: ClassVar[Mapping[str, type[Toolset] | str]] = {}
     """Toolsets by name that the creator of a session may request; their tools hide same-named ones."""
     sandbox_limits: ClassVar[Limits | None] = None
@@ -76,6 +94,12 @@ class Environment:
     volatile: ClassVar[Sequence[str]] = ()
     """Regular expressions of text that may differ between two plays of the same calls: a time, an address, a
     measured duration. A replay compares texts without their matches."""
+
+    user_budget: ClassVar[UserBudget] = UserBudget()
+    """What an episode may use of the user that `make_user` returns."""
+
+    user = _UserSlot()
+    """The conversation with the episode's simulated user: async tools call `await self.user.send(text)`."""
 
     task = _TaskAlias()
     """`task_spec` under the name that the standard's page on rewards uses; a subclass may redefine it."""
@@ -220,6 +244,13 @@ class Environment:
 
         Returns:
             The reward as a number, a reward's result, or an output.
+        """
+        raise NotImplementedError
+
+    def make_user(self) -> SimulatedUser:
+        """Return the user whom the agent can write to with the toolset `user`, quickly and without waiting.
+
+        Its answers are recorded with the steps, and a replay repeats them.
         """
         raise NotImplementedError
 

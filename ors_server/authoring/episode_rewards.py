@@ -164,6 +164,17 @@ async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object])
     return tuple(_recordable(reward, result) for result in results)
 
 
+def remaining_call_time() -> float:
+    """Return the seconds that the running call has left, less those for its answer; may be infinite."""
+    left = anyio.current_effective_deadline() - anyio.current_time()
+    return left if math.isinf(left) else max(0.0, left - min(MOST_SPARE_TIME, SPARE_TIME * left))
+
+
+def _time_limit() -> float | None:
+    left = remaining_call_time()
+    return None if math.isinf(left) else left
+
+
 def _named(asked: Reward, instance: Any) -> AbstractContextManager[None]:
     code = author_code.get()
     environment = type(instance).__name__.lower() if code is None else code.environment
@@ -230,13 +241,6 @@ def _task_fields(instance: Any) -> dict[str, Any]:
     task_spec: Mapping[str, Any] = getattr(instance, "task_spec", None) or {}
     fields = {name: value for name, value in task_spec.items() if name not in OF_THE_EPISODE}
     return {**fields, "metadata": dict(task_spec)}
-
-
-def _time_limit() -> float | None:
-    left = anyio.current_effective_deadline() - anyio.current_time()
-    if math.isinf(left):
-        return None
-    return max(0.0, left - min(MOST_SPARE_TIME, SPARE_TIME * left))
 
 
 def _recordable(asked: Reward, result: RewardResult) -> RewardResult:

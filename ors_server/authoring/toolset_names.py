@@ -14,6 +14,7 @@ TOOLSETS = MappingProxyType(
         "files": "ors_server.authoring.toolsets.file_tools:FileTools",
         "patch": "ors_server.authoring.toolsets.patch:PatchTools",
         "submit": "ors_server.authoring.toolsets.submit:SubmitTools",
+        "user": "ors_server.authoring.toolsets.user:UserTools",
     }
 )
 """Name to the class, which is imported when an environment takes it."""

@@ -6,12 +6,14 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import cast
 
+from pydantic import TypeAdapter, ValidationError
+
 from ors_server.episode import StopReason
-from ors_server.errors import Blame, OrsServerError
+from ors_server.errors import Blame, OrsServerError, RecordError
 from ors_server.resources.resource_errors import ResourceError
 from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.sessions.episode_summary import EPISODE_KEY
-from ors_server.trajectory import EpisodeRecord, Step, StepStatus
+from ors_server.trajectory import USER_TURNS, EpisodeRecord, Step, StepStatus, UserTurn
 
 RESTORED_KEY = "restored_to_step"
 """Key of a step's metadata, if the session was restored to a snapshot before it."""
@@ -22,6 +24,9 @@ ROUNDING = timedelta(microseconds=10)
 
 _BASES = (OrsServerError, SandboxError, ResourceError)
 """Base classes of errors; the latter two are listed so that their modules are loaded."""
+
+
+_TURNS = TypeAdapter(list[UserTurn])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,19 @@ def repeatable_steps(steps: Sequence[Step]) -> Generator[Step, None, None]:
             return
         if why_not_comparable(step) is None:
             yield step
+
+
+def recorded_user_turns(steps: Sequence[Step]) -> list[UserTurn]:
+    """Return what the simulated user answered in the calls that can be made again, in order.
+
+    Raises:
+        RecordError: If a step's metadata has something else under their key.
+    """
+    rows = [row for step in repeatable_steps(steps) for row in (step.metadata or {}).get(USER_TURNS, ())]
+    try:
+        return _TURNS.validate_python(rows)
+    except ValidationError as error:
+        raise RecordError(f"the record's {USER_TURNS} cannot be read: {error.errors()[0]['msg']}") from error
 
 
 def why_not_comparable(step: Step) -> str | None:

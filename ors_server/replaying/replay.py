@@ -17,6 +17,7 @@ from ors_server.replaying.recorded_episode import (
     is_ended_by_time,
     is_machinery,
     overlapping,
+    recorded_user_turns,
     restored_to,
     why_not_comparable,
 )
@@ -52,7 +53,8 @@ async def replay_episode(
     if task_digest(origin.task_spec) != origin.task_hash:
         return EpisodeReplay(origin, notes=notes, failure="the record's task does not have the record's hash")
     try:
-        async with stage.open(origin, request.secrets) as session:
+        turns = recorded_user_turns(episode.steps)
+        async with stage.open(origin, request.secrets, turns) as session:
             played = await _play(episode, session, request.volatile)
             about = (*notes, *session.notes, *compare_origins(origin, session.origin))
             return replace(played, notes=(*about, *played.notes))

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
 
@@ -21,7 +21,7 @@ from ors_server.replaying.recorded_policy import overrides_of, recorded_policy
 from ors_server.replaying.replay_session import ReplaySession, create_session, has_same_task, read_environment
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
-from ors_server.trajectory import EpisodeOrigin
+from ors_server.trajectory import EpisodeOrigin, UserTurn
 
 REPLAY_OF = "replay_of"
 """Label of a server's own record of a replay: the id of the replayed episode."""
@@ -31,9 +31,11 @@ class Stage(Protocol):
     """Makes sessions for replays."""
 
     def open(
-        self, origin: EpisodeOrigin, secrets: Mapping[str, str]
+        self, origin: EpisodeOrigin, secrets: Mapping[str, str], user_turns: Sequence[UserTurn]
     ) -> AbstractAsyncContextManager[ReplaySession]:
         """Make a session with the recorded task, seed, policy, toolset and visibility; the context ends it.
+
+        Its simulated user repeats the recorded answers.
 
         Raises:
             AuthorError: If the environment's constructor failed.
@@ -52,7 +54,9 @@ class ServerStage(Stage):
 
     @asynccontextmanager
     @override
-    async def open(self, origin: EpisodeOrigin, secrets: Mapping[str, str]) -> AsyncGenerator[ReplaySession]:
+    async def open(
+        self, origin: EpisodeOrigin, secrets: Mapping[str, str], user_turns: Sequence[UserTurn]
+    ) -> AsyncGenerator[ReplaySession]:
         name = self.environment or origin.environment
         own = await read_environment(self.connection, name)
         policy = EpisodePolicy.model_validate(own["policy"])
@@ -69,6 +73,7 @@ class ServerStage(Stage):
             "secrets": dict(secrets),
             "policy": overrides,
             "labels": {REPLAY_OF: origin.episode_id},
+            "user_turns": [asdict(turn) for turn in user_turns],
         }
         session = await create_session(
             self.connection, origin, changes, volatile=tuple(own.get("volatile", ())), notes=tuple(notes)
@@ -95,7 +100,9 @@ class LocalStage(Stage):
 
     @asynccontextmanager
     @override
-    async def open(self, origin: EpisodeOrigin, secrets: Mapping[str, str]) -> AsyncGenerator[ReplaySession]:
+    async def open(
+        self, origin: EpisodeOrigin, secrets: Mapping[str, str], user_turns: Sequence[UserTurn]
+    ) -> AsyncGenerator[ReplaySession]:
         definition = self._find(origin.environment)
         policy = recorded_policy(origin.policy)
         notes = [
@@ -117,6 +124,7 @@ class LocalStage(Stage):
                 "session_id": origin.session_id,
                 "secrets": dict(secrets),
                 "labels": dict(origin.labels),
+                "user_turns": [asdict(turn) for turn in user_turns],
             }
             yield await create_session(
                 connection, origin, changes, volatile=definition.volatile, notes=tuple(notes)

@@ -189,20 +189,24 @@ class CallRunner:
             ended = await self._await_tool(call, tool, run, thread)
         except asyncio.CancelledError:  # the server ends its tasks
             with anyio.CancelScope(shield=True):
-                await recorder.record(call, run.cancel(call.cancel_error))
+                await self._record_run(call, run, run.cancel(call.cancel_error))
             raise
         finally:
             del recorder.clocks[run.clock]
             author_code.reset(code_before)
             running_call.reset(context_before)
         if ended is None and call.is_cancelled:
-            await recorder.record(call, run.cancel(call.cancel_error))
+            await self._record_run(call, run, run.cancel(call.cancel_error))
             return Failure(call.cancel_error)
         if ended is None or run.clock.is_up:  # discards a late result too
             ended = run.time_out()
         if ended.error is not None:
             self._log_failure(call, ended.error)
-        return await recorder.record(call, ended)
+        return await self._record_run(call, run, ended)
+
+    async def _record_run(self, call: Call, run: ToolRun, ended: EndedCall) -> CallResult:
+        ended.user_turns = run.context.user_turns
+        return await self._recorder.record(call, ended)
 
     async def _await_tool(
         self, call: Call, tool: BoundTool, run: ToolRun, thread: LingeringThread

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 import anyio
@@ -28,7 +28,15 @@ from ors_server.sessions.episode_summary import EPISODE_KEY, describe_state, sum
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import recordable
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition
+from ors_server.trajectory import (
+    USER_TURNS,
+    EpisodeOrigin,
+    EpisodeSummary,
+    Step,
+    StepStatus,
+    Transition,
+    UserTurn,
+)
 from ors_server.wire import JSONObject
 
 _STATUS = {
@@ -51,6 +59,8 @@ class EndedCall:
     """Why the call was not run."""
     error: OrsServerError | None = None
     """The fault of the author, or the cancellation."""
+    user_turns: Sequence[UserTurn] = ()
+    """What the call sent to the simulated user, with the answers."""
 
 
 @dataclass(slots=True)
@@ -297,22 +307,30 @@ class EpisodeRecorder:
             finished=charge.finished,
             error=error,
             error_code=error_code,
-            metadata=None if output is None else self._metadata(output, entry, charge, state, now),
+            metadata=self._metadata(output, entry, charge, state, now),
             started_at=self._wall(entry.started),
             duration=now - entry.started,
         )
 
     def _metadata(
-        self, output: CheckedOutput, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float
-    ) -> JSONObject:
-        """Return an output's metadata with the episode's state."""
+        self,
+        output: CheckedOutput | None,
+        entry: EndedCall,
+        charge: StepReward,
+        state: EpisodeState,
+        now: float,
+    ) -> JSONObject | None:
+        """Return an output's metadata with the episode's state, and what the simulated user answered."""
+        turns = {USER_TURNS: [asdict(turn) for turn in entry.user_turns]} if entry.user_turns else {}
+        if output is None:
+            return turns or None
         stated = describe_state(state, self.policy, now)
         stated["components"] = dict(charge.components)
         if entry.refusal is not None:
             stated["refused"] = entry.refusal.reason.value
         if self.restored_to_step is not None:
             stated["restored_to_step"] = self.restored_to_step
-        return {**(output.metadata or {}), EPISODE_KEY: stated}
+        return {**(output.metadata or {}), **turns, EPISODE_KEY: stated}
 
     def _sum_up(self, state: EpisodeState) -> EpisodeSummary:
         summed = self._summed

@@ -7,6 +7,7 @@ from secrets import randbelow
 import anyio
 
 from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
+from ors_server.authoring.simulated_user.conversation import replay_turns
 from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import EnvironmentFailedError, InvalidRequestError
 from ors_server.recording import task_digest
@@ -69,6 +70,8 @@ async def make_session(
     recorder = EpisodeRecorder(origin, policy, services)
     copied = _copy_task(task_spec)
     instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
+    if request.user_turns is not None:
+        replay_turns(instance, request.user_turns)
     try:
         await recorder.open()
     except BaseException:

@@ -1,10 +1,10 @@
 """Requests for sessions and forks, and the status of a session."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
+from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, UserTurn
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 
@@ -39,6 +39,8 @@ class SessionRequest:
     """What the environment draws its chances from, in [0, 2**53); `None` draws one."""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the creator calls the episode; recorded, and never shown to the agent."""
+    user_turns: Sequence[UserTurn] | None = field(default=None, repr=False)
+    """What the simulated user repeats instead of answering, in a replay."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_valida
 
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.session_request import MAX_FORKS
-from ors_server.trajectory import EpisodeSummary, Fork, Step
+from ors_server.trajectory import EpisodeSummary, Fork, Step, UserTurn
 from ors_server.transports.control_operations import RequestBody, RequestQuery, ResponseModel
 from ors_server.visibility import Visibility
 from ors_server.wire import Block, JSONObject, Message, Split, ToolListing
@@ -104,6 +104,8 @@ class SessionOrderBody(RequestBody):
     """Seed of the environment's random generator; random by default."""
     labels: dict[str, str] | None = None
     """Your names for the episode: its run, attempt, group; recorded, and never shown to the agent."""
+    user_turns: list[UserTurn] | None = None
+    """What the simulated user repeats instead of answering, from the metadata of recorded steps."""
     session_id: Annotated[str, Field(pattern=SESSION_ID_PATTERN)] | None = None
     """Your own id; the server makes one by default."""
 

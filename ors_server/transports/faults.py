@@ -8,6 +8,7 @@ from ors_server import errors
 from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.calling_client import AbilityError, AskError
 from ors_server.authoring.declared.row_faults import BadRowsError
+from ors_server.authoring.simulated_user import user_errors as users
 from ors_server.errors import OrsServerError, StartingError, StoreError
 from ors_server.grading import grading_errors as grading
 from ors_server.offload import offload_errors as offload
@@ -133,6 +134,10 @@ FAULTS = MappingProxyType(
         rewards.JudgeError: Fault(503, JSONRPC_UNAVAILABLE),
         rewards.JudgeBudgetError: Fault(503, JSONRPC_UNAVAILABLE),
         rewards.JudgeSettingsError: Fault(500, JSONRPC_INTERNAL),
+        users.UserError: Fault(503, JSONRPC_UNAVAILABLE),
+        users.UserBudgetError: Fault(503, JSONRPC_UNAVAILABLE),
+        users.UserSettingsError: Fault(500, JSONRPC_INTERNAL),
+        users.UserRecordError: Fault(500, JSONRPC_INTERNAL),
         AbilityError: Fault(400, JSONRPC_INVALID_PARAMS),
     }
 )

@@ -6,7 +6,7 @@ from ors_server.deprecation import deprecated_names
 from ors_server.rewards.judges.accounting import Budget, Price, PriceTable, Usage
 from ors_server.rewards.judges.cache import JudgeCache
 from ors_server.rewards.judges.calibration import PROBES, Calibration, Labelled, Probing, calibrate, probe
-from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointOptions
+from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointOptions, EndpointVariables
 from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Sampling
 from ors_server.rewards.judges.judge_recording import RecordingJudge, ReplayingJudge
 from ors_server.rewards.judges.pairwise import Comparison, PairwiseJudge
@@ -32,6 +32,7 @@ __all__ = [
     "Criterion",
     "EndpointJudge",
     "EndpointOptions",
+    "EndpointVariables",
     "JudgeBudgetError",
     "JudgeCache",
     "JudgeError",

@@ -20,9 +20,6 @@ from ors_server.clock import Clock, SystemClock
 from ors_server.rewards.judges.judge_model import Completion, Message, Sampling, Schema
 from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError
 
-BASE_URL = "ORS_JUDGE_BASE_URL"
-API_KEY = "ORS_JUDGE_API_KEY"
-MODEL = "ORS_JUDGE_MODEL"
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 after which the same request may succeed later."""
 FAULTY = 500
@@ -56,6 +53,20 @@ class EndpointOptions:
     """Greatest pause, in seconds, also where the endpoint requests a longer one."""
     at_once: int = 8
     """Requests under way at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointVariables:
+    """The environment variables that configure the endpoint of a model with a purpose."""
+
+    purpose: str
+    """What the model is, in errors: `judge`."""
+    base_url: str
+    api_key: str
+    model: str
+
+
+JUDGE_VARIABLES = EndpointVariables("judge", "ORS_JUDGE_BASE_URL", "ORS_JUDGE_API_KEY", "ORS_JUDGE_MODEL")
 
 
 class RetryableReplyError(Exception):
@@ -110,21 +121,26 @@ class EndpointJudge:
         *,
         sampling: Sampling | None = None,
         options: EndpointOptions | None = None,
+        variables: EndpointVariables = JUDGE_VARIABLES,
         **renamed: EndpointOptions | None,
     ) -> Self:
         """Read `ORS_JUDGE_BASE_URL`, `ORS_JUDGE_API_KEY` and, unless a model is given, `ORS_JUDGE_MODEL`.
 
+        Args:
+            variables: Other names of these three.
+
         Raises:
             JudgeSettingsError: If there is no endpoint or no model.
         """
-        base_url, named = os.environ.get(BASE_URL, ""), model or os.environ.get(MODEL, "")
+        base_url, named = os.environ.get(variables.base_url, ""), model or os.environ.get(variables.model, "")
+        missing = f"no {variables.purpose} is configured:"
         if not base_url:
             raise JudgeSettingsError(
-                f"no judge is configured: set {BASE_URL} to the URL of an OpenAI-compatible endpoint"
+                f"{missing} set {variables.base_url} to the URL of an OpenAI-compatible endpoint"
             )
         if not named:
-            raise JudgeSettingsError(f"no judge is configured: pass a model, or set {MODEL}")
-        key = os.environ.get(API_KEY, "")
+            raise JudgeSettingsError(f"{missing} pass a model, or set {variables.model}")
+        key = os.environ.get(variables.api_key, "")
         return cls(
             named, base_url=base_url, api_key=key, sampling=sampling, options=options or _renamed(renamed)
         )

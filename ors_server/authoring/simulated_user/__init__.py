@@ -1,0 +1,1 @@
+"""Users who answer an agent: by a script, by a function, or by a language model."""

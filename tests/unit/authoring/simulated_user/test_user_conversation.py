@@ -1,0 +1,222 @@
+"""Conversations in sessions: what agents read, what is recorded, whose fault it is, copies and replays."""
+
+import anyio
+import pytest
+
+from ors_server import Environment, FunctionUser, UserBudget, UserConversation, UserReply
+from ors_server.authoring.loading import define
+from ors_server.authoring.simulated_user.user_errors import UserBudgetError, UserError, UserSettingsError
+from ors_server.errors import EnvironmentDefinitionError, OrsServerError
+from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.replaying.replay import replay_episode
+from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict
+from ors_server.replaying.stage import open_local_stage
+from ors_server.sessions.session_request import ForkRequest
+from ors_server.store.memory import MemoryStore
+from ors_server.testing import open_environment
+from ors_server.testing.local_client import CallRefusedError
+from tests.unit.authoring.simulated_user.conftest import Broken, Hotel, with_guest
+
+
+async def record(environment: type[Environment], *calls: tuple[str, dict]) -> RecordedEpisode:
+    """Play calls, and return the record."""
+    store = MemoryStore()
+    async with open_environment(environment, store=store) as client:
+        session = await client.create(split="train", index=0, seed=5)
+        for tool, arguments in calls:
+            try:
+                await session.submit(tool, arguments)
+            except (CallRefusedError, OrsServerError):
+                continue
+        await session.aclose()
+    (episode,) = [RecordedEpisode(record, tuple(steps)) async for record, steps in store.stream()]
+    return episode
+
+
+async def replayed(episode: RecordedEpisode, environment: type[Environment]) -> EpisodeReplay:
+    async with open_local_stage([define(environment)]) as stage:
+        return await replay_episode(episode, stage)
+
+
+def write(text: str) -> tuple[str, dict]:
+    return "message_user", {"text": text}
+
+
+def turns(episode: RecordedEpisode) -> list[tuple[int, str, str, str]]:
+    return [
+        (step.number, turn["message"], turn["reply"], turn["user"])
+        for step in episode.steps
+        for turn in (step.metadata or {}).get("user_turns", ())
+    ]
+
+
+async def test_the_agent_reads_the_answer_and_the_record_has_the_conversation(hotel):
+    episode = await record(hotel, write("Who are you?"), ("offer", {"room": "attic"}))
+    assert [step.blocks[0].text for step in episode.steps] == ["I am Ada.", "Done."]
+    assert turns(episode) == [
+        (1, "Who are you?", "I am Ada.", "scripted"),
+        (2, "Would the attic suit you?", "I want a room with a view.", "scripted"),
+    ]
+    assert episode.record.summary.episode_return == 1.0
+
+
+async def test_an_empty_or_long_message_and_one_after_the_user_left_are_the_agents_mistakes(hotel):
+    episode = await record(
+        hotel,
+        write(" \n"),
+        write("x" * 101),
+        *[write("hello")] * 4,
+        write("again"),
+        ("ask_kindly", {"text": ""}),
+    )
+    texts = [step.blocks[0].text for step in episode.steps]
+    assert texts[0] == "The message is empty. Write what the user shall read."
+    assert texts[1] == "The message has 101 characters; at most 100 are allowed."
+    assert texts[6] == "The user has left the conversation after 4 messages; go on alone."
+    assert texts[7] == "not sent"
+    assert len(turns(episode)) == 4
+    assert episode.record.summary.episode_return == -0.75
+
+
+async def test_a_user_who_used_up_the_tokens_has_left():
+    hotel = with_guest(Broken(set()), user_budget=UserBudget(tokens=20))
+    episode = await record(hotel, *[write("hello")] * 3)
+    assert "The user has left" in episode.steps[2].blocks[0].text
+
+
+async def test_a_failing_endpoint_is_the_machinerys_fault_and_never_a_reward():
+    episode = await record(with_guest(Broken({2})), *[write("hello")] * 3)
+    statuses = [(step.status.value, step.error_code, step.reward) for step in episode.steps]
+    assert statuses == [
+        ("ungraded", None, None),
+        ("failed", "user_failed", None),
+        ("ungraded", None, None),
+    ]
+    assert episode.steps[1].error == "the endpoint is away"
+    assert [turn[2] for turn in turns(episode)] == ["0: hello", "1: hello"]
+    assert episode.record.summary.episode_return == 0.0
+
+
+async def test_what_a_tool_sent_before_its_bug_is_on_record(hotel):
+    episode = await record(hotel, ("ask_twice", {}), write("hello"))
+    assert episode.steps[0].status.value == "failed"
+    assert [turn[:3] for turn in turns(episode)] == [
+        (1, "your name", "I am Ada."),
+        (1, "how many nights", "Two nights."),
+        (2, "hello", "I want a room with a view."),
+    ]
+    replay = await replayed(episode, with_guest(Broken({1, 2, 3}), name="hotel"))
+    assert (replay.verdict, [step.verdict.value for step in replay.steps]) == (
+        ReplayVerdict.IDENTICAL,
+        ["same", "same"],
+    )
+
+
+async def test_a_replay_repeats_the_record_and_asks_no_user():
+    calls = [write("hello"), write(""), write("you"), ("offer", {"room": "attic"})]
+    episode = await record(with_guest(Broken({3}), name="hotel"), *calls)
+    other = Broken({1, 2, 3, 4})
+    replay = await replayed(episode, with_guest(other, name="hotel"))
+    assert [step.verdict.value for step in replay.steps] == ["same", "same", "same", "skipped"]
+    assert other.asked == 0
+
+
+async def test_an_environment_that_sends_something_else_now_is_told_apart(hotel):
+    class Changed(Hotel):
+        name = "hotel"
+
+        async def offer(self, room: str) -> str:
+            """Offers in other words."""
+            return await self.user.send(f"Take the {room}!") + await self.user.send("Please.")
+
+    Changed.offer.__ors_tool__ = Hotel.offer.__ors_tool__
+    episode = await record(hotel, write("hello"), ("offer", {"room": "attic"}))
+    replay = await replayed(episode, Changed)
+    assert replay.verdict is ReplayVerdict.DIFFERENT
+    differences = {each.field: each.now for each in replay.steps[1].differences}
+    assert differences["error_code"] == "user_record"
+
+
+async def test_a_fork_and_a_restored_session_go_on_where_the_conversation_was(hotel):
+    async with open_environment(hotel) as client:
+        engine = client.engine
+
+        async def write_to(session_id: str, text: str) -> str:
+            call = await engine.find(session_id).call("message_user", {"text": text})
+            return (await call.wait()).output.blocks[0].text
+
+        first = (await client.create(split="train", index=0)).id
+        assert await write_to(first, "hello") == "I want a room with a view."
+        snapshot = await engine.find(first).snapshots.keep()
+        assert await write_to(first, "and?") == "The price does not matter."
+        (fork,) = await engine.fork(first, ForkRequest(snapshot_id=snapshot.id))
+        assert await write_to(fork.origin.session_id, "hm") == "The price does not matter."
+        await engine.find(first).snapshots.restore(snapshot.id)
+        assert await write_to(first, "so") == "The price does not matter."
+
+
+async def test_an_environment_that_takes_the_toolset_without_a_user_is_refused():
+    class Alone(Hotel):
+        make_user = Environment.make_user
+
+    with pytest.raises(EnvironmentDefinitionError, match="must define make_user, which returns a user"):
+        define(Alone)
+
+
+async def test_an_environment_without_a_user_says_what_to_define():
+    class Quiet(Hotel):
+        toolsets = ()
+        make_user = Environment.make_user
+
+    with pytest.raises(UserSettingsError, match=r"Quiet has no user: define make_user\(self\)"):
+        _ = Quiet({"id": "x"}).user
+
+
+def test_an_attribute_named_user_replaces_the_conversation():
+    class Own(Hotel):
+        def __init__(self, task_spec, secrets=None):
+            super().__init__(task_spec, secrets)
+            self.user = "mine"
+
+    assert Own({"id": "x"}).user == "mine"
+
+
+class Sleepy:
+    """Never answers."""
+
+    name = "sleepy"
+
+    async def reply(self, message: str, before: object, seed: int) -> UserReply:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_a_user_who_is_too_slow_is_a_fault_and_the_seconds_of_an_episode_are_bounded():
+    conversation = UserConversation(Sleepy(), budget=UserBudget(seconds=0.01))
+    with pytest.raises(UserError, match="'sleepy' gave no answer within 0 seconds"):
+        await conversation.send("hello")
+    assert conversation.turns == ()
+    spent = UserConversation(Sleepy(), budget=UserBudget(seconds=0.0))
+    with pytest.raises(UserBudgetError, match="has used its 0 seconds"):
+        await spent.send("hello")
+
+
+async def test_a_call_that_is_about_to_run_out_of_time_blames_the_user_and_not_the_agent():
+    conversation = UserConversation(Sleepy())
+    with anyio.fail_after(0.05), pytest.raises(UserError, match="gave no answer"):
+        await conversation.send("hello")
+
+
+async def test_what_utf8_cannot_express_and_very_long_answers_are_cut():
+    conversation = UserConversation(FunctionUser(lambda message, before: "y" * 9000 + message))
+    reply = await conversation.send("\ud800")
+    assert len(reply) == 8000
+    assert conversation.turns[0].message == "\ud800"
+
+
+async def test_messages_at_the_same_time_are_answered_one_after_another():
+    conversation = UserConversation(FunctionUser(lambda message, before: f"{len(before)}"))
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(conversation.send, "hello")
+    assert [turn.reply for turn in conversation.turns] == ["0", "1", "2", "3", "4"]
