@@ -14,8 +14,8 @@ class UserTools(Toolset):
     @override
     @classmethod
     def check_environment(cls, environment: type) -> None:
-        home = next((base for base in environment.__mro__ if "make_user" in vars(base)), None)
-        if home is None or home.__module__ == "ors_server.authoring.environment":
+        hook = getattr(environment, "make_user", None)
+        if hook is None or hook.__module__ == "ors_server.authoring.environment":
             raise EnvironmentDefinitionError(
                 f"{environment.__name__} takes the user toolset and must define make_user, which returns a "
                 "user, such as choose_user(UserScript(...))"
