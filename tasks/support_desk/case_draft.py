@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 from ors_server_tasks.support_desk.desk import Call
 from ors_server_tasks.support_desk.draw import Draw
-from ors_server_tasks.support_desk.records import Address, Customer, CustomerOrder, OrderLine
+from ors_server_tasks.support_desk.records import Address, Customer, OrderItem, Purchase
 
 FIRST_NAMES = (
     *("Ada", "Bruno", "Carla", "Dmitri", "Elif", "Farid", "Greta", "Hugo", "Ines", "Jonas", "Keiko", "Luca"),
@@ -102,7 +102,7 @@ class CaseDraft:
     draw: Draw
     today: date = field(init=False)
     customers: list[Customer] = field(init=False)
-    orders: list[CustomerOrder] = field(default_factory=list[CustomerOrder], init=False)
+    orders: list[Purchase] = field(default_factory=list[Purchase], init=False)
     stock: dict[str, int] = field(default_factory=dict[str, int], init=False)
     _products: list[tuple[str, int]] = field(init=False)
     _costly: list[tuple[str, int]] = field(init=False)
@@ -131,13 +131,13 @@ class CaseDraft:
     def _number(self) -> int:
         return self._numbers.pop()
 
-    def line(self, *, is_costly: bool = False, quantity: int = 1, in_stock: int = 9) -> OrderLine:
+    def line(self, *, is_costly: bool = False, quantity: int = 1, in_stock: int = 9) -> OrderItem:
         """Make a line of a product that no other order has."""
         name, price = (self._costly if is_costly else self._products).pop()
         initials = "".join(word[0] for word in f"{name} {name[1:]}".split())[:2].upper()
         sku = f"{initials}-{self._number()}"
         self.stock[sku] = in_stock
-        return OrderLine(sku, name, price, quantity)
+        return OrderItem(sku, name, price, quantity)
 
     def address(self) -> Address:
         """Make an address."""
@@ -146,15 +146,15 @@ class CaseDraft:
         return Address(street, draw.pick(CITIES), f"{draw.between(10_000, 98_999)}")
 
     def order(
-        self, status: str, lines: list[OrderLine], *, owner: Customer | None = None, days_ago: int = 0
-    ) -> CustomerOrder:
+        self, status: str, lines: list[OrderItem], *, owner: Customer | None = None, days_ago: int = 0
+    ) -> Purchase:
         """Add an order.
 
         Args:
             days_ago: Days since a delivered order came, or since the expected day of another one.
         """
         arrival = self.today - DAY * days_ago
-        order = CustomerOrder(
+        order = Purchase(
             order_id=f"O-{self._number()}",
             customer_id=(owner or self.me).customer_id,
             status=status,
@@ -167,7 +167,7 @@ class CaseDraft:
         self.orders.append(order)
         return order
 
-    def recent(self, lines: list[OrderLine]) -> CustomerOrder:
+    def recent(self, lines: list[OrderItem]) -> Purchase:
         """Add an order that was delivered within the days of returns."""
         return self.order("delivered", lines, days_ago=self.draw.between(2, 28))
 

@@ -19,7 +19,7 @@ from ors_server_tasks.support_desk.reading import (
     read_code,
     read_day,
 )
-from ors_server_tasks.support_desk.records import Address, Customer, CustomerOrder, OrderLine, read_order
+from ors_server_tasks.support_desk.records import Address, Customer, OrderItem, Purchase, read_order
 from ors_server_tasks.support_desk.rules import Rule
 
 MOST_CHECKS = 3
@@ -110,19 +110,19 @@ class Desk:
             raise ToolError(f"There is no customer {number[:40]!a}; find_customer finds the number.")
         return found
 
-    def order(self, number: str) -> CustomerOrder:
+    def order(self, number: str) -> Purchase:
         """Return an order by number."""
         found = self.orders.get(key_of(number))
         if found is None:
             raise ToolError(f"There is no order {number[:40]!a}; list_orders lists a customer's orders.")
         return found
 
-    def orders_of(self, customer: Customer) -> list[CustomerOrder]:
+    def orders_of(self, customer: Customer) -> list[Purchase]:
         """Return a customer's orders, the newest first."""
         own = [order for order in self.orders.values() if order.customer_id == customer.customer_id]
         return sorted(own, key=lambda order: (order.placed, order.order_id), reverse=True)
 
-    def in_stock(self, line: OrderLine) -> int:
+    def in_stock(self, line: OrderItem) -> int:
         """Return how many pieces of a line's product are in stock."""
         return self.stock.get(key_of(line.sku), 0)
 
@@ -218,7 +218,7 @@ class Desk:
         self.closed = chosen
         return "The case is closed."
 
-    def _line(self, order_id: str, sku: str) -> tuple[CustomerOrder, OrderLine, tuple[str, str]]:
+    def _line(self, order_id: str, sku: str) -> tuple[Purchase, OrderItem, tuple[str, str]]:
         order = self.order(order_id)
         key = key_of(sku)
         for line in order.lines:
@@ -227,7 +227,7 @@ class Desk:
         known = ", ".join(line.sku for line in order.lines)
         raise ToolError(f"{order.order_id} has no item {sku[:40]!a}; it has {known}.")
 
-    def _owner_is_verified(self, order: CustomerOrder) -> bool:
+    def _owner_is_verified(self, order: Purchase) -> bool:
         return order.customer_id in self._verified
 
     def _expect(self, is_kept: bool, rule: Rule) -> None:  # noqa: FBT001  (a condition, and what it breaks)

@@ -22,7 +22,7 @@ from ors_server import (
 from ors_server_tasks.support_desk.desk import Desk
 from ors_server_tasks.support_desk.generator import EDITION, SPLIT_SIZES, generate
 from ors_server_tasks.support_desk.reading import dollars
-from ors_server_tasks.support_desk.records import CustomerOrder
+from ors_server_tasks.support_desk.records import Purchase
 from ors_server_tasks.support_desk.rules import RULES_TEXT
 
 CHANGING = frozenset(
@@ -277,6 +277,6 @@ class SupportDesk(Environment):
         return desk.final_state()
 
 
-def _summary(order: CustomerOrder) -> str:
+def _summary(order: Purchase) -> str:
     items = ", ".join(f"{line.quantity} {line.name}" for line in order.lines)
     return f"{order.order_id}: {order.status}, placed on {order.placed}: {items}"

@@ -30,7 +30,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderLine:
+class OrderItem:
     """Some pieces of one product."""
 
     sku: str
@@ -45,7 +45,7 @@ class OrderLine:
 
 
 @dataclass(frozen=True, slots=True)
-class CustomerOrder:
+class Purchase:
     """An order of a customer."""
 
     order_id: str
@@ -57,7 +57,7 @@ class CustomerOrder:
     """The day on which it is expected to arrive."""
     delivered: date | None
     """The day on which it arrived; `None` before."""
-    lines: tuple[OrderLine, ...]
+    lines: tuple[OrderItem, ...]
     address: Address
 
     def as_json(self) -> dict[str, Any]:
@@ -71,24 +71,24 @@ class CustomerOrder:
             "lines": [asdict(line) for line in self.lines],
         }
 
-    def with_status(self, status: str) -> "CustomerOrder":
+    def with_status(self, status: str) -> "Purchase":
         """Return the order with another status."""
         return replace(self, status=status)
 
-    def with_address(self, address: Address) -> "CustomerOrder":
+    def with_address(self, address: Address) -> "Purchase":
         """Return the order with another address."""
         return replace(self, address=address)
 
 
-def read_order(record: dict[str, Any]) -> CustomerOrder:
+def read_order(record: dict[str, Any]) -> Purchase:
     """Read an order's JSON."""
-    return CustomerOrder(
+    return Purchase(
         order_id=record["order_id"],
         customer_id=record["customer_id"],
         status=record["status"],
         placed=date.fromisoformat(record["placed"]),
         estimated=date.fromisoformat(record["estimated"]),
         delivered=None if record["delivered"] is None else date.fromisoformat(record["delivered"]),
-        lines=tuple(OrderLine(**line) for line in record["lines"]),
+        lines=tuple(OrderItem(**line) for line in record["lines"]),
         address=Address(**record["address"]),
     )

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from ors_server_tasks.support_desk.case_draft import DAY, CaseDraft, Request
 from ors_server_tasks.support_desk.desk import Call
 from ors_server_tasks.support_desk.reading import dollars
-from ors_server_tasks.support_desk.records import CustomerOrder, OrderLine
+from ors_server_tasks.support_desk.records import OrderItem, Purchase
 from ors_server_tasks.support_desk.rules import LATE_DAYS
 
 MakeRequest: TypeAlias = Callable[[CaseDraft], Request]
@@ -324,7 +324,7 @@ KINDS: MappingProxyType[str, MakeRequest] = MappingProxyType(
 
 def _request(
     case: CaseDraft,
-    order: CustomerOrder,
+    order: Purchase,
     *,
     wants: str,
     goal: str,
@@ -349,20 +349,20 @@ def _request(
     )
 
 
-def _about(line: OrderLine, reason: str, preferred: str) -> list[tuple[tuple[str, ...], str]]:
+def _about(line: OrderItem, reason: str, preferred: str) -> list[tuple[tuple[str, ...], str]]:
     return [(_PRODUCT, f"It is about the {line.name}."), (_REASON, reason), (_PREFER, preferred)]
 
 
-def _refund(order: CustomerOrder, line: OrderLine, count: int) -> Call:
+def _refund(order: Purchase, line: OrderItem, count: int) -> Call:
     amount = dollars(line.unit_price * count)
     return "refund", {"order_id": order.order_id, "sku": line.sku, "amount": amount}
 
 
-def _replace(order: CustomerOrder, line: OrderLine) -> Call:
+def _replace(order: Purchase, line: OrderItem) -> Call:
     return "replace_item", {"order_id": order.order_id, "sku": line.sku, "quantity": 1}
 
 
-def _escalate(order: CustomerOrder, reason: str) -> Call:
+def _escalate(order: Purchase, reason: str) -> Call:
     return "escalate", {"order_id": order.order_id, "reason": reason}
 
 

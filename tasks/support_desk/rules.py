@@ -4,7 +4,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from ors_server_tasks.support_desk.reading import dollars
-from ors_server_tasks.support_desk.records import CustomerOrder
+from ors_server_tasks.support_desk.records import Purchase
 
 RETURN_DAYS = 30
 """Days after delivery in which items are refunded or replaced."""
@@ -63,17 +63,17 @@ RULES_TEXT = f"""\
    escalated."""
 
 
-def is_returnable(order: CustomerOrder, today: date) -> bool:
+def is_returnable(order: Purchase, today: date) -> bool:
     """Return whether items of an order may be refunded or replaced."""
     return order.delivered is not None and today <= order.delivered + timedelta(days=RETURN_DAYS)
 
 
-def is_changeable(order: CustomerOrder) -> bool:
+def is_changeable(order: Purchase) -> bool:
     """Return whether an order may be cancelled or sent elsewhere."""
     return order.status == "processing"
 
 
-def day_to_promise(order: CustomerOrder, today: date) -> date | None:
+def day_to_promise(order: Purchase, today: date) -> date | None:
     """Return the only day that may be promised; `None` if there is none."""
     if order.status != "shipped":
         return None

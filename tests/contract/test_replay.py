@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server.authoring.loading import installed_environments
+from ors_server.authoring.loading import installed_environments, load_environments
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict
@@ -20,7 +20,7 @@ from ors_server.testing.local_client import CallRefusedError, LocalClient, open_
 
 LIMIT = 240.0
 """Seconds for everything that one test plays; a quiet machine needs a tenth."""
-TASKS = {"math_word_problems": 3, "qa": 3, "webshop": 3}
+TASKS = {"math_word_problems": 3, "qa": 3, "support_desk": 3, "webshop": 3}
 """Tasks of each split that are played; one where every episode starts a sandbox."""
 
 pytestmark = pytest.mark.timeout(LIMIT + 30)
@@ -72,6 +72,15 @@ WORK = {
         ("scienceworld_explorer", {"action": "go to kitchen"}),
         ("scienceworld_explorer", {}),
         ("scienceworld_explorer", {"action": "inventory"}),
+    ],
+    "support_desk": [
+        ("find_customer", {"query": "Ada"}),
+        ("message_user", {"text": "What is your service PIN, and what is the order number?"}),
+        ("message_user", {"text": ""}),
+        ("verify_identity", {"customer_id": "C-0", "pin": "1"}),
+        ("message_user", {"text": "Would a voucher be fine?"}),
+        ("close_case", {"code": "maybe"}),
+        ("close_case", {"code": "refused_return_window"}),
     ],
     "webshop": [
         ("webshop_browser", {"action": "search", "value": "<r>"}),
@@ -129,7 +138,7 @@ async def test_recorded_episodes_of_an_installed_environment_replay_identically(
     with anyio.fail_after(LIMIT):
         async with recorded(name) as episodes, open_local_stage() as stage:
             replays.extend([await replay_episode(episode, stage) for episode in episodes])
-    tasks = 3 * TASKS.get(name, 1)
+    tasks = len(load_environments([name])[0].splits) * TASKS.get(name, 1)
     assert len(replays) == 3 * tasks
     assert sum(episode.record.summary.episode_return == 1.0 for episode in episodes) >= tasks
     wrong = [replay.as_json() for replay in replays if replay.verdict is not ReplayVerdict.IDENTICAL]

@@ -7,14 +7,8 @@ from ors_server.authoring.simulated_user.user_errors import UserSettingsError
 from ors_server.errors import Blame
 from ors_server.rewards.judges import Completion, JudgeError, JudgeSettingsError, Sampling, ScriptedJudge
 from tests.fixtures.chat_server import refused, said
-from tests.unit.authoring.simulated_user.conftest import SCRIPT
-from tests.unit.authoring.simulated_user.test_user_conversation import (
-    record,
-    replayed,
-    turns,
-    with_guest,
-    write,
-)
+from tests.unit.authoring.simulated_user.conftest import SCRIPT, with_guest
+from tests.unit.authoring.simulated_user.test_user_conversation import record, replayed, turns, write
 
 BEFORE = [UserTurn("Hello.", "I want a room."), UserTurn("Which?", "One with a view.")]
 
@@ -123,7 +117,7 @@ async def test_an_endpoint_that_refuses_fails_the_call_and_a_replay_asks_no_endp
     environment = with_guest(None, name="hotel", make_user=lambda self: choose_user(SCRIPT))
     episode = await record(environment, write("Which room?"), write("Fine?"), write("Goodbye!"))
     assert [step.error_code for step in episode.steps] == [None, "user_failed", None]
-    assert "no such model" in episode.steps[1].error
+    assert "no such model" in str(episode.steps[1].error)
     assert turns(episode) == [
         (1, "Which room?", "With a view.", "guest-model"),
         (3, "Goodbye!", "Bye.", "guest-model"),

@@ -3,7 +3,7 @@
 import itertools
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -100,7 +100,7 @@ WANTS = (
     "Take a replacement, or a voucher instead.",
     "Confirm: order number 99, paid with store credit?",
 )
-DISGUISES = (
+DISGUISES: tuple[Callable[[str], str], ...] = (
     str,
     str.upper,
     "\u200b".join,

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from ors_server import Environment, FunctionUser, UserBudget, UserConversation, UserReply
+from ors_server import Environment, FunctionUser, UserBudget, UserConversation, UserReply, tool
 from ors_server.authoring.loading import define
 from ors_server.authoring.simulated_user.user_errors import UserBudgetError, UserError, UserSettingsError
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError
@@ -122,16 +122,13 @@ async def test_a_replay_repeats_the_record_and_asks_no_user():
 
 
 async def test_an_environment_that_sends_something_else_now_is_told_apart(hotel):
-    class Changed(Hotel):
-        name = "hotel"
+    @tool
+    async def offer(self, room: str) -> str:
+        """Offers in other words."""
+        return await self.user.send(f"Take the {room}!") + await self.user.send("Please.")
 
-        async def offer(self, room: str) -> str:
-            """Offers in other words."""
-            return await self.user.send(f"Take the {room}!") + await self.user.send("Please.")
-
-    Changed.offer.__ors_tool__ = Hotel.offer.__ors_tool__
     episode = await record(hotel, write("hello"), ("offer", {"room": "attic"}))
-    replay = await replayed(episode, Changed)
+    replay = await replayed(episode, type("Changed", (Hotel,), {"offer": offer}))
     assert replay.verdict is ReplayVerdict.DIFFERENT
     differences = {each.field: each.now for each in replay.steps[1].differences}
     assert differences["error_code"] == "user_record"
@@ -164,21 +161,15 @@ async def test_an_environment_that_takes_the_toolset_without_a_user_is_refused()
 
 
 async def test_an_environment_without_a_user_says_what_to_define():
-    class Quiet(Hotel):
-        toolsets = ()
-        make_user = Environment.make_user
-
+    quiet = type("Quiet", (Hotel,), {"toolsets": (), "make_user": Environment.make_user})
     with pytest.raises(UserSettingsError, match=r"Quiet has no user: define make_user\(self\)"):
-        _ = Quiet({"id": "x"}).user
+        _ = quiet({"id": "x"}).user
 
 
 def test_an_attribute_named_user_replaces_the_conversation():
-    class Own(Hotel):
-        def __init__(self, task_spec, secrets=None):
-            super().__init__(task_spec, secrets)
-            self.user = "mine"
-
-    assert Own({"id": "x"}).user == "mine"
+    own = type("Own", (Hotel,), {"user": "mine"})({"id": "x"})
+    own.user = f"{own.user}, too"
+    assert own.user == "mine, too"
 
 
 class Sleepy:
