@@ -47,6 +47,33 @@ class RewardChoice(_Table):
     """Weight in the mean of several rewards."""
 
 
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class UserReplyTable(_Table):
+    """Something that the simulated user says when a message has one of some phrases."""
+
+    asked: Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+    """A phrase, or several: words in order, in any case."""
+    says: str
+
+
+class UserTable(_Table):
+    """A simulated user. Templates (`{{ field }}`) in its texts read the row."""
+
+    goal: str
+    """What the user wants; only a model that plays the user reads it."""
+    facts: tuple[UserReplyTable, ...] = ()
+    """What the user tells when it is asked."""
+    refusals: tuple[UserReplyTable, ...] = ()
+    """What the user never does or accepts."""
+    answers: tuple[str, ...] = ()
+    """What the user says to other messages, one after another."""
+    otherwise: str = "I don't know."
+    """What the user says to all further messages."""
+
+
 def _as_split(value: object) -> object:
     return {"data": value} if isinstance(value, str) else value
 
@@ -55,10 +82,6 @@ def _as_rewards(value: object) -> object:
     if isinstance(value, str):
         return [{"name": value}]
     return [cast("object", value)] if isinstance(value, dict) else value
-
-
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
 
 
 Splits: TypeAlias = dict[
@@ -119,6 +142,8 @@ class Declaration(_Table):
     """The reward: its name, a table with `name` and `options`, or a list of tables with `weight`."""
     toolsets: tuple[str, ...] = ()
     """Toolsets beside `submit`: `bash`, `python`, `files`, `patch`, or `module:Class`."""
+    user: UserTable | None = None
+    """A simulated user, to whom the agent writes with `message_user`."""
     files: dict[str, str] = {}
     """Files of the work dir at the start: path to a field's name or a template."""
     gold_files: dict[str, str] = {}

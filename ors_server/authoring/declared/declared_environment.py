@@ -18,6 +18,7 @@ from ors_server.authoring.declared.declared_rewards import (
     make_reward,
 )
 from ors_server.authoring.declared.declared_tasks import TaskMaker
+from ors_server.authoring.declared.declared_user import declared_make_user
 from ors_server.authoring.declared.images import read_image
 from ors_server.authoring.declared.row_faults import RowFaultError
 from ors_server.authoring.declared.rows.choose_source import choose_source
@@ -35,6 +36,7 @@ from ors_server.wire import JSONObject, Split
 EDITION = "1"
 """Changes whenever the same declaration and data give other tasks or prompts than before."""
 SUBMIT = "submit"
+USER = "user"
 VERSION_DIGITS = 16
 
 
@@ -163,7 +165,13 @@ class _Declared:
             raise EnvironmentDefinitionError(
                 'prompt: expected a field or a template, such as prompt = "question" or --prompt question'
             )
-        toolsets = (*(item for item in declaration.toolsets if item != SUBMIT), SUBMIT)
+        if USER in declaration.toolsets and declaration.user is None:
+            raise EnvironmentDefinitionError(
+                "user: expected a table [user] with goal, facts, refusals or answers, because toolsets has "
+                "'user'; there is none"
+            )
+        own = () if declaration.user is None else (USER,)
+        toolsets = (*(item for item in declaration.toolsets if item not in {SUBMIT, USER}), *own, SUBMIT)
         self._toolsets = tuple(_find_toolset(item) for item in toolsets)
         has_sandbox = declaration.sandbox is not None or any(
             issubclass(find_toolset(item, "toolsets"), SandboxToolset) for item in self._toolsets
@@ -198,6 +206,8 @@ class _Declared:
         }
         if not declaration.files:
             body["setup"] = Environment.setup  # a session is ready at once
+        if self._maker.user is not None:
+            body["make_user"] = declared_make_user(self._maker.user)
         title = "".join(part.title() for part in self._name.replace("-", "_").split("_")) or "Declared"
         return type(title, (DeclaredEnvironment,), body)
 

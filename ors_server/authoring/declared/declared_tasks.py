@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, cast
 
 from ors_server.authoring.declared.declaration import ColumnType, Declaration
+from ors_server.authoring.declared.declared_user import DeclaredUser
 from ors_server.authoring.declared.images import read_image
 from ors_server.authoring.declared.row_faults import RowFaultError, show_names, show_value
 from ors_server.authoring.declared.templates import ValueSource, as_text, parse_source
@@ -52,6 +53,8 @@ class TaskMaker:
         self._gold = None if declaration.gold is None else parse(declaration.gold, "gold")
         self._files = _sources(declaration.files, "files", parse)
         self._gold_files = _sources(declaration.gold_files, "gold_files", parse)
+        self.user = None if declaration.user is None else DeclaredUser(declaration.user, parse)
+        """The simulated user; `None` without one."""
         self._kept = self._names_kept(declaration)
 
     def _names_kept(self, declaration: Declaration) -> frozenset[str] | None:
@@ -59,6 +62,7 @@ class TaskMaker:
         if declaration.metadata is None:
             return None
         read = [self._prompt, *self._images, *self._files.values(), *self._gold_files.values()]
+        read += [] if self.user is None else self.user.sources
         names = {*declaration.metadata}
         for source in [*read, *([] if self._gold is None else [self._gold])]:
             if source.names is None:
@@ -96,6 +100,8 @@ class TaskMaker:
         self.files(task)
         self.gold(task)
         self.gold_files(task)
+        if self.user is not None:
+            self.user.script(task)
 
     def prompt(self, task: JSONObject) -> str:
         """Return the prompt's text."""
