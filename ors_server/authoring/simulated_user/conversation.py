@@ -1,6 +1,6 @@
 """The conversation of an agent with the user of its episode: bounded, and recorded with the steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -167,17 +167,18 @@ def conversation_of(environment: Any) -> UserConversation:
     Raises:
         UserSettingsError: If the environment has no user.
     """
-    state: dict[str, Any] = vars(environment)
-    found: UserConversation | None = state.get(_CONVERSATION)
-    if found is None:
-        episode = own_episode(environment)
-        found = state[_CONVERSATION] = UserConversation(
-            _make_user(environment),
-            seed=0 if episode is None else episode.seed,
-            budget=getattr(environment, "user_budget", None),
-            recorded=state.get(_RECORDED),
-        )
-    return found
+    found: UserConversation | None = getattr(environment, _CONVERSATION, None)
+    if found is not None:
+        return found
+    episode = own_episode(environment)
+    begun = UserConversation(
+        _make_user(environment),
+        seed=0 if episode is None else episode.seed,
+        budget=getattr(environment, "user_budget", None),
+        recorded=getattr(environment, _RECORDED, None),
+    )
+    vars(environment)[_CONVERSATION] = begun
+    return begun
 
 
 def replay_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
@@ -187,9 +188,8 @@ def replay_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
 
 def saved_turns(environment: Any) -> tuple[UserTurn, ...]:
     """Return the conversation until now, to be copied with a session."""
-    found: Mapping[str, Any] = getattr(environment, "__dict__", {})
-    conversation: UserConversation | None = found.get(_CONVERSATION)
-    return () if conversation is None else conversation.turns
+    found: UserConversation | None = getattr(environment, _CONVERSATION, None)
+    return () if found is None else found.turns
 
 
 def load_turns(environment: Any, turns: Sequence[UserTurn]) -> None:

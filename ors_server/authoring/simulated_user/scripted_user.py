@@ -1,7 +1,7 @@
 """Users without a model: one that follows a script, and one that a function answers for."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio.lowlevel
 
@@ -10,8 +10,8 @@ from ors_server.authoring.simulated_user.user_errors import UserSettingsError
 from ors_server.authoring.simulated_user.user_script import UserScript
 from ors_server.trajectory import UserTurn
 
-Answering: TypeAlias = Callable[[str, Sequence[UserTurn]], str]
-"""Given a message and the conversation before it, returns the answer."""
+Answering: TypeAlias = Callable[[str, Sequence[UserTurn]], Any]
+"""Given a message and the conversation before it, returns the answer, a text."""
 
 
 class ScriptedUser:
