@@ -192,10 +192,23 @@ async def test_a_user_who_is_too_slow_is_a_fault_and_the_seconds_of_an_episode_a
         await spent.send("hello")
 
 
-async def test_a_call_that_is_about_to_run_out_of_time_blames_the_user_and_not_the_agent():
-    conversation = UserConversation(Sleepy())
-    with anyio.fail_after(0.05), pytest.raises(UserError, match="gave no answer"):
-        await conversation.send("hello")
+class Watching:
+    """Notes until when it may answer."""
+
+    name = "watching"
+    deadline = 0.0
+
+    async def reply(self, message: str, before: object, seed: int) -> UserReply:
+        self.deadline = anyio.current_effective_deadline()
+        return UserReply("yes")
+
+
+async def test_a_user_has_less_time_than_the_call_so_that_slowness_is_the_users_and_not_the_agents():
+    user = Watching()
+    with anyio.fail_after(100) as call:
+        await UserConversation(user, budget=UserBudget(seconds=1000)).send("hello")
+    assert user.deadline == pytest.approx(call.deadline - 1, abs=0.5)
+    assert user.deadline < call.deadline
 
 
 async def test_what_utf8_cannot_express_and_very_long_answers_are_cut():
