@@ -54,8 +54,12 @@ core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS t
 	$(BIN)/pytest $(CORE_TESTS)
 
 .PHONY: stress
-stress: packages $(VENV)/.dev clients node worlds ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
+stress: packages $(VENV)/.dev clients $(ORS_TEST_VENVS)/training/.installed node worlds ## Many sessions, cancellation, leaks, faults; starts a Docker engine of its own.
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
+
+.PHONY: examples
+examples: $(VENV)/.dev $(ORS_TEST_VENVS)/training/.installed ## Run examples/: training with the real packages, on a CPU.
+	$(BIN)/pytest -m stress tests/stress/test_examples.py
 
 .PHONY: lint
 lint: $(VENV)/.dev node ## Every static check.
@@ -150,6 +154,10 @@ $(VENV)/.world-%: requirements/worlds/%.lock scripts/install_world.sh | $(VENV)/
 
 $(ORS_TEST_VENVS)/%/.installed: requirements/clients/%.lock scripts/make_locked.sh | $(VENV)/.installer
 	PYTHON=$(PYTHON) scripts/make_locked.sh $< $(@D)
+	touch $@
+
+$(ORS_TEST_VENVS)/training/.installed: requirements/training/training.lock scripts/make_training.sh | $(VENV)/.installer
+	PYTHON=$(PYTHON) scripts/make_training.sh $< $(@D)
 	touch $@
 
 $(TOOLS:%=$(ORS_TEST_VENVS)/%/.installed): $(ORS_TEST_VENVS)/%/.installed: requirements/%.lock scripts/make_locked.sh | $(VENV)/.installer

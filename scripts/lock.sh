@@ -30,7 +30,7 @@ extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-depende
 print("\n".join(extras[sys.argv[1]]))' "$name" |
     compile "$@" "${overrides[@]}" -c $locks/runtime.lock -c $locks/dev.lock - -o "$lock"
 done
-for input in $locks/clients/*.txt; do
+for input in $locks/clients/*.txt $locks/training/*.txt; do
   overrides=()
   case $input in
     *.overrides.txt) continue ;;
