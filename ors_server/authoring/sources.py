@@ -82,6 +82,11 @@ class Source:
         if wrong:
             raise EnvironmentDefinitionError(f"{self.name}: {'; '.join(wrong)}; run {self.install_command}")
 
+    def check_name(self, name: str) -> None:
+        """Raise `UnknownEnvironmentError` if the source has no environment of that name."""
+        if not self.is_open and name not in self.list_names():
+            raise UnknownEnvironmentError(f"{self.name}/{name}: {self._unknown(name)}")
+
     def load(self, name: str, *, is_forced: bool = False) -> type[Environment]:
         """Return the class of an environment.
 
@@ -93,9 +98,8 @@ class Source:
             EnvironmentDefinitionError: If it is broken, something that it needs is not installed, or making
                 it fails.
         """
+        self.check_name(name)
         reference = f"{self.name}/{name}"
-        if not self.is_open and name not in self.list_names():
-            raise UnknownEnvironmentError(f"{reference}: {self._unknown(name)}")
         if name in self.broken and not is_forced:
             raise EnvironmentDefinitionError(
                 f"{reference} is listed as broken: {self.broken[name]}; {reference}{FORCE} serves it all the "

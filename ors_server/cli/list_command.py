@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ors_server.cli.available_sources import show_available
 from ors_server.cli.command_output import say, say_json
 from ors_server.cli.data_options import DataOptions, resolve_references
 from ors_server.cli.shell_completion import installed_names
@@ -27,6 +28,12 @@ class EnvironmentListOptions(DataOptions):
             show_default=False,
         ),
     ] = None
+    available: Annotated[
+        bool,
+        typer.Option(
+            "--available", help="Show the sources of environments instead, and how each is installed."
+        ),
+    ] = False
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
 
@@ -36,6 +43,10 @@ def list_environments(options: EnvironmentListOptions) -> None:
 
     from ors_server.authoring.loading import definitions_of
     from ors_server.cli.serve_command import choose
+
+    if options.available:
+        show_available(options.references or [], as_json=options.json)
+        return
 
     found = resolve_references(choose(options.references), options)
     definitions = [definition for each in found for definition in definitions_of(each)]

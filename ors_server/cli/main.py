@@ -19,6 +19,7 @@ from ors_server.cli.episodes_command import episodes
 from ors_server.cli.eval_command import evaluate
 from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export_command import export
+from ors_server.cli.import_command import import_environments
 from ors_server.cli.list_command import list_environments
 from ors_server.cli.new_command import new
 from ors_server.cli.play_command import play
@@ -65,6 +66,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "play": play,
     "call": call,
     "check": check,
+    "import": import_environments,
     "eval": evaluate,
     "report": report,
     "compare": compare,
@@ -80,7 +82,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
-    "Write environments": ("new", "check"),
+    "Write environments": ("new", "check", "import"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Mapping
 
 from typing_extensions import override
 
@@ -21,9 +22,15 @@ class PreparedPool(WorkerPool):
     takes the first free one.
     """
 
-    def __init__(self, module: str, size: int | None = None) -> None:
-        """Start nothing yet; the default size is the number of processors, up to 4."""
-        super().__init__(size or min(4, os.cpu_count() or 1))
+    def __init__(
+        self, module: str, size: int | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """Start nothing yet; the default size is the number of processors, up to 4.
+
+        Args:
+            variables: Environment variables of the workers, besides this process's.
+        """
+        super().__init__(size or min(4, os.cpu_count() or 1), variables)
         self._module = module
 
     def prepare(self) -> None:

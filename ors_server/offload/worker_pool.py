@@ -3,7 +3,7 @@
 import atexit
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
@@ -46,8 +46,9 @@ def _worker_call(
 class WorkerPool:
     """Workers that start when they are needed. Any thread and any event loop may use it at once."""
 
-    def __init__(self, size: int | None = None) -> None:
+    def __init__(self, size: int | None = None, variables: Mapping[str, str] | None = None) -> None:
         """Start nothing yet; the default size is the number of processors, from 4 to 8."""
+        self._variables = variables
         self._size = size or max(_LEAST, min(_MOST, os.cpu_count() or 1))
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
         self._forget()
@@ -143,7 +144,7 @@ class WorkerPool:
             self._is_registered = True
             atexit.register(self._close_all)
         try:
-            return WorkerProcess()
+            return WorkerProcess(self._variables)
         except OSError as error:
             raise WorkerDiedError(f"a worker process cannot start: {error}") from error
 

@@ -6,6 +6,7 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,9 +98,14 @@ class WorkerAnswer:
 class WorkerProcess:
     """A process that runs one call at a time."""
 
-    def __init__(self) -> None:
-        """Start it; raises `OSError` if that is not possible."""
-        self._child = ChildProcess(worker_command(_MODULE))
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """Start it; raises `OSError` if that is not possible.
+
+        Args:
+            variables: Environment variables besides this process's.
+        """
+        both = {**os.environ, **variables} if variables else None
+        self._child = ChildProcess(worker_command(_MODULE), variables=both)
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
 

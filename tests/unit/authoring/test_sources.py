@@ -117,7 +117,7 @@ def test_a_broken_environment_is_made_on_request_only(games):
         "games/broken_one is listed as broken: it refuses its own answers; games/broken_one! serves it all "
         "the same"
     )
-    assert find_classes("games/broken_one!")[0].name == "games_broken_one"
+    assert load_environments(["games/broken_one!"])[0].name == "games_broken_one"
 
 
 LIST = "; ors-server list --available lists all"

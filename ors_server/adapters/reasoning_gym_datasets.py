@@ -1,0 +1,246 @@
+"""The datasets of reasoning-gym: each is an environment whose tasks are generated from a seed."""
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ors_server import offload
+from ors_server.adapters.reasoning_gym_answers import GeneratedProblem
+from ors_server.authoring.environment import Environment
+from ors_server.authoring.sources import Source, served_name
+from ors_server.authoring.toolsets.submit import Submission
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.offload import OffloadLimits, PreparedPool
+from ors_server.policy import EpisodePolicy
+from ors_server.rewards.result import RewardResult
+from ors_server.wire import JSONObject
+
+PINNED = "reasoning-gym==0.1.25"
+EDITION = "1"
+"""Changes whenever the same dataset and options give other prompts or rewards than before."""
+LIMITS = OffloadLimits(cpu_seconds=20.0, memory_bytes=2048 * offload.MIB)
+"""Of making a problem, or of scoring an answer."""
+MODULE = "ors_server.adapters.reasoning_gym_worker"
+_make = offload.FunctionPath(f"{MODULE}:make_problem")
+_score = offload.FunctionPath(f"{MODULE}:score_answer")
+_check = offload.FunctionPath(f"{MODULE}:check_options")
+
+
+@functools.cache
+def workers() -> PreparedPool:
+    """Return workers that outlast an application, since importing reasoning-gym takes seconds.
+
+    They hash texts alike: some datasets depend on the order of a set of texts.
+    """
+    return PreparedPool(MODULE, size=2, variables={"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"})
+
+
+_NAMES = """
+    ab acre advanced_geometry aiw arc_1d arc_agi base_conversion basic_arithmetic bf binary_alternation
+    binary_matrix bitwise_arithmetic boxnet caesar_cipher calendar_arithmetic chain_sum circuit_logic
+    codeio coin_flip color_cube_rotation complex_arithmetic count_bits count_primes countdown
+    course_schedule cryptarithm decimal_arithmetic decimal_chain_sum dice emoji_mystery
+    family_relationships figlet_font fraction_simplification futoshiki game_of_life game_of_life_halting
+    gcd graph_color group_anagrams gsm_symbolic intermediate_integration isomorphic_strings jugs
+    kakurasu knight_swap knights_knaves largest_island lcm leg_counting letter_counting letter_jumble
+    list_functions mahjong_puzzle manipulate_matrix maze mini_sudoku modulo_grid n_queens
+    needle_haystack number_filtering number_format number_sequence number_sorting palindrome_generation
+    palindrome_partitioning path_star polynomial_equations polynomial_multiplication pool_matrix
+    power_function prime_factorization products propositional_logic puzzle24 quantum_lock ransom_note
+    rearc rectangle_count rotate_matrix rotten_oranges rubiks_cube rush_hour self_reference
+    sentence_reordering shortest_path simple_equations simple_geometry simple_integration sokoban
+    spell_backward spiral_matrix string_insertion string_manipulation string_splitting string_synthesis
+    sudoku survo syllogism time_intervals tower_of_hanoi tsumego word_ladder word_sequence_reversal
+    word_sorting zebra_puzzles
+"""
+DATASETS = tuple(_NAMES.split())
+"""All but `composite`, which mixes the others."""
+_NO_ANSWER = "it stores no answer, so nothing shows that its problems can be solved"
+BROKEN = MappingProxyType(
+    {
+        "boxnet": f"{_NO_ANSWER}, and answers such as 1 break its grader",
+        "game_of_life_halting": "it pays 1 for every answer that is not empty",
+        "graph_color": _NO_ANSWER,
+        "propositional_logic": f"{_NO_ANSWER}, and it pays up to 0.25 for any text",
+        "puzzle24": "it pays 1 for any four numbers that make 24, not only for those of the problem",
+        "rubiks_cube": _NO_ANSWER,
+        "rush_hour": _NO_ANSWER,
+    }
+)
+"""Datasets of reasoning-gym 0.1.25 whose rewards cannot be trusted, with the reason."""
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """A dataset, the fields of its configuration, and its splits."""
+
+    dataset: str
+    seed: int = 0
+    train_tasks: int = 1000
+    test_tasks: int = 100
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of tasks by split, in the order in which they share the dataset's indices."""
+        return {"train": self.train_tasks, "test": self.test_tasks}
+
+    def config(self) -> str:
+        """Return the fields of the configuration as JSON."""
+        size = self.train_tasks + self.test_tasks
+        return json.dumps({**self.options, "seed": self.seed, "size": size}, sort_keys=True)
+
+
+class ReasoningGymEnvironment(Environment):
+    """Base of the classes that `from_reasoning_gym` makes."""
+
+    toolsets = ("submit",)
+    policy = EpisodePolicy(reward_range=(0.0, 1.0))
+    _settings: ClassVar[DatasetSettings]
+    _problem: GeneratedProblem
+
+    @override
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return [split for split, size in cls._settings.sizes.items() if size]
+
+    @override
+    @classmethod
+    def num_tasks(cls, split: str) -> int:
+        return cls._settings.sizes[split]
+
+    @override
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:
+        size = cls.num_tasks(split)
+        number = index + size if index < 0 else index
+        if not 0 <= number < size:
+            raise IndexError(index)
+        first = 0 if split == "train" else cls._settings.train_tasks
+        return {"dataset": cls._settings.dataset, "index": first + number}
+
+    @override
+    @classmethod
+    def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[JSONObject]:
+        return [
+            cls.get_task(split, index) for index in range(*slice(start, stop).indices(cls.num_tasks(split)))
+        ]
+
+    @classmethod
+    def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
+        """Return the stored answer, submitted."""
+        problem = workers().call(_make, *cls._address(task_spec), limits=LIMITS)
+        return [("submit", {"answer": problem.answer})]
+
+    @classmethod
+    def blank_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
+        """Return an empty answer, submitted."""
+        del task_spec
+        return [("submit", {"answer": ""})]
+
+    @override
+    async def setup(self) -> None:
+        address = self._address(self.task_spec)
+        self._problem = await workers().run(_make, *address, limits=LIMITS)
+
+    @override
+    def save_state(self) -> JSONObject:
+        return {}
+
+    @override
+    async def load_state(self, state: JSONObject) -> None:
+        await self.setup()
+
+    @override
+    def get_prompt(self) -> str:
+        return f"{self._problem.question}\n\nSubmit the answer with the tool `submit`, in the form asked for."
+
+    @override
+    async def grade_submission(self, submission: Submission) -> RewardResult:
+        call = (*self._address(self.task_spec), self._problem, submission.answer or "")
+        try:
+            verdict = await workers().run(_score, *call, limits=LIMITS)
+        except offload.OverLimitError as error:
+            return RewardResult(0.0, reason=f"reading the answer exceeded a limit: {error}")
+        return RewardResult(verdict.score, reason=verdict.reason)
+
+    @classmethod
+    def _address(cls, task_spec: JSONObject) -> tuple[str, str, int]:
+        """Return what tells a worker which problem is meant."""
+        return cls._settings.dataset, cls._settings.config(), int(task_spec["index"])
+
+
+def from_reasoning_gym(
+    dataset: str, *, seed: int = 0, train_tasks: int = 1000, test_tasks: int = 100, **options: Any
+) -> type[Environment]:
+    """Make an environment of a dataset of reasoning-gym; its tool is `submit(answer)`.
+
+    A task is an index of the dataset: those of `train` come first, those of `test` after them. The dataset's
+    own `score_answer` grades. It runs in a worker process with limits; an answer that it cannot read earns 0.
+
+    Args:
+        dataset: A name such as `leg_counting`; one that is listed as broken is made, too.
+        seed: Seed of the dataset.
+        train_tasks: Number of tasks of the split `train`.
+        test_tasks: Number of tasks of the split `test`.
+        **options: Fields of the dataset's configuration, such as `max_animals=5`.
+
+    Raises:
+        UnknownEnvironmentError: If reasoning-gym has no such dataset.
+        EnvironmentDefinitionError: If reasoning-gym is not installed in the right version, or options do not
+            fit.
+    """
+    SOURCE.check_name(dataset)
+    SOURCE.check_installed()
+    return _make_class(DatasetSettings(dataset, seed, train_tasks, test_tasks, options))
+
+
+def _make_class(settings: DatasetSettings) -> type[Environment]:
+    place = f"reasoning_gym/{settings.dataset}"
+    if min(settings.sizes.values()) < 0 or not sum(settings.sizes.values()):
+        raise EnvironmentDefinitionError(
+            f"{place}: expected at least one task, came train_tasks={settings.train_tasks}, "
+            f"test_tasks={settings.test_tasks}"
+        )
+    if settings.options:
+        mistake = workers().call(_check, settings.dataset, settings.config(), limits=LIMITS)
+        if mistake:
+            raise EnvironmentDefinitionError(f"{place}: {mistake}")
+    digest = hashlib.sha256(settings.config().encode()).hexdigest()[:8]
+    return type(
+        "".join(part.capitalize() for part in settings.dataset.split("_")),
+        (ReasoningGymEnvironment,),
+        {
+            "__doc__": f"The dataset {settings.dataset} of reasoning-gym.",
+            "name": served_name("reasoning_gym", settings.dataset),
+            "version": f"{PINNED.partition('==')[2]}-{EDITION}-{digest}",
+            "_settings": settings,
+        },
+    )
+
+
+def _make_default(name: str) -> type[Environment]:
+    return _make_class(DatasetSettings(name))
+
+
+def _names() -> Sequence[str]:
+    return DATASETS
+
+
+SOURCE = Source(
+    name="reasoning_gym",
+    requires=(PINNED,),
+    licence="Apache-2.0",
+    homepage="https://github.com/open-thought/reasoning-gym",
+    list_names=_names,
+    make=_make_default,
+    broken=BROKEN,
+)

@@ -1,0 +1,85 @@
+"""Makes and scores problems of reasoning-gym; runs in worker processes (`ors_server.offload`).
+
+A problem is made again from its seed in the process that scores it. Nine datasets evaluate an answer as
+Python code, by `eval` or by SymPy's parser; here, only literals and plain formulas get that far.
+"""
+
+import ast
+import functools
+import json
+import random
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ors_server.adapters.reasoning_gym_answers import GeneratedProblem, Verdict, refuse
+
+EVALUATING = (
+    "algorithmic.binary_matrix",
+    "algorithmic.spiral_matrix",
+    "algorithmic.string_insertion",
+    "games.n_queens",
+)
+"""Modules that call `eval` on an answer."""
+_package: Any = import_module("reasoning_gym")
+
+for _module in EVALUATING:
+    vars(import_module(f"reasoning_gym.{_module}"))["eval"] = ast.literal_eval
+
+
+def check_options(dataset: str, options: str) -> str:
+    """Return what is wrong with the options of a dataset, a JSON object; empty if they fit."""
+    known = sorted(_package.factory.DATASETS[dataset][1].__dataclass_fields__)
+    unknown = sorted(set(json.loads(options)) - set(known))
+    if unknown:
+        return f"unknown option {unknown[0]!r}; expected one of {', '.join(known)}"
+    try:
+        _dataset(dataset, options)[0]
+    except Exception as error:  # noqa: BLE001  (datasets check by assert, and by everything else)
+        return f"the dataset refuses {options}: {type(error).__name__}: {error}"
+    return ""
+
+
+def make_problem(dataset: str, options: str, index: int) -> GeneratedProblem:
+    """Return a problem of a dataset.
+
+    Args:
+        options: Fields of its configuration, a JSON object with `seed` and `size`.
+    """
+    entry = _entry(dataset, options, index)
+    return GeneratedProblem(entry["question"], str(entry["answer"]))
+
+
+def score_answer(dataset: str, options: str, index: int, problem: GeneratedProblem, answer: str) -> Verdict:
+    """Return what the dataset pays for an answer to a problem.
+
+    Raises:
+        ValueError: If making the problem again gives another one.
+    """
+    entry = _entry(dataset, options, index)
+    if (entry["question"], str(entry["answer"])) != (problem.question, problem.answer):
+        raise ValueError(f"{dataset}: problem {index} differs when it is made again from its seed")
+    reason = refuse(dataset, answer)
+    if reason:
+        return Verdict(0.0, reason)
+    try:
+        return Verdict(float(_dataset(dataset, options).score_answer(answer, entry)))
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:  # noqa: BLE001  (it reads what the agent wrote)
+        return Verdict(0.0, f"the answer could not be read: {type(error).__name__}: {error}"[:500])
+
+
+@functools.lru_cache(maxsize=8)
+def _dataset(dataset: str, options: str) -> Any:
+    return _package.create_dataset(dataset, **json.loads(options))
+
+
+@functools.lru_cache(maxsize=8)
+def _entry(dataset: str, options: str, index: int) -> dict[str, Any]:
+    """Make an entry; what some datasets draw from global generators depends on the index alone, too."""
+    random.seed(f"{dataset}/{options}/{index}")
+    np.random.seed(index)  # noqa: NPY002  (the generator that datasets draw from)
+    entry: dict[str, Any] = _dataset(dataset, options)[index]
+    return entry

@@ -1,0 +1,141 @@
+"""`ors-server import`: plays and checks environments of other packages before they are relied on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ors_server.cli.check_command import progress
+from ors_server.cli.command_output import MisuseError, complain, say, say_json
+from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.shell_completion import installed_names
+from ors_server.cli.terminal import make_console, make_table
+
+if TYPE_CHECKING:
+    from ors_server.authoring.sources import Source
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Options of `import`."""
+
+    references: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE[/NAME]",
+            autocompletion=installed_names,
+            help="Sources, or single environments of them, such as gymnasium/Taxi-v4.",
+        ),
+    ]
+    check: Annotated[
+        bool, typer.Option("--check", help="Play each with baselines, and run the checks of `check`.")
+    ] = False
+    tasks: Annotated[int, typer.Option(help="Tasks of each environment that are played.", min=1)] = 3
+    include_broken: Annotated[
+        bool, typer.Option("--include-broken", help="Also those that their source lists as broken.")
+    ] = False
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+def import_environments(options: ImportOptions) -> None:
+    """Show environments of other packages, and prove them with --check.
+
+    With --check, the oracle, an agent that does nothing, and one that plays random calls play each
+    environment; prompts and returns are compared between two plays; and the checks of `check` run. The
+    status is 1 if anything fails.
+    """
+    import anyio
+
+    chosen = list(_choose(options))
+    broken = [
+        {"reference": f"{source.name}/{name}", "reason": source.broken[name]}
+        for source, name in chosen
+        if name in source.broken
+    ]
+    if not options.include_broken:
+        chosen = [(source, name) for source, name in chosen if name not in source.broken]
+    proofs: list[dict[str, Any]] = []
+    if options.check:
+        proofs = anyio.run(_prove_all, chosen, options)
+    else:
+        proofs = [{"reference": f"{source.name}/{name}", "problems": []} for source, name in chosen]
+    failed = [proof for proof in proofs if proof["problems"]]
+    if options.json:
+        say_json({"conformant": not failed, "environments": proofs, "broken": broken})
+    else:
+        _print(proofs, broken, options)
+    if failed:
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _choose(options: ImportOptions) -> "Iterator[tuple[Source, str]]":
+    from ors_server.authoring.sources import FORCE, load_source
+
+    for reference in options.references:
+        source_name, slash, name = reference.partition("/")
+        source = load_source(source_name)
+        source.check_installed()
+        if not slash:
+            yield from ((source, each) for each in source.list_names())
+            continue
+        name = name.removesuffix(FORCE)
+        source.check_name(name)
+        if name in source.broken and not options.include_broken:
+            raise MisuseError(
+                f"{source_name}/{name} is listed as broken: {source.broken[name]}; --include-broken plays it "
+                "all the same"
+            )
+        yield source, name
+
+
+async def _prove_all(chosen: "list[tuple[Source, str]]", options: ImportOptions) -> list[dict[str, Any]]:
+    from ors_server.errors import OrsServerError
+    from ors_server.evaluation.import_proofs import prove
+
+    proofs: list[dict[str, Any]] = []
+    with progress() as on_progress:
+        for source, name in chosen:
+            try:
+                proof = await prove(source, name, tasks=options.tasks, on_progress=on_progress)
+            except OrsServerError as error:
+                reference = f"{source.name}/{name}"
+                proofs.append({"reference": reference, "problems": [str(error)]})
+            else:
+                proofs.append(proof.describe())
+    return proofs
+
+
+def _print(proofs: list[dict[str, Any]], broken: list[dict[str, str]], options: ImportOptions) -> None:
+    if options.check:
+        table = make_table(
+            "environment", "tasks", "tools", "oracle", "no-op", "random", "repeatable", "checks", left=3
+        )
+        for proof in proofs:
+            table.add_row(*_cells(proof))
+        make_console().print(table)
+    else:
+        for proof in proofs:
+            say(proof["reference"])
+    for proof in proofs:
+        for problem in proof["problems"]:
+            complain(f"{proof['reference']}: {problem}")
+    for each in broken:
+        verb = "broken" if options.include_broken else "left out"
+        complain(f"{verb}: {each['reference']}: {each['reason']}")
+
+
+def _cells(proof: dict[str, Any]) -> list[str]:
+    if "returns" not in proof:
+        return [proof["reference"], "-", "-", "-", "-", "-", "-", "not made"]
+    tasks = ", ".join(f"{split} {size}" for split, size in proof["tasks"].items())
+    returns = [
+        "-" if figures is None else f"{figures['mean']:.3g}"
+        for figures in (proof["returns"][agent] for agent in ("oracle", "noop", "random"))
+    ]
+    checks = proof["checks"]
+    verdict = (
+        f"{checks['pass']} passed, {checks['fail']} failed" if checks["fail"] else f"{checks['pass']} passed"
+    )
+    repeatable = "yes" if proof["is_repeatable"] else "no"
+    return [proof["reference"], tasks, ", ".join(proof["tools"]), *returns, repeatable, verdict]
