@@ -23,9 +23,10 @@ HEAD = """# Gallery
 
 <!-- Written by scripts/gallery.py; change the sources or measure again, and run it. -->
 
-Environments of [other packages](adapters.md) that this server serves by `SOURCE/NAME`. Oracle, no-op and random are
-mean returns over some tasks of the test split, as `ors-server import SOURCE --check` measured them; `-` means that no
-actions are known which earn the most, or that nothing was measured. What is broken is left out unless it is asked for.
+Environments of [other packages](adapters.md) that this server serves by `SOURCE/NAME`. Oracle, no-op and
+random are mean returns over some tasks of the test split, as `ors-server import SOURCE --check` measured
+them; `-` means that no actions are known which earn the most, or that nothing was measured. What is broken is left
+out unless it is asked for.
 
 | source | environments | licence | install with |
 |---|---|---|---|

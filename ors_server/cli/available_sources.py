@@ -20,12 +20,20 @@ def show_available(names: Sequence[str], *, as_json: bool) -> None:
         say_json(described)
         return
     if names:
-        for source in described:
-            for name in source["environments"]:
-                reason = source["broken"].get(name)
-                say(f"{source['source']}/{name}{f'  (broken: {reason})' if reason else ''}")
-        return
-    table = make_table("source", "environments", "licence", "installed", "install with", left=5)
+        _print_names(described)
+    else:
+        _print_table(described)
+
+
+def _print_names(described: list[dict[str, Any]]) -> None:
+    for source in described:
+        for name in source["environments"]:
+            reason = source["broken"].get(name)
+            say(f"{source['source']}/{name}{f'  (broken: {reason})' if reason else ''}")
+
+
+def _print_table(described: list[dict[str, Any]]) -> None:
+    table = make_table("source", "environments", "licence", "installed", left=4)
     for source in described:
         broken = f" ({len(source['broken'])} broken)" if source["broken"] else ""
         number = "any" if source["is_open"] and not source["environments"] else len(source["environments"])
@@ -34,9 +42,11 @@ def show_available(names: Sequence[str], *, as_json: bool) -> None:
             f"{number}{broken}",
             source["licence"],
             "yes" if source["installed"] else "no",
-            source["install"],
         )
     make_console().print(table)
+    say("Install with:")
+    for source in described:
+        say(f"  {source['install']}")
     for source in described:
         for wrong in source["missing"]:
             complain(f"{source['source']}: {wrong}")
