@@ -25,8 +25,8 @@ HEAD = """# Gallery
 
 Environments of [other packages](adapters.md) that this server serves by `SOURCE/NAME`. Oracle, no-op and
 random are mean returns over some tasks of the test split, as `ors-server import SOURCE --check` measured
-them; `-` means that no actions are known which earn the most, or that nothing was measured. What is broken is left
-out unless it is asked for.
+them; `-` means that no actions are known which earn the most, or that nothing was measured. What is broken
+is left out unless it is asked for.
 
 | source | environments | licence | install with |
 |---|---|---|---|

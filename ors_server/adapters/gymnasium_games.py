@@ -129,7 +129,7 @@ class GymnasiumGame(Environment):
     def load_state(self, state: JSONObject) -> None:
         self.setup()
         for action in state["actions"]:
-            self._step(action)
+            self.take_step(action)
 
     @override
     def get_prompt(self) -> str:
@@ -139,7 +139,8 @@ class GymnasiumGame(Environment):
             f"{names}. The game ends after {self.policy.step_limit} steps at the latest.\n\n{self._view}"
         )
 
-    def _step(self, action: str) -> ToolOutput:
+    def take_step(self, action: str) -> ToolOutput:
+        """Take a step by the name of its action."""
         observation, reward, terminated, truncated, _ = self._env.step(self._actions.index(action))
         self._played.append(action)
         self._view = view(self._env, observation)
@@ -217,7 +218,7 @@ def _make_act(names: tuple[str, ...]) -> Any:
         Args:
             action: The action.
         """
-        return self._step(action)
+        return self.take_step(action)
 
     act.__annotations__["action"] = Literal[*names]
     return tool(act)
