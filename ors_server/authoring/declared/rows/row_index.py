@@ -9,7 +9,7 @@ import json
 import os
 import struct
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from ors_server.atomic_file import atomic_file
 from ors_server.authoring.declared.row_faults import BadRowsError, RowFaultError, RowReport
 from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow, stamp_of, write_row
+from ors_server.clock import SystemClock
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.logs import get_logger
 from ors_server.wire import JSONObject
@@ -29,6 +30,10 @@ MAX_REPORTS = 20
 """Wrong rows that are reported one by one."""
 ENOUGH_ALIKE = 100
 """Rows from the first on after which a fault that all of them share is the declaration's."""
+ROWS_A_MESSAGE = 200_000
+"""Rows after each of which the log says how far the making of an index is."""
+KEPT_DAYS = 90
+"""Days after its last use that an index is kept."""
 _SPAN = struct.Struct("<QQ")
 
 CheckRow = Callable[[JSONObject], object]
@@ -130,6 +135,7 @@ def open_index(source: RowReader, check: CheckRow, check_key: str, *, skip_bad: 
         summary = _read_known(known, stamp)
         if summary is None:
             cache.mkdir(parents=True, exist_ok=True)
+            _delete_unused(cache)
             summary = _Maker(source, check, cache, key[:40], skip_bad=skip_bad).make()
             if source.stamp() != stamp["files"]:
                 raise EnvironmentDefinitionError(
@@ -137,6 +143,9 @@ def open_index(source: RowReader, check: CheckRow, check_key: str, *, skip_bad: 
                 )
             with atomic_file(known) as file:
                 file.write(json.dumps({"stamp": stamp, **asdict(summary)}).encode())
+        spans, copy = _names(cache, key[:40], summary.digest)
+        for path in (known, spans, copy):
+            _mark_used(path)
     except OSError as error:
         raise EnvironmentDefinitionError(
             f"{error.filename or source.name}: expected a file that can be read and a cache folder that "
@@ -148,7 +157,6 @@ def open_index(source: RowReader, check: CheckRow, check_key: str, *, skip_bad: 
         log.warning("rows_skipped", file=source.name, skipped=summary.skipped, first=summary.first_skipped)
     if not summary.rows:
         raise EnvironmentDefinitionError(f"{source.name}: expected at least one row, came none")
-    spans, copy = _names(cache, key[:40], summary.digest)
     return RowIndex(source, spans, copy if source.is_copied else source.files[0], summary)
 
 
@@ -159,6 +167,20 @@ def _places(source: RowReader) -> list[str]:
 def _names(cache: Path, key: str, digest: str) -> tuple[Path, Path]:
     stem = f"{key}-{digest[:24]}"
     return cache / f"{stem}.spans", cache / f"{stem}.rows"
+
+
+def _mark_used(path: Path) -> None:
+    with suppress(OSError):  # a cache that may be read and not written is used, too
+        os.utime(path)
+
+
+def _delete_unused(cache: Path) -> None:
+    """Delete what was not used for long: indices of data that changed, and the parts of killed makers."""
+    oldest = SystemClock().now().timestamp() - KEPT_DAYS * 86_400
+    for path in cache.iterdir():
+        with suppress(OSError):  # another process may be faster
+            if path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 def _read_known(known: Path, stamp: dict[str, Any]) -> IndexSummary | None:
@@ -190,8 +212,10 @@ class _Maker:
         try:
             with ExitStack() as stack:
                 spans, copy = (stack.enter_context(part.open("wb")) for part in parts)
-                for row in self._source.rows():
+                for number, row in enumerate(self._source.rows(), 1):
                     self._add(row, spans, copy if self._source.is_copied else None)
+                    if number % ROWS_A_MESSAGE == 0:
+                        log.info("rows_indexed", file=self._source.name, rows=number)
             summary = self._conclude()
             for part, name in zip(parts, _names(self._cache, self._key, summary.digest), strict=True):
                 part.replace(name)
