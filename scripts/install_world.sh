@@ -10,6 +10,8 @@ case $name in
   # Parts of it are under the GPL, so it has an environment of its own, whose Python ORS_ALFWORLD_PYTHON names.
   alfworld) packages=(build-essential) folder=${ORS_TEST_VENVS:-.venvs}/alfworld ;;
   scienceworld) packages=(openjdk-17-jre-headless) ;;
+  gymnasium) packages=() ;;
+  reasoning-gym) packages=() ;;
   webshop) packages=() ;;
   *) packages=() ;;
 esac
