@@ -1,4 +1,4 @@
-"""Environments that other packages have, as environments of this server.
+"""Environments of other packages, as environments of this server, and bridges the other way round.
 
 Each module adapts one package, which it imports only when an environment is made, and offers it as a `Source`
 to the command line. The names here are loaded on first use.
@@ -8,14 +8,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ors_server.adapters.bfcl import from_bfcl
+    from ors_server.adapters.bridges import to_openenv, to_skyrl_gym, to_verifiers
     from ors_server.adapters.gymnasium_games import from_gymnasium
+    from ors_server.adapters.inspect_task import from_inspect
+    from ors_server.adapters.openenv_server import from_openenv
     from ors_server.adapters.reasoning_gym_datasets import from_reasoning_gym
+    from ors_server.adapters.verifiers_taskset import from_verifiers
 
-__all__ = ["from_gymnasium", "from_reasoning_gym"]
+__all__ = [
+    "from_bfcl",
+    "from_gymnasium",
+    "from_inspect",
+    "from_openenv",
+    "from_reasoning_gym",
+    "from_verifiers",
+    "to_openenv",
+    "to_skyrl_gym",
+    "to_verifiers",
+]
 
 _HOMES = {
+    "from_bfcl": "bfcl",
     "from_gymnasium": "gymnasium_games",
+    "from_inspect": "inspect_task",
+    "from_openenv": "openenv_server",
     "from_reasoning_gym": "reasoning_gym_datasets",
+    "from_verifiers": "verifiers_taskset",
+    "to_openenv": "bridges",
+    "to_skyrl_gym": "bridges",
+    "to_verifiers": "bridges",
 }
 """The module that has each name."""
 

@@ -26,10 +26,10 @@ class Reader:
     """Somebody who does what a document says.
 
     A `python` block is a program; blocks that follow one another without a command between them are one
-    program. With `client=NAME` it runs in that client's environment. A block with `file=NAME` is written to
-    that file. In a `console` block, a line that begins with `$ ` is a command; the others are its output, in
-    which `...` stands for anything. `ors-server serve` goes on beside the rest. Blocks of other languages
-    are only read.
+    program. With `client=NAME` it runs in that client's environment, where ors_server can be imported too. A
+    block with `file=NAME` is written to that file. In a `console` block, a line that begins with `$ ` is a
+    command; the others are its output, in which `...` stands for anything. `ors-server serve` goes on beside
+    the rest. Blocks of other languages are only read.
     """
 
     folder: Path
@@ -63,7 +63,7 @@ class Reader:
     def _run_client(self, client: str, body: str) -> None:
         python = Path(os.environ.get("ORS_TEST_VENVS", ROOT / ".venvs")) / client / "bin" / "python"
         if python.exists():
-            self._run([str(python), "-c", self._here(body)])
+            self._run([str(python), "-c", self._here(body)], PYTHONPATH=str(ROOT))
         else:
             self.missing.append(client)
 
@@ -95,11 +95,11 @@ class Reader:
         assert lines, f"{command} said nothing"
         return "".join(lines)
 
-    def _run(self, words: list[str]) -> str:
+    def _run(self, words: list[str], **variables: str) -> str:
         ran = subprocess.run(
             words,
             cwd=self.folder,
-            env=self._environ(),
+            env={**self._environ(), **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

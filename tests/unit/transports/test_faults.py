@@ -22,8 +22,12 @@ OFF_THE_WIRE = (
     "ors_server.replaying",
     "ors_server.store.sql.migrations",
     "ors_server.testing",
+    "ors_server.adapters.bridges.",
+    "ors_server.adapters.programs.",
 )
-"""Packages whose errors are printed, or raised in whoever uses them; migrations raise none of their own."""
+"""Packages whose errors are printed, or raised in whoever uses them; migrations raise none of their own.
+
+Modules of bridges and programs run where the packages of others are."""
 
 
 def import_everything():

@@ -1,0 +1,131 @@
+"""Bridges: environments of this server inside the environment classes of trainers.
+
+A bridge runs where the trainer's package is installed, and plays over HTTP. It needs only what
+`ors_server.client` needs, so that the pins of the server and of the trainer's package cannot collide.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from ors_server.errors import InvalidRequestError
+
+
+@dataclass(frozen=True, slots=True)
+class ServedEnvironment:
+    """An environment on a server, as a bridge plays it."""
+
+    url: str
+    environment: str | None
+    """`None` for the server's default one."""
+    split: str
+    api_key: str | None
+    """A trainer's key; a server on loopback without keys needs none."""
+    policy: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Overrides of the environment's policy."""
+
+    def request(self, index: int, seed: int | None = None) -> dict[str, Any]:
+        """Return the fields that request the task at a position, from 0."""
+        asked: dict[str, Any] = {"split": self.split, "index": index}
+        if seed is not None:
+            asked["seed"] = seed
+        if self.policy:
+            asked["policy"] = dict(self.policy)
+        return asked
+
+
+def to_verifiers(
+    url: str,
+    environment: str | None = None,
+    *,
+    split: str = "train",
+    api_key: str | None = None,
+    **options: Any,
+) -> Any:
+    """Make a verifiers `MultiTurnEnv` that plays an environment of a server.
+
+    Each row of its data set is a task. The reward of a rollout is the return in the server's record. For
+    verifiers 0.4 and later, which has no `MultiTurnEnv`, use the taskset
+    `ors_server.adapters.bridges.verifiers_taskset` by its id.
+
+    Args:
+        split: Split of the data set; the split `test` is the one of `evaluate`, if there is one.
+        **options: Of `MultiTurnEnv`, such as `max_turns`; `num_tasks` limits the rows, `policy` overrides
+            rules of the episodes.
+
+    Raises:
+        InvalidRequestError: If verifiers 0.1.14 to 0.3 is not installed.
+    """
+    _require("to_verifiers", "verifiers", ("0.1.14", "0.4"), "pip install 'verifiers>=0.1.14,<0.4'")
+    served = ServedEnvironment(url, environment, split, api_key, options.pop("policy", {}))
+    return import_module(f"{__name__}.verifiers_env").make_env(served, **options)
+
+
+def to_skyrl_gym(
+    url: str,
+    environment: str | None = None,
+    *,
+    split: str = "train",
+    api_key: str | None = None,
+    policy: Mapping[str, Any] | None = None,
+) -> type[Any]:
+    """Make a skyrl-gym `BaseTextEnv` class that plays an environment of a server.
+
+    Register it with `skyrl_gym.register(id="ors", entry_point=to_skyrl_gym(url))`. The `extras` of an
+    instance name its task: `index` (default 0), and `split` and `seed` if wanted; `max_turns` defaults
+    to 20. The model writes calls as `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
+
+    Raises:
+        InvalidRequestError: If skyrl-gym 0.4 is not installed.
+    """
+    _require("to_skyrl_gym", "skyrl-gym", ("0.4", "0.5"), "pip install 'skyrl-gym>=0.4,<0.5'")
+    served = ServedEnvironment(url, environment, split, api_key, policy or {})
+    made: type[Any] = import_module(f"{__name__}.skyrl_env").make_class(served)
+    return made
+
+
+def to_openenv(
+    url: str,
+    environment: str | None = None,
+    *,
+    split: str = "train",
+    api_key: str | None = None,
+    policy: Mapping[str, Any] | None = None,
+) -> type[Any]:
+    """Make an OpenEnv `Environment` class that plays an environment of a server.
+
+    Serve it with `openenv.core.env_server.create_app(to_openenv(url), CallToolAction, Observation)`.
+    `reset` takes `index` (default 0), `split` and `seed`; actions are `ListToolsAction` and `CallToolAction`.
+
+    Raises:
+        InvalidRequestError: If openenv-core 0.3 is not installed.
+    """
+    _require("to_openenv", "openenv-core", ("0.3", "0.4"), "pip install 'openenv-core>=0.3,<0.4'")
+    served = ServedEnvironment(url, environment, split, api_key, policy or {})
+    made: type[Any] = import_module(f"{__name__}.openenv_env").make_class(served)
+    return made
+
+
+def _require(bridge: str, package: str, versions: tuple[str, str], command: str) -> None:
+    """Raise unless a package is installed whose version is in the half-open range."""
+    low, high = versions
+    wanted = f"{bridge} expected {package} from {low} up to, not including, {high}"
+    try:
+        found = version(package)
+    except PackageNotFoundError as error:
+        raise InvalidRequestError(f"{wanted}, and it is not installed: {command}") from error
+    if not _numbers(low) <= _numbers(found) < _numbers(high):
+        raise InvalidRequestError(f"{wanted}, came version {found}: {command}")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = text.split(".")
+    digits = ["".join(iter_digits(part)) for part in parts[:3]]
+    return tuple(int(part or 0) for part in digits)
+
+
+def iter_digits(part: str) -> str:
+    """Return the digits with which a part of a version begins."""
+    return part[: len(part) - len(part.lstrip("0123456789"))]

@@ -1,0 +1,19 @@
+"""Blocking clients that the episodes of one process share."""
+
+import os
+from functools import lru_cache
+
+from ors_server.adapters.bridges import ServedEnvironment
+from ors_server.client.blocking import Client
+
+_MOST_SERVERS = 64
+
+
+def shared_client(served: ServedEnvironment) -> Client:
+    """Return the client of a server; a forked process gets its own."""
+    return _client(os.getpid(), served.url, served.api_key)
+
+
+@lru_cache(maxsize=_MOST_SERVERS)
+def _client(_: int, url: str, api_key: str | None) -> Client:
+    return Client(url, api_key)

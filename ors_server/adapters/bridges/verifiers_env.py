@@ -1,0 +1,163 @@
+"""An environment of a server as verifiers' `MultiTurnEnv` (0.1.14 to 0.3): native tool calls.
+
+It is imported where verifiers is installed. The reward of a rollout is the return in the server's record.
+"""
+
+# pyright: basic, reportMissingImports=false
+# The package is in another virtual environment.
+
+import json
+from typing import Any
+
+import verifiers as vf
+from datasets import Dataset
+
+from ors_server.adapters.bridges import ServedEnvironment
+from ors_server.adapters.bridges.held_episode import HeldEpisode
+from ors_server.client.async_episode import AsyncEpisode
+from ors_server.client.blocking import Client
+from ors_server.client.call_result import text_of
+from ors_server.errors import OrsServerError
+from ors_server.wire import ImageBlock, Message, ToolListing
+
+EPISODE, LISTING, SUMMARY = "ors_episode", "ors_listing", "ors_summary"
+"""Keys of a rollout's state."""
+NO_TEXT = "(no output)"
+"""Replaces a result without text, which some endpoints refuse."""
+
+
+class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a package that is not here
+    """Rollouts on a server; each opens an episode of its own and deletes it at the end."""
+
+    def __init__(self, served: ServedEnvironment, num_tasks: int | None = None, **options: Any) -> None:
+        """List the tasks of the split; `options` are those of `MultiTurnEnv`."""
+        self._served = served
+        rubric = vf.Rubric(funcs=[ors_return], weights=[1.0])
+        super().__init__(dataset=_rows(served, num_tasks), rubric=rubric, **options)
+
+    async def setup_state(self, state: Any) -> None:
+        """Open the episode of the row's task; its prompt and tools become those of the rollout."""
+        held = state[EPISODE] = HeldEpisode(self._served, int(state["info"]["index"]))
+        try:
+            episode = await held.open()
+            listing = state[LISTING] = await episode.tools()
+            state["prompt"] = self._system() + [_message(said) for said in await episode.messages()]
+        except OrsServerError as error:
+            raise vf.InfraError(str(error)) from error
+        state["ors_session_id"] = episode.session_id
+        state["ors_play"] = episode
+        state["tool_defs"] = [
+            vf.Tool(name=tool.name, description=tool.description, parameters=tool.input_schema or _NOTHING)
+            for tool in listing.tools
+        ]
+
+    async def env_response(self, messages: Any, state: Any, **_: Any) -> Any:
+        """Make the calls of the latest message; the end of the episode ends the rollout."""
+        episode: AsyncEpisode = state["ors_play"]
+        try:
+            answers = await _answers(episode, state[LISTING], messages[-1])
+        except OrsServerError as error:
+            raise vf.InfraError(str(error)) from error
+        if episode.finished:
+            state["final_env_response"] = answers
+        return answers
+
+    @vf.stop  # type: ignore[untyped-decorator]  # as above
+    async def no_call_to_make(self, state: Any) -> bool:
+        """End a rollout whose latest message has no call, unless a tool receives the final message."""
+        if not state["trajectory"] or LISTING not in state:
+            return False
+        last = state["trajectory"][-1]["completion"][-1]
+        return not getattr(last, "tool_calls", None) and state[LISTING].terminal_tool is None
+
+    @vf.cleanup  # type: ignore[untyped-decorator]  # as above
+    async def close_episode(self, state: Any) -> None:
+        """Delete the session and keep the figures of its record."""
+        held: HeldEpisode | None = state.pop(EPISODE, None)
+        for key in ("ors_play", LISTING):
+            state.pop(key, None)
+        try:
+            summary = None if held is None else await held.close()
+        except OrsServerError as error:
+            state["error"] = state.get("error") or vf.InfraError(str(error))
+            return
+        if summary is not None:
+            state[SUMMARY] = {"return": summary.episode_return, "stop_reason": summary.stop_reason}
+            if summary.failed_steps or summary.phase == "failed":
+                state["error"] = state.get("error") or vf.InfraError("the environment's own code failed")
+
+    def _system(self) -> list[Any]:
+        return [vf.SystemMessage(content=self.system_prompt)] if self.system_prompt else []
+
+
+async def ors_return(state: Any) -> float:
+    """Return the return in the server's record; a rollout without a record has an error in its state."""
+    return float(state[SUMMARY]["return"])
+
+
+def make_env(served: ServedEnvironment, **options: Any) -> OrsMultiTurnEnv:
+    """Return the environment that plays one served environment."""
+    return OrsMultiTurnEnv(served, **options)
+
+
+_NOTHING: dict[str, object] = {"type": "object", "properties": {}}
+
+
+def _rows(served: ServedEnvironment, num_tasks: int | None) -> Any:
+    """Return a row for each task, without its content: the prompt comes from the episode."""
+    with Client(served.url, served.api_key) as client:
+        count = client.num_tasks(served.split, served.environment)
+    count = count if num_tasks is None else min(count, num_tasks)
+    blank = [{"role": "user", "content": ""}]
+    return Dataset.from_list(
+        [
+            {"prompt": blank, "answer": "", "info": {"index": index, "split": served.split}}
+            for index in range(count)
+        ]
+    )
+
+
+def _message(said: Message) -> Any:
+    if said.role == "system":
+        return vf.SystemMessage(content=text_of(said.blocks))
+    if said.role == "assistant":
+        return vf.AssistantMessage(content=text_of(said.blocks))
+    return vf.UserMessage(content=_content(said.blocks))
+
+
+def _content(blocks: Any) -> Any:
+    if not any(isinstance(block, ImageBlock) for block in blocks):
+        return text_of(blocks)
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        if isinstance(block, ImageBlock):
+            parts.append(
+                {"type": "image_url", "image_url": {"url": f"data:{block.mimeType};base64,{block.data}"}}
+            )
+        else:
+            parts.append({"type": "text", "text": block.text})
+    return parts
+
+
+async def _answers(episode: AsyncEpisode, listing: ToolListing, said: Any) -> list[Any]:
+    """Make the calls of a message, up to the end of the episode, and return their results as messages."""
+    calls = getattr(said, "tool_calls", None) or []
+    last = listing.terminal_tool
+    if not calls and last is not None:
+        text = said.content if isinstance(said.content, str) else ""
+        result = await episode.call(last.name, {} if last.arg is None else {last.arg: text})
+        return [vf.UserMessage(content=result.text or NO_TEXT)]
+    return [vf.ToolMessage(tool_call_id=call.id, content=await _played(episode, call)) for call in calls]
+
+
+async def _played(episode: AsyncEpisode, call: Any) -> Any:
+    if episode.finished:
+        return "the episode is over; this call did not run"
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except ValueError as error:
+        return f"expected the arguments as a JSON object: {error}"
+    if not isinstance(arguments, dict):
+        return f"expected the arguments as a JSON object, got {type(arguments).__name__}"
+    result = await episode.call(call.name, arguments)
+    return _content(result.blocks) or NO_TEXT

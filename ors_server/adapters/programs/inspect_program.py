@@ -1,0 +1,180 @@
+"""Lists the samples of an Inspect task and scores answers, in a process of its own.
+
+It is imported by its path, in the Python that has inspect-ai. The task's solver does not run: an answer
+becomes the output of the model. A task that needs a sandbox, files or a setup cannot be scored so.
+"""
+
+# pyright: basic, reportMissingImports=false
+# The package is in another virtual environment.
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import Task
+from inspect_ai._util.registry import registry_info, registry_log_name
+from inspect_ai.model import ModelName, ModelOutput
+from inspect_ai.scorer import Target
+from inspect_ai.solver import TaskState
+
+GOLD_SCORERS = {"match", "includes", "exact", "f1", "choice"}
+"""Scorers to which the target itself is a right answer."""
+_VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_LETTERS = re.compile(r"(?i)^\s*\(?([A-Z](?:\s*,?\s*[A-Z])*)\)?\s*\.?\s*$")
+
+
+class InspectTask:
+    """The samples and the scorers of one task."""
+
+    def __init__(self, reference: str) -> None:
+        """Load the task at `FILE.py:function` or `module:function`."""
+        made = _find(reference)
+        self._task: Task = made() if callable(made) else made
+        if not isinstance(self._task, Task):
+            kind = type(self._task).__name__
+            raise TypeError(
+                f"expected a function that returns an inspect_ai Task at {reference}, came {kind}"
+            )
+        self._samples = list(self._task.dataset)
+        self._scorers = list(self._task.scorer or [])
+        self._names = [_name(scorer) for scorer in self._scorers]
+        self._refuse_unplayable(reference)
+
+    def list_tasks(self) -> list[dict[str, Any]]:
+        """Return each sample: id, messages of the prompt, choices, and an answer that is right, if known."""
+        return [
+            {
+                "id": str(index + 1 if sample.id is None else sample.id),
+                "messages": _messages(sample.input),
+                "choices": list(sample.choices or []),
+                "answer": self._gold(sample),
+            }
+            for index, sample in enumerate(self._samples)
+        ]
+
+    async def score(self, index: int, answer: str) -> dict[str, Any]:
+        """Return the figures of all scorers by name, and the first one's explanation; `None` for unscored."""
+        sample = self._samples[index]
+        figures: dict[str, float | None] = {}
+        explanation = ""
+        for name, scorer in zip(self._names, self._scorers, strict=True):
+            score = await scorer(_state(sample, answer), Target(sample.target))
+            figures.setdefault(name, None if score is None else _number(score.value, name))
+            explanation = explanation or str((score and score.explanation) or "")
+        return {"figures": figures, "explanation": explanation[:2000]}
+
+    def _gold(self, sample: Any) -> str | None:
+        targets = [sample.target] if isinstance(sample.target, str) else list(sample.target)
+        if self._names[0] not in GOLD_SCORERS or not targets or not targets[0]:
+            return None
+        return "ANSWER: " + ", ".join(targets) if self._names[0] == "choice" else targets[0]
+
+    def _refuse_unplayable(self, reference: str) -> None:
+        needs = [
+            *(["a sandbox"] if self._task.sandbox is not None else []),
+            *(["a setup"] if self._task.setup is not None else []),
+            *(
+                ["files or a sandbox of a sample"]
+                if any(s.sandbox or s.files or s.setup for s in self._samples)
+                else []
+            ),
+        ]
+        if needs:
+            raise ValueError(f"expected a task without a sandbox at {reference}; it needs {', '.join(needs)}")
+        if not self._samples or not self._scorers:
+            missing = "samples" if not self._samples else "a scorer"
+            raise ValueError(
+                f"expected a task with a data set and a scorer at {reference}; it has no {missing}"
+            )
+
+
+def _find(reference: str) -> Any:
+    place, _, name = reference.rpartition(":")
+    if not place or not name:
+        raise ValueError(f"expected FILE.py:TASK or MODULE:TASK, came {reference!r}")
+    module = _load(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    if not hasattr(module, name):
+        raise AttributeError(f"expected a task named {name!r} in {place}; it has none")
+    return getattr(module, name)
+
+
+def _load(file: Path) -> Any:
+    if not file.is_file():
+        raise FileNotFoundError(f"expected a Python file at {file}; there is none")
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"expected a Python file at {file}")
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _name(scorer: Any) -> str:
+    return str(registry_log_name(registry_info(scorer).name).rpartition("/")[2])
+
+
+def _messages(given: Any) -> list[dict[str, str]]:
+    if isinstance(given, str):
+        return [{"role": "user", "text": given}]
+    return [
+        {"role": said.role if said.role in {"system", "assistant"} else "user", "text": said.text}
+        for said in given
+    ]
+
+
+def _state(sample: Any, answer: str) -> TaskState:
+    name = ModelName("ors/agent")
+    letters = _LETTERS.match(answer) if sample.choices else None
+    text = f"ANSWER: {letters[1]}" if letters else answer
+    state = TaskState(
+        model=name,
+        sample_id=sample.id or 0,
+        epoch=1,
+        input=sample.input,
+        messages=[],
+        target=Target(sample.target),
+        choices=sample.choices,
+        output=ModelOutput.from_content(str(name), text),
+        metadata=dict(sample.metadata or {}),
+    )
+    if sample.choices:
+        _mark_choices(state, text)
+    return state
+
+
+def _mark_choices(state: TaskState, text: str) -> None:
+    """Mark the chosen letters as the solver `multiple_choice` does."""
+    from inspect_ai.solver._multiple_choice import parse_answers  # noqa: PLC0415  (only for choices)
+
+    many = (
+        len([one for target in state.target for one in re.split(r"[,\s]+|(?<=[A-Za-z])(?=[A-Za-z])", target)])
+        > 1
+    )
+    chosen = parse_answers(state, many)
+    for place in range(len(state.choices)):
+        state.choices.mark_choice(place, chr(ord("A") + place) in chosen)
+    del text
+
+
+def _number(value: Any, scorer: str) -> float | None:
+    """Return a score's value as a float; `None` for Inspect's sign of an unscored sample, which is NaN."""
+    if isinstance(value, bool | int | float):
+        return None if math.isnan(value) else float(value)
+    if isinstance(value, str):
+        known = _VALUES.get(value, _VALUES.get(value.lower()))
+        if known is not None:
+            return known
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise TypeError(
+        f"expected a number, a word such as C or I, or a truth value from {scorer}, came {value!r:.80}"
+    )

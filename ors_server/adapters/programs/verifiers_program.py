@@ -1,0 +1,138 @@
+"""Lists the tasks of a verifiers taskset and scores answers, in a process of its own.
+
+It is imported by its path, in the Python that has verifiers. The agent's answer becomes the reply of a trace
+with the task's prompt, which the task's own rewards score without a runtime. Rewards that need one, toolsets
+and harnesses do not run.
+"""
+
+# pyright: basic, reportMissingImports=false
+# The package is in another virtual environment.
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import itertools
+import sys
+from pathlib import Path
+from typing import Any
+
+import verifiers.v1 as vf
+
+MOST_TASKS = 1_000_000
+ANSWER_FIELDS = ("answer", "gold", "target", "ground_truth", "solution")
+"""Fields of a task's data that are taken for a right answer, the first that is there."""
+
+
+class VerifiersTaskset:
+    """The tasks of one taskset and their rewards."""
+
+    def __init__(self, reference: str) -> None:
+        """Load the taskset at `FILE.py`, `FILE.py:Class`, `module` or `module:Class`."""
+        kind = _find(reference)
+        config = _config_of(kind)(id=kind.__module__)
+        taskset = kind(config)
+        if not taskset.bounded:
+            raise ValueError(f"expected a finite taskset at {reference}; {kind.__name__} is infinite")
+        self._tasks = list(itertools.islice(taskset, MOST_TASKS))
+        if not self._tasks:
+            raise ValueError(f"expected a taskset with tasks at {reference}; {kind.__name__} has none")
+        self._refuse_unplayable(reference)
+
+    def list_tasks(self) -> list[dict[str, Any]]:
+        """Return each task: id, messages of the prompt, and the answer in its data, if there is one."""
+        return [
+            {
+                "id": task.data.id or task.data.name or str(task.data.idx),
+                "messages": _messages(task.data),
+                "choices": [],
+                "answer": _answer(task.data),
+            }
+            for task in self._tasks
+        ]
+
+    async def score(self, index: int, answer: str) -> dict[str, Any]:
+        """Return the weighted sum of the rewards as `reward`, and each of them and each metric by name."""
+        task = self._tasks[index]
+        trace = _trace(task, answer)
+        await task.score(trace)
+        rewards = {name: one and one.value for name, one in trace.rewards.items()}
+        if not rewards or any(one is None for one in rewards.values()):
+            return {"figures": {"reward": None}, "explanation": "a reward was not computed"}
+        return {"figures": {"reward": trace.reward, **rewards, **trace.metrics}, "explanation": ""}
+
+    def _refuse_unplayable(self, reference: str) -> None:
+        first = self._tasks[0]
+        if first.NEEDS_CONTAINER or first.toolsets(first.config):
+            raise ValueError(f"expected a taskset without a container and toolsets at {reference}")
+        rewards = [one for one in first.hooks("reward") if not _needs_runtime(one)]
+        if not rewards and not first.plugged_judges():
+            raise ValueError(f"expected a taskset whose rewards need no runtime at {reference}")
+
+
+def _find(reference: str) -> Any:
+    place, _, name = reference.rpartition(":") if ":" in reference else (reference, "", "")
+    module = _load(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    names = [name] if name else [*getattr(module, "__all__", ()), *vars(module)]
+    found = [getattr(module, one, None) for one in names]
+    kinds = [
+        one for one in found if inspect.isclass(one) and issubclass(one, vf.Taskset) and one is not vf.Taskset
+    ]
+    if not kinds:
+        raise AttributeError(f"expected a subclass of verifiers.v1.Taskset at {reference}; there is none")
+    return kinds[0]
+
+
+def _load(file: Path) -> Any:
+    if not file.is_file():
+        raise FileNotFoundError(f"expected a Python file at {file}; there is none")
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"expected a Python file at {file}")
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _config_of(kind: Any) -> Any:
+    from verifiers.v1.utils.generic import concrete_type  # noqa: PLC0415  (verifiers' own lookup)
+
+    return concrete_type(kind, vf.TasksetConfig, origin=vf.Taskset) or vf.TasksetConfig
+
+
+def _messages(data: Any) -> list[dict[str, str]]:
+    said = [{"role": "system", "text": data.system_prompt}] if data.system_prompt else []
+    if isinstance(data.prompt, str):
+        return [*said, {"role": "user", "text": data.prompt}]
+    for message in data.prompt or []:
+        text = (
+            message.content if isinstance(message.content, str) else vf.TaskData(prompt=[message]).prompt_text
+        )
+        said.append(
+            {"role": message.role if message.role in {"system", "assistant"} else "user", "text": text or ""}
+        )
+    return said
+
+
+def _answer(data: Any) -> str | None:
+    values = (getattr(data, name, None) for name in ANSWER_FIELDS)
+    return next((str(value) for value in values if isinstance(value, str | int | float)), None)
+
+
+def _trace(task: Any, answer: str) -> Any:
+    from verifiers.v1.graph import MessageNode  # noqa: PLC0415  (beside the classes that use it)
+
+    nodes = []
+    said = [vf.UserMessage(content=task.data.prompt_text), vf.AssistantMessage(content=answer)]
+    for place, message in enumerate(said):
+        nodes.append(MessageNode(parent=place - 1 if place else None, message=message, sampled=place == 1))
+    record = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
+    agent = vf.AgentInfo(config=vf.AgentConfig())
+    return vf.Trace(task=record, agent=agent, nodes=nodes, is_completed=True, ok=True)
+
+
+def _needs_runtime(function: Any) -> bool:
+    parameter = inspect.signature(function).parameters.get("runtime")
+    return parameter is not None and parameter.default is inspect.Parameter.empty

@@ -1,0 +1,135 @@
+"""Environments of this server inside the environment classes of trainers, each with its real package.
+
+The packages' environments have what `ors_server.client` needs, and ors_server itself from its folder, as
+`pip install --no-deps ors-server` gives it.
+"""
+
+import pytest
+
+from tests.clients.conftest import ROOT
+from tests.clients.consuming import LADDER, returns_of
+
+PLAYED = "math_word_problems"
+
+
+@pytest.fixture(scope="module")
+def url(serve_with):
+    return serve_with(None, PLAYED, LADDER)
+
+
+@pytest.fixture(scope="module")
+def skyrl(url, play):
+    return started(play("skyrl_gym", "bridge_skyrl.py"), url, "gold", "wrong", "dense", "untold")
+
+
+@pytest.fixture(scope="module")
+def openenv(url, play):
+    return started(play("openenv", "bridge_openenv.py"), url, "tools", "gold", "wrong", "dense", "served")
+
+
+@pytest.fixture(scope="module")
+def verifiers(url, play):
+    parts = ("rows", "columns", "gold", "wrong", "dense", "broken", "silent")
+    return started(play("verifiers_0_3", "bridge_verifiers.py"), url, *parts)
+
+
+def started(played, url, *parts):
+    played.start(url, *parts, PYTHONPATH=str(ROOT))
+    return played.answer
+
+
+def test_skyrl_gym_earns_the_return_of_the_record(skyrl, url):
+    for part, expected in (("gold", [0.0, 1.0]), ("wrong", [0.0])):
+        seen = skyrl(part)
+        assert seen["rewards"] == expected
+        assert seen["done"] == [False] * (len(expected) - 1) + [True]
+        assert returns_of(url, seen["session_id"]).episode_return == sum(expected)
+
+
+def test_skyrl_gym_sums_the_calls_of_a_text_and_their_penalties(skyrl, url):
+    seen = skyrl("dense")
+    assert seen["rewards"] == [0.625, -0.0625, 0.25]
+    assert seen["metrics"] == {"ors_return": 0.8125, "ors_steps": 4}
+    assert returns_of(url, seen["session_id"]).episode_return == 0.8125
+
+
+def test_skyrl_gym_shows_prompt_tools_and_results(skyrl):
+    system, user = skyrl("gold")["prompt"]
+    assert system["role"] == "system"
+    assert '"name": "calculator"' in system["content"]
+    assert user["content"].startswith("Jasmine buys 3 bottles")
+    assert skyrl("gold")["observations"][0] == [
+        {"role": "user", "content": "<tool_response>\n2\n</tool_response>"}
+    ]
+
+
+def test_skyrl_gym_tells_the_model_which_form_a_call_has(skyrl, url):
+    seen = skyrl("untold")
+    assert seen["done"] == [False, False, True]
+    none, broken = (turn[0]["content"] for turn in seen["observations"][:2])
+    assert "expected a call of a tool (climb, jump, slip, look)" in none
+    assert "came '{broken'" in broken
+    assert returns_of(url, seen["session_id"]).steps == 0
+
+
+def test_openenv_earns_the_return_of_the_record(openenv, url):
+    for part, expected in (
+        ("gold", [None, 1.0]),
+        ("wrong", [0.0]),
+        ("dense", [0.125, -0.0625, -0.0625, 0.25]),
+    ):
+        seen = openenv(part)
+        assert seen["rewards"] == expected
+        assert seen["done"] == [False] * (len(expected) - 1) + [True]
+        assert returns_of(url, seen["session_id"]).episode_return == sum(one or 0.0 for one in expected)
+
+
+def test_openenv_lists_tools_and_names_refusals(openenv):
+    assert openenv("tools") == ["calculator", "submit"]
+    assert openenv("dense")["errors"] == [None, "invalid_args", "tool_not_found", None]
+
+
+def test_openenv_serves_the_bridge_to_its_own_client(openenv, url):
+    seen = openenv("served")
+    assert (seen["reward"], seen["done"]) == (1.0, True)
+    assert seen["tools"] == ["calculator", "submit"]
+    assert seen["prompt"].startswith("Jasmine buys 3 bottles")
+    assert returns_of(url, seen["session_id"]).episode_return == 1.0
+
+
+def test_verifiers_earns_the_return_of_the_record(verifiers, url):
+    for part, expected in (("gold", 1.0), ("wrong", 0.0), ("dense", 0.3125), ("silent", 0.0)):
+        seen = verifiers(part)
+        assert seen["reward"] == expected
+        assert returns_of(url, seen["session_id"]).episode_return == expected
+
+
+def test_verifiers_has_rows_without_the_tasks_content(verifiers):
+    assert verifiers("rows") == 5
+    assert verifiers("columns") == ["answer", "example_id", "info", "prompt"]
+
+
+def test_verifiers_sees_prompt_tools_and_results(verifiers):
+    seen = verifiers("gold")
+    assert seen["prompt"].startswith("Jasmine buys 3 bottles")
+    assert seen["tools"] == ["calculator", "submit"]
+    assert seen["completion"] == ["assistant", "tool", "assistant", "tool"]
+    assert seen["said"][0] == "2"
+    assert seen["stop"] == "has_final_env_response"
+
+
+def test_verifiers_tells_the_model_what_was_wrong_with_a_call(verifiers):
+    said = verifiers("dense")["said"]
+    assert said[1].startswith("expected the arguments as a JSON object")
+    assert "the argument 'hand' is missing" in said[2]
+
+
+def test_verifiers_marks_a_rollout_in_which_the_environment_failed(verifiers, url):
+    seen = verifiers("broken")
+    assert seen["error"]
+    assert returns_of(url, seen["session_id"]).failed_steps == 1
+
+
+def test_verifiers_ends_a_rollout_without_a_call(verifiers):
+    assert verifiers("silent")["stop"] == "no_call_to_make"
+    assert verifiers("silent")["error"] is None
