@@ -63,6 +63,7 @@ def test_import_proves_each_environment(capsys):
 def test_import_prints_a_table_and_leaves_broken_ones_out(capsys, monkeypatch):
     small = replace(reasoning_gym_datasets.SOURCE, list_names=lambda: ("chain_sum", "game_of_life_halting"))
     monkeypatch.setattr(reasoning_gym_datasets, "SOURCE", small)
+    monkeypatch.setenv("COLUMNS", "200")
     assert main(["import", "reasoning_gym", "--check", "--tasks", "1"]) == 0
     printed = capsys.readouterr()
     assert "reasoning_gym/chain_sum" in printed.out
