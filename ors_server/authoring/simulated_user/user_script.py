@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ors_server.authoring.simulated_user.user_errors import UserSettingsError
-from ors_server.rewards.judges.hardening import clean
 
 _WORD = re.compile(r"\w+")
 
@@ -72,5 +71,7 @@ class UserScript:
 
 def words_of(text: str) -> str:
     """Return the words of a text in small letters, with one space before and after each."""
+    from ors_server.rewards.judges.hardening import clean  # noqa: PLC0415  (loading environments loads no judge)
+
     plain = unicodedata.normalize("NFKC", clean(text)).casefold()
     return f" {' '.join(_WORD.findall(plain))} "

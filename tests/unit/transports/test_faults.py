@@ -24,10 +24,11 @@ OFF_THE_WIRE = (
     "ors_server.testing",
     "ors_server.adapters.bridges.",
     "ors_server.adapters.programs.",
+    "ors_server.adapters.reasoning_gym_worker",
 )
 """Packages whose errors are printed, or raised in whoever uses them; migrations raise none of their own.
 
-Modules of bridges and programs run where the packages of others are."""
+Modules of bridges, programs and workers run where the packages of others are."""
 
 
 def import_everything():
