@@ -21,6 +21,8 @@ _ANSWERS: Final = frozenset(
 )
 """Short words that may be an answer by themselves, or part of a unit."""
 _SEPARATORS: Final = frozenset({"and", "or"})
+_BEHIND_FACTORS: Final = frozenset("^_*/!')]}&")
+"""What makes the letters of "and" or "or" behind a value factors."""
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "%", "°", "!", "'", "rbar", "⌋", "⌉", "⟩", "‖"})
 _OPENERS: Final = frozenset({"(", "[", "{", "{set", "lbar", "⌊", "⌈", "⟨", "\\\\", "&"})
 _RIGHT: Final = re.compile(
@@ -57,11 +59,13 @@ def is_in_formula(
     if len(run) > _LONGEST:
         return False
     left, right = _left(before), _right(text, end)
-    if "bad" in (left, right):
+    lower = run.lower()
+    # `0 or \pi` is two values, and no product of which 0 is a factor
+    is_joining = lower in _SEPARATORS and left == "value" and text[end:].lstrip()[:1] not in _BEHIND_FACTORS
+    if is_joining or "bad" in (left, right):
         return False
     if is_formula:
         return True
-    lower = run.lower()
     if left == "value":
         is_glued = not is_spaced and right in ("real", "end")
         return is_glued and lower not in WORDS | _SEPARATORS | _ANSWERS
