@@ -264,12 +264,14 @@ class App:
             await send({"type": "lifespan.shutdown.complete"})
 
 
-def create_app(environments: Sequence[str | type], settings: Settings | None = None) -> App:
+def create_app(
+    environments: Sequence[str | type | EnvironmentDefinition], settings: Settings | None = None
+) -> App:
     """Make the ASGI application.
 
     Args:
-        environments: Environment classes, or references as for the command line: a name, `module:Class`, or a
-            path.
+        environments: Environment classes, their definitions, or references as for the command line: a name,
+            `module:Class`, or a path.
         settings: The settings; read from the environment by default.
 
     Raises:

@@ -9,22 +9,14 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TextIO, TypeGuard
 
-import structlog
-from structlog.dev import Column, ColumnFormatter
-from structlog.stdlib import BoundLogger, ProcessorFormatter
 from typing_extensions import override
 
 ROOT = "ors_server"
 """Name above all our loggers."""
 REDACTED = "[redacted]"
-EVENT_WIDTH = 24
-"""Characters of an event's name on the console, at least."""
-_LEVEL_WIDTH = len("exception")
-_QUOTED = frozenset(" \t=\r\n\"'")
-"""Characters of a text that is quoted on the console."""
 
 SECRET_WORDS = frozenset(
     {
@@ -54,29 +46,76 @@ _INSIDE = re.compile(
 _EventDict = MutableMapping[str, Any]
 
 
-def get_logger(name: str) -> BoundLogger:
-    """Return the logger `ors_server...`; it prints nothing until a program configures logging."""
-    return _Quiet(
-        logging.getLogger(name),
-        [
-            structlog.stdlib.filter_by_level,
-            structlog.stdlib.add_logger_name,
-            structlog.stdlib.add_log_level,
-            redact,
-            ProcessorFormatter.wrap_for_formatter,
-        ],
-        {},
-    )
+class EventLogger:
+    """Logs events with fields. structlog is imported with the first event that anybody listens to."""
+
+    def __init__(self, name: str) -> None:
+        """Log under a name `ors_server...`."""
+        self._standard = logging.getLogger(name)
+        self._structured: Any = None
+
+    def debug(self, event: str, **fields: Any) -> None:
+        """Log what only a developer of the server wants to know."""
+        if self._standard.isEnabledFor(logging.DEBUG):  # each call has such an event
+            self._write("debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        """Log what an operator wants to know."""
+        if self._standard.isEnabledFor(logging.INFO):
+            self._write("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """Log what an operator should look at."""
+        if self._standard.isEnabledFor(logging.WARNING):
+            self._write("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Log what failed."""
+        if self._standard.isEnabledFor(logging.ERROR):
+            self._write("error", event, fields)
+
+    def critical(self, event: str, **fields: Any) -> None:
+        """Log what ends the program."""
+        if self._standard.isEnabledFor(logging.CRITICAL):
+            self._write("critical", event, fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        """Log what failed, with the traceback of the exception that is being handled."""
+        if self._standard.isEnabledFor(logging.ERROR):
+            self._write("exception", event, fields)
+
+    def _write(self, method: str, event: str, fields: dict[str, Any]) -> None:
+        if self._structured is None:
+            from ors_server.log_events import structure  # noqa: PLC0415  (imports structlog and rich)
+
+            self._structured = structure(self._standard, redact)
+        getattr(self._structured, method)(event, **fields)
 
 
-class _Quiet(BoundLogger):
-    """Makes a disabled debug event, of which each call has one, cost next to nothing."""
+class _LateFormatter(logging.Formatter):
+    """Makes its formatter with the first record."""
+
+    def __init__(self, form: str, *, has_colours: bool) -> None:
+        super().__init__()
+        self._form = form
+        self._has_colours = has_colours
+        self._made: logging.Formatter | None = None
 
     @override
-    def debug(self, event: str | None = None, *args: Any, **fields: Any) -> Any:
-        if self.isEnabledFor(logging.DEBUG):
-            return super().debug(event, *args, **fields)
-        return None
+    def format(self, record: logging.LogRecord) -> str:
+        if self._made is None:
+            from ors_server.log_events import make_formatter  # noqa: PLC0415  (as above)
+
+            self._made = make_formatter(
+                self._form, has_colours=self._has_colours, redact=redact, redact_trace=_redact_trace
+            )
+        return self._made.format(record)
+
+
+@cache
+def get_logger(name: str) -> EventLogger:
+    """Return the logger `ors_server...`; it prints nothing until a program configures logging."""
+    return EventLogger(name)
 
 
 def configure(*, form: str = "console", level: str = "info", stream: TextIO | None = None) -> None:
@@ -88,7 +127,7 @@ def configure(*, form: str = "console", level: str = "info", stream: TextIO | No
     """
     target = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(target)
-    handler.setFormatter(_formatter(form, has_colours=target.isatty()))
+    handler.setFormatter(_LateFormatter(form, has_colours=target.isatty()))
     handler.set_name(ROOT)
     root = logging.getLogger()
     for old in [old for old in root.handlers if old.get_name() == ROOT]:
@@ -144,52 +183,6 @@ def _may_hold_secret(text: str) -> bool:
 def _is_secret(name: str) -> bool:
     lowered = name.lower()
     return lowered in SECRET_WORDS or lowered.endswith(_SECRET_ENDINGS)
-
-
-def _plain_columns() -> list[Column]:
-    """Return structlog's columns without colours; its own write each piece of a field into a buffer."""
-    return [
-        Column("timestamp", _plain_column()),
-        Column("level", _plain_column("[", _LEVEL_WIDTH, "]")),
-        Column("event", _plain_column(width=EVENT_WIDTH)),
-        Column("logger", _plain_column("[", 0, "]")),
-        Column("", _plain_field),
-    ]
-
-
-def _plain_column(before: str = "", width: int = 0, after: str = "") -> ColumnFormatter:
-    def write(key: str, value: object) -> str:
-        del key
-        return f"{before}{str(value).ljust(width)}{after}"
-
-    return write
-
-
-def _plain_field(key: str, value: object) -> str:
-    if isinstance(value, str) and _QUOTED.isdisjoint(value):
-        return key + "=" + value  # not by its `__str__`, which enumerations have of their own
-    return f"{key}={value!r}"
-
-
-def _formatter(form: str, *, has_colours: bool) -> ProcessorFormatter:
-    renderer: Any
-    if form == "json":
-        renderer = structlog.processors.JSONRenderer(default=str)
-    else:
-        style: dict[str, Any] = (
-            {"pad_event_to": EVENT_WIDTH} if has_colours else {"columns": _plain_columns()}
-        )
-        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback, **style)
-    return ProcessorFormatter(
-        processors=[
-            ProcessorFormatter.remove_processors_meta,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,  # the frames and the message, never the frames' variables
-            _redact_trace,
-            renderer,
-        ],
-        foreign_pre_chain=[structlog.stdlib.add_logger_name, structlog.stdlib.add_log_level, redact],
-    )
 
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -70,7 +70,8 @@ def load_environments(references: Sequence[str]) -> list[EnvironmentDefinition]:
         UnknownEnvironmentError: If a reference leads nowhere.
         EnvironmentDefinitionError: If a class breaks a rule, or two environments share a name.
     """
-    definitions = [define(cls) for reference in references for cls in find_classes(reference)]
+    installed = installed_environments()
+    definitions = [define(cls) for reference in references for cls in _find_classes(reference, installed)]
     check_names(definitions)
     return definitions
 
@@ -100,56 +101,56 @@ def installed_environments() -> dict[str, str]:
     If several packages offer one name, a bundled environment keeps it, or else the package whose name sorts
     first. The log names the one that is left out.
     """
-    found: dict[str, EntryPoint] = {}
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_precedence):
-        kept = found.setdefault(point.name, point)
+    found: dict[str, tuple[str, EntryPoint]] = {}
+    for package, point in _offers():
+        keeper, kept = found.setdefault(point.name, (package, point))
         if kept.value != point.value:
             log.warning(
                 "environment_left_out",
                 name=point.name,
-                kept=f"{kept.value} of {_package(kept)}",
-                left_out=f"{point.value} of {_package(point)}",
+                kept=f"{kept.value} of {keeper}",
+                left_out=f"{point.value} of {package}",
                 advice="serve it by module:Class",
             )
-    return {name: found[name].value for name in sorted(found)}
+    return {name: found[name][1].value for name in sorted(found)}
 
 
-def usable_environments(on_unusable: Callable[[str], None]) -> list[str]:
-    """Return the names of the installed environments that load and whose names are unique.
+def usable_environments(on_unusable: Callable[[str], None]) -> dict[str, EnvironmentDefinition]:
+    """Return the installed environments that load and whose names are unique, by their entry points' names.
 
     Args:
         on_unusable: Called for each that is left out, with the reason.
     """
-    points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=_precedence)
     offered, taken = installed_environments(), dict[str, str]()
-    usable: list[str] = []
-    for point in points:
+    usable: dict[str, EnvironmentDefinition] = {}
+    for package, point in _offers():
         if point.name not in offered:
             continue
-        label = f"{point.name} ({point.value} of {_package(point)})"
+        label = f"{point.name} ({point.value} of {package})"
         if offered[point.name] != point.value:
             on_unusable(f"left out {label}: {offered[point.name]} has the name; serve it by {point.value}")
             continue
         try:
-            (definition,) = load_environments([point.name])
+            (definition,) = map(define, _find_classes(point.name, offered))
         except (AuthorError, UnknownEnvironmentError) as error:
             on_unusable(f"left out {label}: {error}")
             continue
         if taken.setdefault(definition.name, point.name) == point.name:
-            usable.append(point.name)
+            usable[point.name] = definition
         else:
             on_unusable(
                 f"left out {label}: {taken[definition.name]} has its name {definition.name!r} already"
             )
-    return sorted(usable)
+    return {name: usable[name] for name in sorted(usable)}
 
 
-def _precedence(point: EntryPoint) -> tuple[bool, str]:
-    return _package(point) != OWN_PACKAGE, _package(point)
-
-
-def _package(point: EntryPoint) -> str:
-    return "an unknown package" if point.dist is None else point.dist.name
+def _offers() -> list[tuple[str, EntryPoint]]:
+    """Return package and entry point of each offered environment; of one name, its keeper first."""
+    offers = [
+        ("an unknown package" if point.dist is None else point.dist.name, point)
+        for point in entry_points(group=ENTRY_POINT_GROUP)
+    ]
+    return sorted(offers, key=lambda offer: (offer[0] != OWN_PACKAGE, offer[0]))
 
 
 def find_classes(reference: str) -> list[type]:
@@ -159,7 +160,10 @@ def find_classes(reference: str) -> list[type]:
         UnknownEnvironmentError: If it leads nowhere.
         EnvironmentDefinitionError: If the module fails to import.
     """
-    installed = installed_environments()
+    return _find_classes(reference, installed_environments())
+
+
+def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
     if reference not in installed:
         made = find_declared(reference) or (None if Path(reference).exists() else find_sourced(reference))
         if made is not None:

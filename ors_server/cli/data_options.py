@@ -1,13 +1,16 @@
 """Options that declare an environment over a data file, and the one place that reads the references."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import MisuseError, complain
+
+if TYPE_CHECKING:
+    from ors_server.authoring.definition import EnvironmentDefinition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,15 @@ def declared_keys(options: DataOptions) -> dict[str, Any]:
     return keys
 
 
+def resolve_chosen(
+    chosen: "Mapping[str, EnvironmentDefinition | None]", options: DataOptions
+) -> "list[str | type | EnvironmentDefinition]":
+    """Return what references name: their definitions where they are loaded, else as `resolve_references`."""
+    names = [name for name, definition in chosen.items() if definition is None]
+    resolved = dict(zip(names, resolve_references(names, options), strict=True))
+    return [definition or resolved[name] for name, definition in chosen.items()]
+
+
 def resolve_references(references: Sequence[str], options: DataOptions) -> list[str | type]:
     """Return references, with the classes of those that are data files or declarations.
 
@@ -98,7 +110,8 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
             _report_skipped(made)
     if keys and all(isinstance(each, str) for each in found):
         names = ", ".join(f"--{key.replace('_', '-')}" for key in keys)
-        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, came {', '.join(references)}")
+        came = ", ".join(references) or "none"
+        raise MisuseError(f"{names}: expected a data file, such as train.jsonl, came {came}")
     return found
 
 

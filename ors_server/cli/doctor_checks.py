@@ -103,11 +103,13 @@ def versions() -> Iterator[Finding]:
 
 def environments(settings: "Settings") -> list[Finding]:
     """Check the environments that would be served."""
-    from ors_server.authoring.loading import load_environments
+    from ors_server.authoring.loading import check_names, definitions_of
     from ors_server.cli.serve_command import choose
 
     try:
-        found = load_environments(choose(settings.environments))
+        chosen = choose(settings.environments).items()
+        found = [one for reference, loaded in chosen for one in definitions_of(loaded or reference)]
+        check_names(found)
     except OrsServerError as error:
         remedy = "correct it, or serve others: ors-server serve REF"
         return [Finding("environments", PROBLEM, str(error), remedy)]

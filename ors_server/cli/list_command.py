@@ -7,7 +7,7 @@ import typer
 
 from ors_server.cli.available_sources import show_available
 from ors_server.cli.command_output import say, say_json
-from ors_server.cli.data_options import DataOptions, resolve_references
+from ors_server.cli.data_options import DataOptions, resolve_chosen
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table
 
@@ -48,7 +48,7 @@ def list_environments(options: EnvironmentListOptions) -> None:
         show_available(options.references or [], as_json=options.json)
         return
 
-    found = resolve_references(choose(options.references), options)
+    found = resolve_chosen(choose(options.references), options)
     definitions = [definition for each in found for definition in definitions_of(each)]
 
     async def describe_all() -> list[dict[str, Any]]:

