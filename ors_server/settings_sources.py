@@ -17,15 +17,19 @@ OTHER_VARIABLES = frozenset(
         "ORS_AGENT_URL",
         "ORS_ALFWORLD_PYTHON",
         "ORS_API_KEY",
+        "ORS_BFCL_PYTHON",
         "ORS_CONFIG",
         "ORS_EPISODE",
+        "ORS_INSPECT_PYTHON",
         "ORS_JUDGE_API_KEY",
         "ORS_JUDGE_BASE_URL",
         "ORS_JUDGE_MODEL",
+        "ORS_TEXTARENA_PYTHON",
         "ORS_USER_API_KEY",
         "ORS_USER_BASE_URL",
         "ORS_USER_MODEL",
         "ORS_USE_STRUCTURED_LOGS",
+        "ORS_VERIFIERS_PYTHON",
     }
 )
 """Variables that are no settings of the server: of commands, judges, simulated users, environments, the

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ors_server.adapters.inspect_task import from_inspect
     from ors_server.adapters.openenv_server import from_openenv
     from ors_server.adapters.reasoning_gym_datasets import from_reasoning_gym
+    from ors_server.adapters.textarena_games import from_textarena
     from ors_server.adapters.verifiers_taskset import from_verifiers
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "from_inspect",
     "from_openenv",
     "from_reasoning_gym",
+    "from_textarena",
     "from_verifiers",
     "to_openenv",
     "to_skyrl_gym",
@@ -34,6 +36,7 @@ _HOMES = {
     "from_inspect": "inspect_task",
     "from_openenv": "openenv_server",
     "from_reasoning_gym": "reasoning_gym_datasets",
+    "from_textarena": "textarena_games",
     "from_verifiers": "verifiers_taskset",
     "to_openenv": "bridges",
     "to_skyrl_gym": "bridges",

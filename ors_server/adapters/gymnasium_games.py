@@ -26,6 +26,7 @@ from ors_server.wire import JSONObject, ToolOutput
 PINNED = ("gymnasium==1.4.0", "minigrid==3.2.0")
 EDITION = "1"
 """Changes whenever the same game and options give other texts or rewards than before."""
+_SEEDS_LOOKED_AT = 10
 STEP_LIMIT = 200
 """Steps of a game that has no limit of its own."""
 RETURNS = MappingProxyType({"CliffWalking-v1": (-100.0 * STEP_LIMIT, -13.0)})
@@ -191,7 +192,7 @@ def _make_class(settings: GameSettings) -> type[Environment]:
             f"{place}: expected discrete actions, came {env.action_space}; games of numbers are not adapted"
         )
     actions = tuple(name_actions(env, game))
-    limit = (env.spec and env.spec.max_episode_steps) or getattr(env.unwrapped, "max_steps", STEP_LIMIT)
+    limit = _step_limit(env)
     env.close()
     rewards = None if PAYING & set(settings.options) else rules_of(game).rewards
     digest = sha256(json.dumps(settings.options, sort_keys=True, default=repr).encode()).hexdigest()[:8]
@@ -209,6 +210,18 @@ def _make_class(settings: GameSettings) -> type[Environment]:
             "act": _make_act(actions),
         },
     )
+
+
+def _step_limit(env: Any) -> int:
+    """Return a game's limit of steps; BabyAI's levels know theirs, which differ by task, after a reset."""
+    limit = (env.spec and env.spec.max_episode_steps) or getattr(env.unwrapped, "max_steps", STEP_LIMIT)
+    if limit:
+        return int(limit)
+    limits: list[int] = []
+    for seed in range(_SEEDS_LOOKED_AT):
+        env.reset(seed=seed)
+        limits.append(int(env.unwrapped.max_steps))
+    return max(limits) or STEP_LIMIT
 
 
 def _make_act(names: tuple[str, ...]) -> Any:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import anyio
 from typing_extensions import override
 
-from ors_server.authoring.environment import Environment, TaskTool
+from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
 from ors_server.authoring.tool import ToolError, tool_from_schema
 from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
@@ -43,6 +43,8 @@ class OpenEnvSession:
         """Open nothing yet; a `url` begins with `ws://` or `wss://`."""
         self._url = url
         self._socket: Any = None
+        self._is_lost = False
+        """A message was sent, and its answer not read: it would be taken for the next message's."""
 
     async def open(self) -> None:
         """Connect; ResourceError if the server does not accept."""
@@ -66,11 +68,18 @@ class OpenEnvSession:
         """
         from websockets.exceptions import WebSocketException  # noqa: PLC0415
 
+        if self._is_lost:
+            raise ResourceError(
+                f"the episode on the OpenEnv server at {self._url} was given up during a call that was not "
+                "answered; create a new session"
+            )
         message = {"type": kind} if data is None else {"type": kind, "data": data}
+        self._is_lost = True
         try:
             with anyio.fail_after(ANSWER_SECONDS):
                 await self._socket.send(json.dumps(message))
                 answer = json.loads(await self._socket.recv())
+            self._is_lost = False
         except TimeoutError as error:
             raise ResourceTimeoutError(
                 f"the OpenEnv server at {self._url} did not answer {kind} within {ANSWER_SECONDS:g} seconds"
@@ -94,8 +103,6 @@ class RemoteOpenEnv(Environment):
     url: ClassVar[str]
     tasks: ClassVar[Sequence[JSONObject]]
     """What `reset` gets, for each task."""
-    tools: ClassVar[Sequence[JSONObject]]
-    """Each with name, description and schema."""
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
         """Find the task; ValueError if it has no `reset`."""
@@ -129,10 +136,6 @@ class RemoteOpenEnv(Environment):
     @override
     def get_prompt(self) -> str:
         return _text(self._beginning.get("observation"))
-
-    @override
-    def list_task_tools(self) -> list[TaskTool]:
-        return [tool_from_schema(_stepper(each["name"]), **each) for each in self.tools]
 
     async def step(self, action: JSONObject) -> ToolOutput:
         """Take an action and return its observation."""
@@ -173,8 +176,9 @@ def from_openenv(url: str, tasks: Sequence[JSONObject] | None = None) -> type[Re
         "tasks": [{"seed": seed} for seed in range(SEEDS)]
         if tasks is None
         else [dict(task) for task in tasks],
-        "tools": _tools(place),
     }
+    for number, each in enumerate(_tools(place)):
+        members[f"call_{number}"] = tool_from_schema(_stepper(each["name"]), **each)
     return type("OpenEnvTasks", (RemoteOpenEnv,), members)
 
 

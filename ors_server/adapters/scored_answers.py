@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 
@@ -13,6 +13,7 @@ from ors_server.authoring.sources import Source, served_name
 from ors_server.authoring.tool import ToolError, tool
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.policy import EpisodePolicy
+from ors_server.resources.resource_errors import ResourceCallError, ResourceError
 from ors_server.wire import JSONObject, Message, Split, TextBlock, ToolOutput
 
 STEP_LIMIT = 5
@@ -20,6 +21,8 @@ MOST_LETTERS = 200_000
 """Longest answer that is scored, in characters."""
 WIDEST = (-1e6, 1e6)
 """Range of rewards: the package's scorers state none."""
+MOST_COMPLAINT = 2000
+"""Most characters of an error that is kept of a scorer that an answer broke."""
 MOST_WORKERS = 4
 SCORE_SECONDS = 120.0
 """Seconds that the scoring of one answer may take before its process is killed."""
@@ -91,6 +94,17 @@ class ScoredAnswer(Environment):
         """
         if len(answer) > MOST_LETTERS:
             raise ToolError(f"the answer has {len(answer):,} characters; at most {MOST_LETTERS:,} are scored")
+        try:
+            figures = await self._score(answer)
+        except (ResourceCallError, ResourceError) as error:
+            least = await self._blame(answer)
+            if least is None:
+                raise
+            metadata: JSONObject = {"scores": {}, "broke_its_scorer": str(error)[:MOST_COMPLAINT]}
+            return ToolOutput.final("Submitted.", reward=least, metadata=metadata)
+        return ToolOutput.final("Submitted.", reward=_reward(figures), metadata={"scores": figures})
+
+    async def _score(self, answer: str) -> dict[str, float | None]:
         spec = self.package.spec(
             {"reference": self.reference}, call_timeout=SCORE_SECONDS, max_global_num=MOST_WORKERS
         )
@@ -99,11 +113,22 @@ class ScoredAnswer(Environment):
             scored = await worker.score(self._place, answer)
         finally:
             await self.context.release_resource(scope="global", spec=spec)
-        figures: dict[str, float | None] = scored["figures"]
-        reward = next(iter(figures.values()))
-        if reward is not None and not math.isfinite(reward):
-            reward = None
-        return ToolOutput.final("Submitted.", reward=reward, metadata={"scores": figures})
+        return cast("dict[str, float | None]", scored["figures"])
+
+    async def _blame(self, answer: str) -> float | None:
+        """Return what an answer earns that breaks its scorer; `None` if the scorer is broken without it.
+
+        The scorer must score an empty answer, and fail at this one again.
+        """
+        try:
+            blank = _reward(await self._score(""))
+        except (ResourceCallError, ResourceError):
+            return None
+        try:
+            await self._score(answer)
+        except (ResourceCallError, ResourceError):
+            return min(0.0, blank or 0.0)
+        return None
 
     @classmethod
     def _find(cls, task_spec: JSONObject) -> tuple[int, JSONObject]:
@@ -118,6 +143,12 @@ class ScoredAnswer(Environment):
             f"expected index and id of a task of {cls.name}, which has {len(cls.tasks)}, "
             f"came {place!r:.80} and {task_spec.get('id')!r:.80}; use get_task"
         )
+
+
+def _reward(figures: Mapping[str, float | None]) -> float | None:
+    """Return the first figure; `None` for one that is not finite."""
+    first = next(iter(figures.values()))
+    return first if first is not None and math.isfinite(first) else None
 
 
 def make_scored(source: Source, package: WorkerPackage, reference: str) -> type[ScoredAnswer]:

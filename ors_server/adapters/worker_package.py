@@ -7,7 +7,7 @@ One mechanism for all of them: a program of `ors_server.adapters.programs`, whic
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -22,6 +22,7 @@ from ors_server.resources.spec import WorkerEnvResourceSpec
 from ors_server.resources.worker_env_resource import WorkerEnvResource
 
 _PROGRAMS = Path(__file__).parent / "programs"
+_Call = tuple[str, tuple[Any, ...]]
 _LOOK_SECONDS = 60.0
 """Seconds that another Python may take to find the version of a distribution."""
 _LOOK = """
@@ -32,7 +33,9 @@ try:
 except metadata.PackageNotFoundError:
     pass
 """
-_START_SECONDS = 120.0
+_START_SECONDS = 600.0
+"""Seconds that a worker may take to start: importing such a package costs seconds of processor, and many
+workers start at once."""
 _LIST_SECONDS = 300.0
 _LIST_BYTES = 256 << 20
 """Most bytes of a list of tasks as JSON; it is read once, before the environment is served."""
@@ -97,16 +100,27 @@ class WorkerPackage:
         Raises:
             EnvironmentDefinitionError: If the worker cannot be started, or one of the methods raises.
         """
+        return self._make_calls(arguments, [(method, ()) for method in methods])
+
+    def call(self, arguments: Mapping[str, Any], method: str, *given: Any) -> Any:
+        """Start a worker, return the result of one method with its arguments, and end it. Blocks.
+
+        Raises:
+            EnvironmentDefinitionError: If the worker cannot be started, or the method raises.
+        """
+        return self._make_calls(arguments, [(method, given)])[0]
+
+    def _make_calls(self, arguments: Mapping[str, Any], calls: Sequence[_Call]) -> list[Any]:
         spec = self.spec(arguments, call_timeout=_LIST_SECONDS, answer_limit=_LIST_BYTES)
         with ThreadPoolExecutor(1) as thread:  # this thread may run an event loop
-            return thread.submit(anyio.run, partial(_ask, spec, methods)).result()
+            return thread.submit(anyio.run, partial(_make_calls, spec, calls)).result()
 
 
-async def _ask(spec: WorkerEnvResourceSpec, methods: tuple[str, ...]) -> list[Any]:
+async def _make_calls(spec: WorkerEnvResourceSpec, calls: Sequence[_Call]) -> list[Any]:
     worker = WorkerEnvResource(spec, "listing")
     try:
         await worker.start()
-        return [await getattr(worker, method)() for method in methods]
+        return [await getattr(worker, method)(*given) for method, given in calls]
     except ResourceCallError as error:
         message = str(error).partition(" raised ")[2] or str(error)
         raise EnvironmentDefinitionError(message) from error

@@ -33,6 +33,16 @@ def verifiers(url, play):
     return started(play("verifiers_0_3", "bridge_verifiers.py"), url, *parts)
 
 
+@pytest.mark.parametrize(
+    ("client", "program"),
+    [("skyrl_gym", "rollout_with_skyrl_gym.py"), ("verifiers_0_3", "rollout_with_verifiers.py")],
+)
+def test_the_examples_roll_out_what_the_server_records(serve_with, play, client, program):
+    url = serve_with(None, "examples/corridor.py")
+    seen = started(play(client, str(ROOT / "examples" / program)), url, "returns", "recorded")
+    assert seen("returns") == seen("recorded") == [1.0, 1.0, 1.0]
+
+
 def started(played, url, *parts):
     played.start(url, *parts, PYTHONPATH=str(ROOT))
     return played.answer

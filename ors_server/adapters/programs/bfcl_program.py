@@ -63,6 +63,9 @@ class BfclSession:
         self._calls_in_turn = 0
         self._is_right = True
 
+    def reset(self) -> None:
+        """Do nothing between two sessions: `begin` makes everything anew."""
+
     def list_tasks(self) -> list[dict[str, Any]]:
         """Return each task: id, turns of the user, reference solution as calls per turn, classes of tools."""
         return [

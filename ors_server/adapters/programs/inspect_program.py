@@ -26,7 +26,8 @@ from inspect_ai.solver import TaskState
 GOLD_SCORERS = {"match", "includes", "exact", "f1", "choice"}
 """Scorers to which the target itself is a right answer."""
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-_LETTERS = re.compile(r"(?i)^\s*\(?([A-Z](?:\s*,?\s*[A-Z])*)\)?\s*\.?\s*$")
+_LETTERS = re.compile(r"(?i)\(?([A-Z](?:(?:, ?| )?[A-Z])*)\)?\.?")
+"""Letters alone, as `B`, `(b).`, `A, C`, `A C` or `AC`."""
 
 
 class InspectTask:
@@ -45,6 +46,9 @@ class InspectTask:
         self._scorers = list(self._task.scorer or [])
         self._names = [_name(scorer) for scorer in self._scorers]
         self._refuse_unplayable(reference)
+
+    def reset(self) -> None:
+        """Do nothing between two sessions: an answer leaves nothing behind."""
 
     def list_tasks(self) -> list[dict[str, Any]]:
         """Return each sample: id, messages of the prompt, choices, and an answer that is right, if known."""
@@ -131,7 +135,7 @@ def _messages(given: Any) -> list[dict[str, str]]:
 
 def _state(sample: Any, answer: str) -> TaskState:
     name = ModelName("ors/agent")
-    letters = _LETTERS.match(answer) if sample.choices else None
+    letters = _LETTERS.fullmatch(answer.strip()) if sample.choices else None
     text = f"ANSWER: {letters[1]}" if letters else answer
     state = TaskState(
         model=name,
@@ -145,11 +149,11 @@ def _state(sample: Any, answer: str) -> TaskState:
         metadata=dict(sample.metadata or {}),
     )
     if sample.choices:
-        _mark_choices(state, text)
+        _mark_choices(state)
     return state
 
 
-def _mark_choices(state: TaskState, text: str) -> None:
+def _mark_choices(state: TaskState) -> None:
     """Mark the chosen letters as the solver `multiple_choice` does."""
     from inspect_ai.solver._multiple_choice import parse_answers  # noqa: PLC0415  (only for choices)
 
@@ -160,7 +164,6 @@ def _mark_choices(state: TaskState, text: str) -> None:
     chosen = parse_answers(state, many)
     for place in range(len(state.choices)):
         state.choices.mark_choice(place, chr(ord("A") + place) in chosen)
-    del text
 
 
 def _number(value: Any, scorer: str) -> float | None:

@@ -40,6 +40,9 @@ class VerifiersTaskset:
             raise ValueError(f"expected a taskset with tasks at {reference}; {kind.__name__} has none")
         self._refuse_unplayable(reference)
 
+    def reset(self) -> None:
+        """Do nothing between two sessions: an answer leaves nothing behind."""
+
     def list_tasks(self) -> list[dict[str, Any]]:
         """Return each task: id, messages of the prompt, and the answer in its data, if there is one."""
         return [

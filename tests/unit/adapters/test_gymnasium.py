@@ -138,3 +138,10 @@ def test_games_without_a_plan_have_no_gold_actions():
 
     assert find_plan(Other()) is None
     assert len(SOURCE.list_names()) == 184
+
+
+@pytest.mark.parametrize("name", ["BabyAI-GoToRedBall-v0", "BabyAI-GoToSeq-v0"])
+def test_a_level_whose_limit_of_steps_is_known_after_a_reset_can_be_made(name):
+    limit = from_gymnasium(name, train_tasks=3, test_tasks=0).policy.step_limit
+    assert limit is not None
+    assert limit > 10

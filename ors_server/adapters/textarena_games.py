@@ -1,0 +1,269 @@
+"""TextArena's games of one player: a task is a seed, a call of the tool `act` is a turn.
+
+Each session has a worker process while it lives: the games share the process's random numbers.
+"""
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
+
+from typing_extensions import override
+
+from ors_server.adapters.worker_package import WorkerPackage
+from ors_server.authoring.environment import Environment
+from ors_server.authoring.sources import Source, served_name
+from ors_server.authoring.tool import ToolError, tool
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.policy import EpisodePolicy
+from ors_server.wire import JSONObject, ToolOutput
+
+EDITION = "1"
+"""Changes whenever the same game gives other texts or rewards than before."""
+MOST_TURNS = 1000
+"""Turns of a game that states no limit."""
+MOST_LETTERS = 4000
+"""Longest action, in characters."""
+MOST_WORKERS = 48
+CALL_SECONDS = 120.0
+"""Wall seconds that a call of the worker may take; a step's own limit is of processor time."""
+_PLANNED_AT_ONCE = 20
+
+PACKAGE = WorkerPackage(
+    distribution="textarena",
+    version="0.7.4",
+    variable="ORS_TEXTARENA_PYTHON",
+    program="textarena_program.py:TextArenaGame",
+)
+_NAMES = """
+    2048-v0 2048-v0-10x10 2048-v0-3x3 2048-v0-5x5 2048-v0-6x6 2048-v0-8x8 2048-v0-easy 2048-v0-extreme
+    2048-v0-hard 2048-v0-mega-easy 2048-v0-super-easy 2048-v0-ultra-easy 2048-v0-very-easy 2048-v0-very-hard
+    Bandit-v0 Bandit-v0-hard Blackjack-v0 Blackjack-v0-long Countdown-v0 Crosswords-v0 Crosswords-v0-hardcore
+    Cryptarithm-v0 FifteenPuzzle-v0 FrozenLake-v0 FrozenLake-v0-hardcore FrozenLake-v0-random
+    GuessTheNumber-v0 GuessTheNumber-v0-hardcore Hangman-v0 Hangman-v0-hardcore LightsOut-v0 LogicPuzzle-v0
+    LogicPuzzle-v0-hard Mastermind-v0 Mastermind-v0-extreme Mastermind-v0-hard Minesweeper-v0
+    Minesweeper-v0-hard Minesweeper-v0-medium Minesweeper-v0-small PegJump-v0 RushHour-v0 Secretary-v0
+    Secretary-v0-long Set-v0 Slitherlink-v0 Sokoban-v0 Sokoban-v0-medium Sudoku-v0 Sudoku-v0-easy
+    Sudoku-v0-hard Sudoku-v0-medium Sudoku-v0-very-easy ThreeCardMonte-v0 TowerOfHanoi-v0
+    TowerOfHanoi-v0-extreme TowerOfHanoi-v0-hard TowerOfHanoi-v0-hardcore TowerOfHanoi-v0-medium
+    WordLadder-v0 WordLadder-v0-hard WordLadder-v0-medium WordSearch-v0 WordSearch-v0-hardcore Wordle-v0
+    Wordle-v0-hardcore Wordle-v0-long Wordle-v0-long-hardcore
+"""
+GAMES = tuple(_NAMES.split())
+"""Games of one player that need neither a network nor a model."""
+WORD_GAMES = ("Hangman", "WordLadder", "WordSearch", "Wordle")
+"""First parts of the ids of games that read words of nltk's data."""
+_TEXT = "an invalid move earns a text, not a number"
+BROKEN = MappingProxyType(
+    {
+        "Countdown-v0": _TEXT,
+        "Cryptarithm-v0": _TEXT,
+        "PegJump-v0": "giving up at once earns 0.07",
+        "RushHour-v0": "giving up at once earns up to 0.25",
+        "Slitherlink-v0": _TEXT,
+        "Sudoku-v0-hard": "making one puzzle may take a minute",
+        "ThreeCardMonte-v0": _TEXT,
+    }
+)
+"""Games of textarena 0.7.4 that cannot be trusted or played at once, with the reason."""
+_PUNISHING = ("Bandit", "Secretary")
+"""First parts of the ids of games in which an invalid move loses 1."""
+
+
+@dataclass(frozen=True)
+class ArenaSettings:
+    """A game and its splits."""
+
+    game: str
+    train_tasks: int = 1000
+    test_tasks: int = 100
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of tasks by split, in the order of their seeds."""
+        return {"train": self.train_tasks, "test": self.test_tasks}
+
+    @property
+    def rewards(self) -> tuple[float, float]:
+        """Least and greatest reward."""
+        return (-1.0 if self.game.startswith(_PUNISHING) else 0.0, 1.0)
+
+
+class TextArenaEnvironment(Environment):
+    """Base of the classes that `from_textarena` makes."""
+
+    _settings: ClassVar[ArenaSettings]
+    _worker: Any = None
+    _view = ""
+
+    @override
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return [split for split, size in cls._settings.sizes.items() if size]
+
+    @override
+    @classmethod
+    def num_tasks(cls, split: str) -> int:
+        return cls._settings.sizes[split]
+
+    @override
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:
+        size = cls.num_tasks(split)
+        number = index + size if index < 0 else index
+        if not 0 <= number < size:
+            raise IndexError(index)
+        return {"seed": number if split == "train" else cls._settings.train_tasks + number}
+
+    @override
+    @classmethod
+    def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[JSONObject]:
+        return [
+            cls.get_task(split, index) for index in range(*slice(start, stop).indices(cls.num_tasks(split)))
+        ]
+
+    @classmethod
+    def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
+        """Return the turns that win, if the game's state says them."""
+        block, place = divmod(int(task_spec["seed"]), _PLANNED_AT_ONCE)
+        plan = _plans(cls._settings.game, block)[place]
+        return None if plan is None else [("act", {"action": action}) for action in plan]
+
+    @override
+    async def setup(self) -> None:
+        await self._begin([])
+
+    @override
+    def get_prompt(self) -> str:
+        return f"{self._view}\n\nTake a turn with the tool `act`, in the form that the rules ask for."
+
+    @override
+    def save_state(self) -> JSONObject:
+        return {"actions": list(self._played)}
+
+    @override
+    async def load_state(self, state: JSONObject) -> None:
+        await self._begin(state["actions"])
+
+    @tool
+    async def act(self, action: str) -> ToolOutput:
+        """Take a turn.
+
+        Args:
+            action: The turn, as the rules ask for it, such as `[up]`.
+        """
+        if len(action) > MOST_LETTERS:
+            raise ToolError(f"the action has {len(action):,} characters; at most {MOST_LETTERS:,} are played")
+        turn = await self._worker.step(action)
+        self._played.append(action)
+        if not turn["is_over"]:
+            return ToolOutput.ongoing(turn["text"])
+        reward = turn["reward"]
+        if turn["broke"]:
+            return ToolOutput.final(
+                "The game is over: it could not read this action.",
+                reward=self._settings.rewards[0],
+                metadata={"broke_the_game": turn["broke"]},
+            )
+        return ToolOutput.final(f"{turn['text']}\nThe game is over.".lstrip("\n"), reward=reward)
+
+    async def _begin(self, actions: Sequence[str]) -> None:
+        """Start the game in the session's worker, and take turns that were taken before."""
+        if self._worker is None:
+            spec = PACKAGE.spec(
+                {"game": self._settings.game}, call_timeout=CALL_SECONDS, max_global_num=MOST_WORKERS
+            )
+            self._worker = await self.context.acquire_resource(spec=spec, scope="global")
+        self._view = await self._worker.begin(int(self.task_spec["seed"]), list(actions))
+        self._played: list[str] = list(actions)
+
+
+def from_textarena(game: str, *, train_tasks: int = 1000, test_tasks: int = 100) -> type[Environment]:
+    """Make an environment of a game of TextArena for one player; its tool is `act(action)`.
+
+    A task is a seed: those of `train` come first, those of `test` after them. The last turn pays the game's
+    reward. An action that makes the game's own code raise ends the episode with the game's least reward.
+
+    Args:
+        game: An id such as `GuessTheNumber-v0`; one that is listed as broken is made, too.
+        train_tasks: Number of tasks of the split `train`.
+        test_tasks: Number of tasks of the split `test`.
+
+    Raises:
+        UnknownEnvironmentError: If it is not a game of one player that can be played offline.
+        EnvironmentDefinitionError: If textarena is not installed in the right version, or the game's words
+            are not on the disk.
+    """
+    SOURCE.check_name(game)
+    SOURCE.check_installed()
+    return _make_class(ArenaSettings(game, train_tasks, test_tasks))
+
+
+def _make_class(settings: ArenaSettings) -> type[Environment]:
+    game, place = settings.game, f"textarena/{settings.game}"
+    if min(settings.sizes.values()) < 0 or not sum(settings.sizes.values()):
+        raise EnvironmentDefinitionError(
+            f"{place}: expected at least one task, came train_tasks={settings.train_tasks}, "
+            f"test_tasks={settings.test_tasks}"
+        )
+    try:
+        (turns,) = PACKAGE.ask({"game": game}, "count_turns")
+    except EnvironmentDefinitionError as error:
+        if game.startswith(WORD_GAMES):
+            raise EnvironmentDefinitionError(
+                f"{place}: the game needs nltk's words; run venv/bin/python -m nltk.downloader words "
+                f"averaged_perceptron_tagger_eng, with the Python that has textarena: {_first_line(error)}"
+            ) from error
+        raise
+    splits = hashlib.sha256(repr(settings.sizes).encode()).hexdigest()[:8]
+    return type(
+        f"TextArena{''.join(part for part in game if part.isalnum())}",
+        (TextArenaEnvironment,),
+        {
+            "__doc__": f"The game {game} of TextArena.",
+            "__module__": __name__,
+            "name": served_name("textarena", game),
+            "version": f"{PACKAGE.version}-{EDITION}-{splits}",
+            "policy": EpisodePolicy(step_limit=2 * (turns or MOST_TURNS), reward_range=settings.rewards),
+            "return_range": settings.rewards,
+            "_settings": settings,
+        },
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _plans(game: str, block: int) -> Sequence[Sequence[str] | None]:
+    """Return the plans of a block of seeds: a worker starts for each block."""
+    first = block * _PLANNED_AT_ONCE
+    made = PACKAGE.call({"game": game}, "make_plans", first, _PLANNED_AT_ONCE)
+    return cast("Sequence[Sequence[str] | None]", made)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip(" *")), "")
+
+
+def _make_default(name: str) -> type[Environment]:
+    return _make_class(ArenaSettings(name))
+
+
+def _names() -> Sequence[str]:
+    return GAMES
+
+
+SOURCE = Source(
+    name="textarena",
+    requires=(PACKAGE.requirement,),
+    licence="MIT",
+    homepage="https://www.textarena.ai",
+    list_names=_names,
+    make=_make_default,
+    broken=BROKEN,
+    install=PACKAGE.install_hint,
+    find_version=PACKAGE.find_version,
+)
+"""TextArena, for the command line."""
