@@ -3,9 +3,10 @@
 import inspect
 import sysconfig
 import traceback
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 _OURS = str(Path(__file__).parents[1])
 _STANDARD = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
@@ -19,11 +20,17 @@ def place_of(member: Any) -> str:
     member = getattr(member, "__func__", member)
     try:
         if inspect.isclass(member):
-            return f"{_shorten(inspect.getfile(member))}:{inspect.findsource(member)[1] + 1}"
+            return f"{_shorten(inspect.getfile(member))}:{_line_of_class(cast('Any', member))}"
         code = inspect.unwrap(member).__code__
     except (AttributeError, OSError, TypeError, ValueError):
         return ""
     return f"{_shorten(code.co_filename)}:{code.co_firstlineno}"
+
+
+@lru_cache(maxsize=256)
+def _line_of_class(cls: Any) -> int:
+    """Return the line where a class begins; finding it parses the whole file."""
+    return inspect.findsource(cls)[1] + 1
 
 
 def name_place(name: str, member: Any) -> str:

@@ -141,7 +141,8 @@ class Declaration(_Table):
     reward: Rewards = ()
     """The reward: its name, a table with `name` and `options`, or a list of tables with `weight`."""
     toolsets: tuple[str, ...] = ()
-    """Toolsets beside `submit`: `bash`, `python`, `files`, `patch`, or `module:Class`."""
+    """Toolsets beside `submit`: `bash`, `python`, `files`, `patch`, or a class of your own as `module:Class`
+    or `file.py:Class`."""
     user: UserTable | None = None
     """A simulated user, to whom the agent writes with `message_user`."""
     files: dict[str, str] = {}

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from ors_server.authoring.declared.declared_rewards import (
     make_reward,
 )
 from ors_server.authoring.declared.declared_tasks import TaskMaker
+from ors_server.authoring.declared.declared_toolsets import code_files, digest_files, find_declared_toolset
 from ors_server.authoring.declared.declared_user import declared_make_user
 from ors_server.authoring.declared.images import read_image
 from ors_server.authoring.declared.row_faults import RowFaultError
@@ -172,7 +172,8 @@ class _Declared:
             )
         own = () if declaration.user is None else (USER,)
         toolsets = (*(item for item in declaration.toolsets if item not in {SUBMIT, USER}), *own, SUBMIT)
-        self._toolsets = tuple(_find_toolset(item) for item in toolsets)
+        self._toolsets = tuple(find_declared_toolset(item, folder) for item in toolsets)
+        self._code = code_files(declaration, folder)
         has_sandbox = declaration.sandbox is not None or any(
             issubclass(find_toolset(item, "toolsets"), SandboxToolset) for item in self._toolsets
         )
@@ -200,7 +201,10 @@ class _Declared:
             "return_range": declaration.return_range,
             "reward": self._reward,
             "hidden_files": tuple(path for index in indices.values() for path in index.files),
-            "watched_files": tuple(path for index in indices.values() for path in index.source_files),
+            "watched_files": (
+                *(path for index in indices.values() for path in index.source_files),
+                *self._code,
+            ),
             "_split_types": {name: kind for name, (_, kind) in splits.items()},
             "_declared": DeclaredData(self._maker, indices, str(self._folder), declaration.blank),
         }
@@ -227,7 +231,8 @@ class _Declared:
         if self._declaration.policy is not None:  # a set, whose order differs from process to process
             whole["policy"]["overridable"].sort()
         contents = {name: [index.summary.digest, len(index)] for name, index in indices.items()}
-        text = json.dumps([EDITION, whole, contents], sort_keys=True)
+        code = [digest_files(self._code)] if self._code else []
+        text = json.dumps([EDITION, whole, contents, *code], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:VERSION_DIGITS]
 
     def _policy(self) -> EpisodePolicy:
@@ -264,18 +269,6 @@ class _RowChecker:
                 f"reward: {self._reward.name} cannot judge the first row's own answer: {result.reason}; "
                 "correct its options, or the fields that it reads"
             )
-
-
-def _find_toolset(item: str) -> Any:
-    """Return a toolset's name, or its class for `module:Class`."""
-    if ":" not in item:
-        find_toolset(item, "toolsets")
-        return item
-    module, _, name = item.partition(":")
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise EnvironmentDefinitionError(f"toolsets: {item!r} cannot be loaded: {error}") from error
 
 
 def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]:

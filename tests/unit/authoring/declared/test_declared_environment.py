@@ -216,6 +216,28 @@ def test_several_rewards_are_a_weighted_mean(declared):
             assert episode.call("submit", answer=answer).reward == reward
 
 
+TOOLS = """
+from ors_server import ToolOutput, Toolset, tool
+
+class Adder(Toolset):
+    @tool
+    def add(self, a: int, b: int) -> ToolOutput:
+        'Add two numbers.'
+        return ToolOutput.ongoing(str(a + b))
+"""
+
+
+def test_tools_of_ones_own_stand_in_a_file_beside_the_declaration_and_in_the_version(declared, write):
+    write("tools.py", TOOLS)
+    rows = [{"question": "What is 2 + 3?", "answer": "5"}]
+    definition = declared('toolsets = ["tools.py:Adder"]', rows=rows)
+    with play(definition, index=0) as episode:
+        assert episode.call("add", a=2, b=3).blocks[0].text == "5"
+        assert episode.call("submit", answer="5").reward == 1.0
+    write("tools.py", TOOLS.replace("a + b", "b + a"))
+    assert declared('toolsets = ["tools.py:Adder"]', rows=rows).version != definition.version
+
+
 def test_files_are_in_the_work_dir_and_their_data_is_hidden_from_it(declared, tmp_path):
     definition = declared(
         'toolsets = ["bash"]',

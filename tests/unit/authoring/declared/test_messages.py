@@ -146,6 +146,12 @@ DECLARATIONS = [
     ),
     (TOML.replace('"question"', '"{{ question / 2 }}"'), "TypeError"),
     (TOML + 'toolsets = ["bsh"]\n', "there is no toolset named 'bsh'"),
+    (TOML + 'toolsets = ["tools.py:Tools"]\n', "tools.py; there is none"),
+    (
+        TOML + 'toolsets = ["json:JSONDecoder"]\n',
+        "expected a subclass of Toolset named 'JSONDecoder' in json",
+    ),
+    (TOML + 'toolsets = ["no_such_module:Tools"]\n', "'no_such_module:Tools' cannot be loaded"),
     (TOML + 'files = {"a.py" = "question"}\n', "files: expected a toolset with a sandbox"),
     (TOML + 'recipe = "gsm8"\n', "unknown recipe 'gsm8', did you mean 'gsm8k'?"),
     (
