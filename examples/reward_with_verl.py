@@ -40,8 +40,9 @@ async def main(file: str, folder: str) -> None:
 def _batch(row: dict[str, Any], tokenizer: Any) -> DataProto:
     """Return a batch of one row, as verl's rollout leaves it: the answer is the response."""
     *_, call = (message for message in json.loads(row["responses"][0]) if message.get("tool_calls"))
-    answer = json.loads(call["tool_calls"][-1]["function"]["arguments"])["answer"]
-    response = torch.tensor([tokenizer(answer)["input_ids"]])
+    arguments = json.loads(call["tool_calls"][-1]["function"]["arguments"])
+    answer = arguments.get("answer") or ""  # a random agent may leave it out
+    response = torch.tensor([tokenizer(answer)["input_ids"]], dtype=torch.long)
     batch = DataProto.from_single_dict(collate_fn([row]))
     batch.batch["responses"] = response
     batch.batch["attention_mask"] = torch.ones_like(response)

@@ -122,8 +122,10 @@ def test_every_third_party_import_is_a_declared_dependency():
     optional |= {
         "bfcl_eval",
         "inspect_ai",
+        "nltk",
         "openenv",
         "skyrl_gym",
+        "textarena",
         "verifiers",
     }  # in environments of their own
     for path in [*ROOT.glob("ors_server/**/*.py"), *ROOT.glob("tasks/**/*.py")]:

@@ -22,6 +22,7 @@ REAL = "the real clock is what is tested"
 CHANCE = "a kill comes at a random moment"
 SILENT = "nothing reports what is waited for"
 SLEEPS = {
+    "stress/test_worker_kills.py": "lets sessions play between two kills",
     "conformance/test_pending_steps.py": "a slow store, while calls wait for it",
     "conformance/test_shared_server.py": HOLDS,
     "fixtures/bash_over_ors.py": RECORDED,
