@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ors_server import offload
+from ors_server import logs, offload
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import check_names, definitions_of
@@ -25,7 +25,6 @@ from ors_server.errors import (
     SettingsError,
     ShuttingDownError,
 )
-from ors_server.logs import get_logger
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.manager import SessionManager, open_manager
@@ -47,7 +46,7 @@ from ors_server.transports.ors_app import OrsApp
 if TYPE_CHECKING:
     from ors_server.transports.mcp.mcp_app import McpApp
 
-log = get_logger("ors_server.app")
+log = logs.get_logger("ors_server.app")
 
 CONTROL_ROOT = "_ors"
 LOOPBACK = "127.0.0.1"
@@ -158,6 +157,7 @@ class App:
         async with AsyncExitStack() as stack:
             if self._in_process is None:
                 _load_mcp()
+                logs.load()
                 stack.push_async_callback(offload.aclose)
             self.sandboxes = await stack.enter_async_context(self._open_sandboxes())
             store = self._given or await open_store(

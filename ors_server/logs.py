@@ -137,6 +137,11 @@ def configure(*, form: str = "console", level: str = "info", stream: TextIO | No
     logging.getLogger(ROOT).setLevel(level.upper())
 
 
+def load() -> None:
+    """Import what events are made with, before a server's first event would hold its event loop for that."""
+    from ors_server import log_events  # noqa: F401, PLC0415  (imports structlog and rich)
+
+
 def redact(logger: Any, method: str, event: _EventDict) -> _EventDict:
     """Blank the fields of an event whose names are secret, and credentials inside texts."""
     del logger, method

@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import anyio
@@ -231,3 +233,21 @@ def test_a_value_that_is_no_name_is_still_refused(monkeypatch):
     monkeypatch.setenv("ORS_LOG_LEVEL", "ERROR")
     monkeypatch.setenv("ORS_DOCKER_IMAGE", "Debian:12")
     assert Settings().docker_image == "Debian:12"
+
+
+def test_a_server_imports_what_makes_events_before_it_serves():
+    """Structlog held the event loop for 100 ms with the first event, and the loop's watch said so."""
+    program = """
+import sys
+import anyio
+from ors_server.app import create_app
+from tests.unit.test_app import Tiny
+
+async def run():
+    async with create_app([Tiny]).running():
+        print("structlog" in sys.modules)
+
+anyio.run(run)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True"]
