@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any, TextIO, TypeGuard
 
 from typing_extensions import override
@@ -139,7 +140,7 @@ def configure(*, form: str = "console", level: str = "info", stream: TextIO | No
 
 def load() -> None:
     """Import what events are made with, before a server's first event would hold its event loop for that."""
-    from ors_server import log_events  # noqa: F401, PLC0415  (imports structlog and rich)
+    import_module("ors_server.log_events")  # imports structlog and rich
 
 
 def redact(logger: Any, method: str, event: _EventDict) -> _EventDict:
