@@ -15,6 +15,7 @@ from typing_extensions import override
 from ors_server.adapters.gymnasium_names import MINIGRID, TOY_TEXT
 from ors_server.adapters.gymnasium_plans import find_plan
 from ors_server.adapters.gymnasium_views import name_actions, rules_of, view
+from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes
 from ors_server.authoring.boundary import describe
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
@@ -38,18 +39,13 @@ PAYING = frozenset({"natural", "reward_schedule", "sab"})
 
 
 @dataclass(frozen=True)
-class GameSettings:
+class GameSettings(SplitSizes):
     """A game, its splits, and the options of `gymnasium.make`."""
 
     game: str
     train_tasks: int = 1000
     test_tasks: int = 100
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Number of tasks by split, in the order of their seeds."""
-        return {"train": self.train_tasks, "test": self.test_tasks}
 
     def open(self) -> Any:
         """Make the game."""
@@ -59,41 +55,13 @@ class GameSettings:
         return gymnasium.make(self.game, **({"render_mode": "ansi"} if has_text else {}), **self.options)
 
 
-class GymnasiumGame(Environment):
+class GymnasiumGame(NumberedTasks):
     """Base of the classes that `from_gymnasium` makes."""
 
     _settings: ClassVar[GameSettings]
     _actions: ClassVar[Sequence[str]]
     _env: Any = None
     _view = ""
-
-    @override
-    @classmethod
-    def list_splits(cls) -> list[str]:
-        return [split for split, size in cls._settings.sizes.items() if size]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return cls._settings.sizes[split]
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = cls.num_tasks(split)
-        number = index + size if index < 0 else index
-        if not 0 <= number < size:
-            raise IndexError(index)
-        return {"seed": number if split == "train" else cls._settings.train_tasks + number}
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        return [
-            cls.get_task(split, index) for index in range(*slice(start, stop).indices(cls.num_tasks(split)))
-        ]
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
@@ -174,11 +142,7 @@ def from_gymnasium(
 
 def _make_class(settings: GameSettings) -> type[Environment]:
     game, place = settings.game, f"gymnasium/{settings.game}"
-    if min(settings.sizes.values()) < 0 or not sum(settings.sizes.values()):
-        raise EnvironmentDefinitionError(
-            f"{place}: expected at least one task, came train_tasks={settings.train_tasks}, "
-            f"test_tasks={settings.test_tasks}"
-        )
+    settings.check_sizes(place)
     try:
         env = settings.open()
     except Exception as error:
@@ -206,6 +170,7 @@ def _make_class(settings: GameSettings) -> type[Environment]:
             "policy": EpisodePolicy(step_limit=int(limit), reward_range=rewards),
             "return_range": None if settings.options else RETURNS.get(game),
             "_settings": settings,
+            "_split_sizes": settings,
             "_actions": actions,
             "act": _make_act(actions),
         },

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ors_server import offload
+from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes
 from ors_server.adapters.reasoning_gym_answers import GeneratedProblem
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
@@ -77,7 +78,7 @@ BROKEN = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class DatasetSettings:
+class DatasetSettings(SplitSizes):
     """A dataset, the fields of its configuration, and its splits."""
 
     dataset: str
@@ -86,18 +87,13 @@ class DatasetSettings:
     test_tasks: int = 100
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Number of tasks by split, in the order in which they share the dataset's indices."""
-        return {"train": self.train_tasks, "test": self.test_tasks}
-
     def config(self) -> str:
         """Return the fields of the configuration as JSON."""
         size = self.train_tasks + self.test_tasks
         return json.dumps({**self.options, "seed": self.seed, "size": size}, sort_keys=True)
 
 
-class ReasoningGymEnvironment(Environment):
+class ReasoningGymEnvironment(NumberedTasks):
     """Base of the classes that `from_reasoning_gym` makes."""
 
     toolsets = ("submit",)
@@ -107,32 +103,8 @@ class ReasoningGymEnvironment(Environment):
 
     @override
     @classmethod
-    def list_splits(cls) -> list[str]:
-        return [split for split, size in cls._settings.sizes.items() if size]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return cls._settings.sizes[split]
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = cls.num_tasks(split)
-        number = index + size if index < 0 else index
-        if not 0 <= number < size:
-            raise IndexError(index)
-        first = 0 if split == "train" else cls._settings.train_tasks
-        return {"dataset": cls._settings.dataset, "index": first + number}
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        return [
-            cls.get_task(split, index) for index in range(*slice(start, stop).indices(cls.num_tasks(split)))
-        ]
+    def _task_of(cls, number: int) -> JSONObject:
+        return {"dataset": cls._settings.dataset, "index": number}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
@@ -205,11 +177,7 @@ def from_reasoning_gym(
 
 def _make_class(settings: DatasetSettings) -> type[Environment]:
     place = f"reasoning_gym/{settings.dataset}"
-    if min(settings.sizes.values()) < 0 or not sum(settings.sizes.values()):
-        raise EnvironmentDefinitionError(
-            f"{place}: expected at least one task, came train_tasks={settings.train_tasks}, "
-            f"test_tasks={settings.test_tasks}"
-        )
+    settings.check_sizes(place)
     if settings.options:
         mistake = workers().call(_check, settings.dataset, settings.config(), limits=LIMITS)
         if mistake:
@@ -223,6 +191,7 @@ def _make_class(settings: DatasetSettings) -> type[Environment]:
             "name": served_name("reasoning_gym", settings.dataset),
             "version": f"{PINNED.partition('==')[2]}-{EDITION}-{digest}",
             "_settings": settings,
+            "_split_sizes": settings,
         },
     )
 

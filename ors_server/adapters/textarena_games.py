@@ -12,6 +12,7 @@ from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 
+from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes
 from ors_server.adapters.worker_package import WorkerPackage
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
@@ -73,7 +74,7 @@ _PUNISHING = ("Bandit", "Secretary")
 
 
 @dataclass(frozen=True)
-class ArenaSettings:
+class ArenaSettings(SplitSizes):
     """A game and its splits."""
 
     game: str
@@ -81,50 +82,17 @@ class ArenaSettings:
     test_tasks: int = 100
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Number of tasks by split, in the order of their seeds."""
-        return {"train": self.train_tasks, "test": self.test_tasks}
-
-    @property
     def rewards(self) -> tuple[float, float]:
         """Least and greatest reward."""
         return (-1.0 if self.game.startswith(_PUNISHING) else 0.0, 1.0)
 
 
-class TextArenaEnvironment(Environment):
+class TextArenaEnvironment(NumberedTasks):
     """Base of the classes that `from_textarena` makes."""
 
     _settings: ClassVar[ArenaSettings]
     _worker: Any = None
     _view = ""
-
-    @override
-    @classmethod
-    def list_splits(cls) -> list[str]:
-        return [split for split, size in cls._settings.sizes.items() if size]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return cls._settings.sizes[split]
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = cls.num_tasks(split)
-        number = index + size if index < 0 else index
-        if not 0 <= number < size:
-            raise IndexError(index)
-        return {"seed": number if split == "train" else cls._settings.train_tasks + number}
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        return [
-            cls.get_task(split, index) for index in range(*slice(start, stop).indices(cls.num_tasks(split)))
-        ]
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
@@ -205,11 +173,7 @@ def from_textarena(game: str, *, train_tasks: int = 1000, test_tasks: int = 100)
 
 def _make_class(settings: ArenaSettings) -> type[Environment]:
     game, place = settings.game, f"textarena/{settings.game}"
-    if min(settings.sizes.values()) < 0 or not sum(settings.sizes.values()):
-        raise EnvironmentDefinitionError(
-            f"{place}: expected at least one task, came train_tasks={settings.train_tasks}, "
-            f"test_tasks={settings.test_tasks}"
-        )
+    settings.check_sizes(place)
     try:
         (turns,) = PACKAGE.ask({"game": game}, "count_turns")
     except EnvironmentDefinitionError as error:
@@ -231,6 +195,7 @@ def _make_class(settings: ArenaSettings) -> type[Environment]:
             "policy": EpisodePolicy(step_limit=2 * (turns or MOST_TURNS), reward_range=settings.rewards),
             "return_range": settings.rewards,
             "_settings": settings,
+            "_split_sizes": settings,
         },
     )
 

@@ -1,0 +1,67 @@
+"""Tasks that a package generates from numbers: those of `train` come first, those of `test` after them."""
+
+from typing import ClassVar
+
+from typing_extensions import override
+
+from ors_server.authoring.environment import Environment
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.wire import JSONObject
+
+
+class SplitSizes:
+    """The part of an environment's settings that says how many tasks each split has."""
+
+    train_tasks: int
+    test_tasks: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of tasks by split, in the order of their numbers."""
+        return {"train": self.train_tasks, "test": self.test_tasks}
+
+    def check_sizes(self, place: str) -> None:
+        """Raise `EnvironmentDefinitionError`, which begins with `place`, if there is no task."""
+        if min(self.sizes.values()) < 0 or not sum(self.sizes.values()):
+            raise EnvironmentDefinitionError(
+                f"{place}: expected at least one task, came train_tasks={self.train_tasks}, "
+                f"test_tasks={self.test_tasks}"
+            )
+
+
+class NumberedTasks(Environment):
+    """Base of environments whose tasks differ in a number."""
+
+    _split_sizes: ClassVar[SplitSizes]
+
+    @classmethod
+    def _task_of(cls, number: int) -> JSONObject:
+        """Return the task of a number."""
+        return {"seed": number}
+
+    @override
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return [split for split, size in cls._split_sizes.sizes.items() if size]
+
+    @override
+    @classmethod
+    def num_tasks(cls, split: str) -> int:
+        return cls._split_sizes.sizes[split]
+
+    @override
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:
+        size = cls.num_tasks(split)
+        number = index + size if index < 0 else index
+        if not 0 <= number < size:
+            raise IndexError(index)
+        return cls._task_of(number if split == "train" else cls._split_sizes.train_tasks + number)
+
+    @override
+    @classmethod
+    def get_task_range(
+        cls, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[JSONObject]:
+        numbers = range(cls.num_tasks(split))[start:stop]
+        return [cls.get_task(split, number) for number in numbers]
