@@ -23,6 +23,7 @@ from ors_server.authoring.loading import definitions_of
 from ors_server.errors import OrsServerError
 from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
+from ors_server.testing import environment_record_checks as records
 from ors_server.testing import environment_returns as returns
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import EnvironmentSubject
@@ -54,6 +55,12 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.sessions_are_apart,
     checks.end_is_final,
     checks.teardown_once,
+    records.steps_are_recorded,
+    records.steps_are_counted,
+    records.rewards_are_itemised,
+    records.network_is_closed,
+    records.host_is_out_of_reach,
+    records.resources_are_bounded,
 )
 """Every check, in the order of the report."""
 
