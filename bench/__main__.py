@@ -15,6 +15,7 @@ from rich.console import Console
 
 from bench import (
     alfworld,
+    audits,
     batches,
     declared_rows,
     idle_sessions,
@@ -43,6 +44,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "math_graders": math_graders.measure,
         "batches": batches.measure,
         "declared_rows": declared_rows.measure,
+        "audits": audits.measure,
         "webshop": webshop.measure,
         "alfworld": alfworld.measure,
         "scienceworld": scienceworld.measure,

@@ -45,7 +45,7 @@ def _transcript(one: Transcript) -> Markup:
         "details",
         element("summary", f"{attempt.split}/{attempt.index}, attempt {attempt.attempt}: {came}"),
         element("h4", "Prompt", id=name_of(attempt)),
-        _pre(one.prompt),
+        preformatted(one.prompt),
         *(part for step in one.steps for part in _step(step)),
         *more,
         class_="card",
@@ -54,15 +54,19 @@ def _transcript(one: Transcript) -> Markup:
 
 def _step(step: TranscriptStep) -> tuple[Markup, ...]:
     heading = element("h4", f"{step.number}. {step.tool} · {step.verdict}")
-    return heading, _pre(step.arguments), _pre(step.answer)
+    return heading, preformatted(step.arguments), preformatted(step.answer)
 
 
-def _pre(text: str) -> Markup:
-    """Return a text with bidirectional control characters as escapes."""
-    shown = "".join(
+def preformatted(text: str) -> Markup:
+    """Return a text as it is written, but for its control characters."""
+    return element("pre", visible(text) or "-", dir="ltr", tabindex="0")
+
+
+def visible(text: str) -> str:
+    """Return a text with bidirectional control characters as escapes, and without other control signs."""
+    return "".join(
         f"\\u{ord(sign):04x}" if sign in _TURNING else sign for sign in text if sign >= " " or sign in "\n\t"
     )
-    return element("pre", shown or "-", dir="ltr", tabindex="0")
 
 
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

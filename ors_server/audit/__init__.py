@@ -1,0 +1,1 @@
+"""The audit: what does an environment pay for that it should not?"""

@@ -1,0 +1,210 @@
+"""The report of an audit as one web page, which needs no network, and no script to be read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ors_server._version import __version__
+from ors_server.audit.finding_section import render_class
+from ors_server.audit.hack_classes import HACK_CLASSES
+from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.report import AuditReport, ClassReport, PolicyScore
+from ors_server.evaluation.number_format import NOTHING, count_of, number, percent
+from ors_server.evaluation.report.markup import Markup, element
+from ors_server.evaluation.report.shell import document, facts, header, remarks, section, tile
+from ors_server.evaluation.report.transcript_section import visible
+
+_WORDS = {
+    AuditVerdict.FAIL: ("failed", "errored"),
+    AuditVerdict.WARN: ("warning", "over_budget"),
+    AuditVerdict.PASS: ("passed", "yes"),
+    AuditVerdict.NOT_JUDGED: ("not judged", ""),
+}
+"""What a verdict is called on the page, and the style of its badge."""
+
+_NOTE = 120
+"""Most characters of a cell."""
+
+
+def page_of(report: AuditReport) -> str:
+    """Return the page: waivers, verdicts, failures, warnings, what was not judged, and scores."""
+    report = AuditReport.model_validate(_visible(report.model_dump()))
+    untried = [one for one in report.classes if one.verdict is AuditVerdict.NOT_JUDGED]
+    waived = [one for one in report.classes if one.is_waived]
+    sections = [
+        ("waivers", "Waivers", _waivers(waived) if waived else None),
+        ("verdicts", "Verdicts", _verdicts(report)),
+        ("failures", "Failures", _classes(report, report.failed, "There is no failure.")),
+        ("warnings", "Warnings", _classes(report, report.warned, "There is no warning.")),
+        ("not-judged", "Not judged", _not_judged(untried) if untried else None),
+        ("scores", "Scores of policies", _scores(report)),
+        ("audit", "Audit", _about(report)),
+    ]
+    shown = [(name, title, content) for name, title, content in sections if content is not None]
+    return document(
+        f"Audit of {report.environment}",
+        header(
+            "Audit",
+            f"{report.environment} · {report.version}" if report.version else report.environment,
+            _lead(report),
+            [(name, title) for name, title, _ in shown],
+        ),
+        [section(name, title, *content) for name, title, content in shown],
+        f"Made by ors-server {__version__}.",
+    )
+
+
+def _lead(report: AuditReport) -> str:
+    return (
+        f"{count_of(len(report.failed), 'failure')} and {count_of(len(report.warned), 'warning')} "
+        f"in {count_of(len(report.classes), 'class', 'classes')} of flaws; "
+        f"{count_of(report.tasks, 'task')} played with seed {report.seed}"
+    )
+
+
+def _visible(value: Any) -> Any:
+    """Return data whose texts cannot turn the direction of what is written after them."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, Any]", value)
+        return {visible(key): _visible(part) for key, part in table.items()}
+    if isinstance(value, list | tuple):
+        return [_visible(part) for part in cast("Sequence[Any]", value)]
+    return value
+
+
+def _waivers(waived: Sequence[ClassReport]) -> list[Markup]:
+    return [
+        element(
+            "div",
+            element("h3", f"{_title(one)} ", *_badges(one)),
+            element("p", one.reason or "There is no reason."),
+            class_="card",
+        )
+        for one in waived
+    ]
+
+
+def _verdicts(report: AuditReport) -> list[Markup]:
+    counted = [one.verdict for one in report.classes if not one.is_waived]
+    passed, untried = counted.count(AuditVerdict.PASS), counted.count(AuditVerdict.NOT_JUDGED)
+    full = "unknown" if report.gold_return is None else number(report.gold_return)
+    failed = len(report.failed)
+    tiles = element(
+        "div",
+        tile(
+            "Failures", str(failed), f"{len(report.warned)} with warnings", style="down" if failed else "up"
+        ),
+        tile("Passed", str(passed), f"of {len(report.classes)}; {untried} not judged"),
+        tile("Gold return", full, "mean return of the gold actions"),
+        tile("Chance", percent(report.chance), "of the gold return, by guessing"),
+        class_="tiles",
+    )
+    rows = [[element("td", one.id), _name_cell(one), _badge_cell(one)] for one in report.classes]
+    table = _table(("class", "what it is about", "verdict"), rows, "Verdicts by class")
+    return [tiles, remarks([f"{note[:1].upper()}{note[1:]}." for note in report.notes]), table]
+
+
+def _name_cell(one: ClassReport) -> Markup:
+    is_shown = one.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN} and not one.is_waived
+    name = element("a", one.title, href=f"#{one.id}") if is_shown else one.title
+    note = _note(one)
+    below = [element("div", note, class_="soft")] if note else []
+    return element("td", name, *below, class_="text")
+
+
+def _note(one: ClassReport) -> str:
+    if one.is_waived:
+        return _short(f"waived: {one.reason}", _NOTE)
+    first = one.findings[0].message if one.findings else ""
+    also = f" (by the same calls as {one.cause})" if one.cause else ""
+    return _short(one.reason if one.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
+
+
+def _badge_cell(one: ClassReport) -> Markup:
+    return element("td", _badges(one)[0])
+
+
+def _badges(one: ClassReport) -> list[Markup]:
+    words, style = _WORDS[one.verdict]
+    waived = [Markup(" "), element("span", "waived", class_="badge")] if one.is_waived else []
+    return [element("span", words, class_=f"badge {style}".strip()), *waived]
+
+
+def _classes(report: AuditReport, classes: Sequence[ClassReport], nothing: str) -> list[Markup]:
+    if not classes:
+        return [element("p", nothing, class_="soft")]
+    return [render_class(one, report) for one in classes]
+
+
+def _not_judged(untried: Sequence[ClassReport]) -> list[Markup]:
+    note = element("p", "These classes have not passed: nothing is known about them.", class_="soft")
+    parts = (
+        (
+            element("h4", _title(one)),
+            element("p", HACK_CLASSES[one.id].question, class_="soft"),
+            element("p", f"Not judged: {one.reason or 'no reason was given'}."),
+        )
+        for one in untried
+    )
+    return [note, element("div", *(part for three in parts for part in three), class_="card")]
+
+
+def _scores(report: AuditReport) -> list[Markup]:
+    rows = [_score_row(one, score) for one in report.classes for score in one.scores]
+    if not rows:
+        return [element("p", "There are no scores.", class_="soft")]
+    heads = ("class", "variant", "verdict", "mean return", "share of gold", "95 % interval", "tasks")
+    note = element("p", "The variants of each policy that earned the most, the best first.", class_="soft")
+    return [note, _table(heads, rows, "Scores of policies")]
+
+
+def _score_row(one: ClassReport, score: PolicyScore) -> list[Markup]:
+    words, style = _WORDS[score.verdict]
+    is_bounded = score.low is not None and score.high is not None
+    bounds = f"{percent(score.low or 0.0)} to {percent(score.high or 0.0)}" if is_bounded else NOTHING
+    return [
+        element("td", one.id),
+        element("td", _short(score.variant, _NOTE), class_="text"),
+        element("td", element("span", words, class_=f"badge {style}".strip())),
+        element("td", number(score.mean), class_="number"),
+        element("td", NOTHING if score.share is None else percent(score.share), class_="number"),
+        element("td", bounds, class_="number"),
+        element("td", str(score.tasks), class_="number"),
+    ]
+
+
+def _about(report: AuditReport) -> list[Markup]:
+    place = f"{report.source_file}:{report.source_line}" if report.source_file else NOTHING
+    pairs = [
+        ("environment", report.environment),
+        ("version", report.version or NOTHING),
+        ("target", report.target),
+        ("source", place),
+        ("tasks", str(report.tasks)),
+        ("seed", str(report.seed)),
+        ("gold return", number(report.gold_return)),
+        ("chance", percent(report.chance)),
+    ]
+    return [element("div", facts(pairs), class_="card")]
+
+
+def _title(one: ClassReport) -> str:
+    return f"{one.id} {one.title}"
+
+
+def _short(text: str, most: int) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[Markup]], label: str) -> Markup:
+    numbers = {"mean return", "share of gold", "95 % interval", "tasks"}
+    named = (element("th", one, scope="col", class_="number" if one in numbers else None) for one in heads)
+    table = element(
+        "table",
+        element("thead", element("tr", *named)),
+        element("tbody", *(element("tr", *cells) for cells in rows)),
+    )
+    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
+    return element("div", scroll, class_="card")

@@ -1,0 +1,151 @@
+"""The program in which an audited environment is played: a process that may hang, crash or be killed.
+
+`AuditedServer` runs it as a worker. It plays one environment with the client that plays on servers, and
+answers questions that need the author's class.
+"""
+
+import inspect
+import math
+import resource
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from ors_server.audit.broken_sandbox import with_broken_sandbox
+from ors_server.audit.plays import AT_ONCE, Journal, PlayResult, play_all, read_play, to_json
+from ors_server.audit.source_literals import literals_of
+from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.evaluation.local_target import choose_definition, open_local_target
+from ors_server.evaluation.targets import Target
+from ors_server.policy import PenaltyCause
+from ors_server.store.memory import MemoryStore
+from ors_server.store.open import open_store
+from ors_server.store.store_options import StoreOptions
+from ors_server.wire import JSONObject
+
+_KIB = 1024
+
+
+class AuditedProgram:
+    """One environment, and an event loop in a thread on which it is played."""
+
+    def __init__(self, reference: str, name: str | None, store: str | None = None) -> None:
+        """Load the environment.
+
+        Args:
+            reference: As for the command line.
+            name: Its name, where the reference leads to several.
+            store: Where episodes are recorded; in memory by default.
+        """
+        self._definition = choose_definition(reference, name)
+        self._store = store
+        self._ends = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._target: Target | None = None
+
+    def start(self) -> None:
+        """Open the environment on an event loop in a thread of its own."""
+        portal = self._portal = self._ends.enter_context(start_blocking_portal())
+        self._target = self._ends.enter_context(portal.wrap_async_context_manager(self._open()))
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncGenerator[Target]:
+        store = MemoryStore() if self._store is None else await open_store(self._store, StoreOptions())
+        async with open_local_target(self._definition, store=store) as target:
+            yield target
+
+    def play(self, plays: list[JSONObject], journal: str, at_once: int = AT_ONCE) -> list[JSONObject]:
+        """Play each in a session of its own, and keep a journal in a file."""
+        assert self._portal is not None  # noqa: S101  (`start` was called)
+        assert self._target is not None  # noqa: S101  (as above)
+        read, kept = [read_play(one) for one in plays], Journal(Path(journal))
+        return [to_json(one) for one in self._portal.call(play_all, self._target, read, at_once, kept)]
+
+    def play_broken(self, plays: list[JSONObject]) -> list[JSONObject]:
+        """Play each in a session whose sandbox breaks after setup."""
+        assert self._portal is not None  # noqa: S101  (`start` was called)
+        read = [read_play(one) for one in plays]
+
+        async def play() -> list[PlayResult]:
+            async with open_local_target(with_broken_sandbox(self._definition)) as target:
+                return await play_all(target, read)
+
+        return [to_json(one) for one in self._portal.call(play)]
+
+    def facts(self) -> JSONObject:
+        """Return where it is served, and what the class declares."""
+        definition = self._definition
+        bounds = definition.policy.reward_range
+        own_tools = set(definition.tools)
+        toolsets = [
+            tool for toolset in definition.toolsets for tool in toolset.tools if tool not in own_tools
+        ]
+        return {
+            "name": definition.name,
+            "version": definition.version,
+            "reward_range": bounds and list(bounds),
+            "return_range": definition.return_range and list(definition.return_range),
+            "penalties": math.fsum(definition.policy.penalty(cause) for cause in PenaltyCause),
+            "step_limit": definition.policy.step_limit,
+            "has_gold": callable(getattr(definition.source, "gold_actions", None)),
+            "chance": getattr(definition.source, "chance", None),
+            "answer_fields": list(getattr(definition.source, "answer_fields", ())),
+            "toolset_tools": toolsets,
+            "has_sandbox": any(toolset.needs_sandbox for toolset in definition.toolsets),
+            "source": _source_place(definition),
+            "literals": literals_of(definition.source),
+        }
+
+    async def splits(self) -> list[tuple[str, int]]:
+        """Return the splits with their numbers of tasks."""
+        tasks = self._definition.tasks
+        return [(split.name, await tasks.num_tasks(split.name)) for split in self._definition.splits]
+
+    def listing(self) -> JSONObject:
+        """Return the tools that every session has."""
+        return self._definition.listing.model_dump(mode="json")
+
+    async def gold(self, split: str, indices: list[int]) -> list[JSONObject]:
+        """Return the specs of tasks, with their gold actions if there are any."""
+        rows: list[JSONObject] = []
+        find: Callable[[JSONObject], Any] | None = getattr(self._definition.source, "gold_actions", None)
+        for index in indices:
+            spec = await self._definition.tasks.get_task(split, index)
+            rows.append({"spec": spec, "gold": None, "error": None})
+            if find is None:
+                continue
+            try:
+                found = find(spec)
+                actions = await found if inspect.isawaitable(found) else found
+            except Exception as error:  # noqa: BLE001  (the author's; the audit says so)
+                rows[-1]["error"] = f"{type(error).__name__}: {error}"
+                continue
+            if actions is not None:
+                rows[-1]["gold"] = [[tool, dict(arguments)] for tool, arguments in actions]
+        return rows
+
+    def used(self) -> JSONObject:
+        """Return the processor time of this process and its ended children, and its greatest memory."""
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        unit = 1 if sys.platform == "darwin" else _KIB
+        seconds = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+        return {"cpu_seconds": seconds, "peak_bytes": own.ru_maxrss * unit}
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._ends.close()
+
+
+def _source_place(definition: EnvironmentDefinition) -> JSONObject | None:
+    """Return the file and the first line of the class, if there is a file."""
+    try:
+        file = inspect.getsourcefile(definition.source)
+        line = inspect.getsourcelines(definition.source)[1]
+    except (OSError, TypeError):
+        return None
+    return None if file is None else {"file": file, "line": line, "class": definition.source.__qualname__}

@@ -1,0 +1,326 @@
+"""Where an audit plays: an environment in a process that can be killed, or a server somewhere else."""
+
+import inspect
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from ors_server.audit.plays import AT_ONCE, CallPlan, Journal, PlayResult, play_all, read_played, to_json
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.evaluation.targets import Target, open_server_target
+from ors_server.resources.resource_errors import ResourceCallError, ResourceError
+from ors_server.resources.spec import WorkerEnvResourceSpec
+from ors_server.resources.worker_env_resource import WorkerEnvResource
+from ors_server.wire import JSONObject, ToolListing
+
+START_SECONDS = 120.0
+"""Seconds that loading and starting an environment may take."""
+ASK_SECONDS = 60.0
+"""Seconds that the process may take to answer a question."""
+_PROGRAM = "ors_server.audit.audited_program:AuditedProgram"
+_MOST_BYTES = 64 << 20
+
+
+class AuditError(EnvironmentDefinitionError):
+    """An environment cannot be audited."""
+
+    code = "audit"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of an environment besides what its server says; of a foreign server, nothing."""
+
+    name: str
+    version: str = ""
+    reward_range: tuple[float, float] | None = None
+    return_range: tuple[float, float] | None = None
+    penalties: float = 0.0
+    """The sum of all that a step may be charged."""
+    step_limit: int | None = None
+    has_gold: bool = False
+    chance: float | None = None
+    answer_fields: tuple[str, ...] = ()
+    toolset_tools: frozenset[str] = frozenset()
+    """Names of the tools that come from toolsets, such as `bash`."""
+    has_sandbox: bool = False
+    source: Mapping[str, Any] | None = None
+    """The class's `file`, `line` and name (`class`)."""
+    literals: tuple[str, ...] = ()
+    """Short texts and numbers in the class's source."""
+
+    @property
+    def paid_range(self) -> tuple[float, float] | None:
+        """Least and greatest reward of a step, penalties included."""
+        bounds = self.reward_range
+        return None if bounds is None else (bounds[0] - self.penalties, bounds[1])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task, and the calls that solve it, where they are known."""
+
+    spec: JSONObject
+    gold: tuple[tuple[str, JSONObject], ...] | None = None
+    error: str | None = None
+    """What `gold_actions` raised."""
+
+
+@dataclass
+class AuditedServer:
+    """A running server. One in a process of its own is started again after it was killed."""
+
+    reference: str
+    name: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    store: str | None = None
+    """Where episodes are recorded; in memory by default."""
+    suspects: frozenset[int] = frozenset()
+    """Places of the plays during which the process was killed or ended."""
+    starts: int = 0
+    """How often the process was started."""
+    folder: Path = field(default_factory=Path)
+    """The folder in which the process runs, which is empty when it starts."""
+    _facts: Facts | None = None
+    _target: Target | None = None
+    _worker: WorkerEnvResource | None = None
+    _knows_seeds: bool = False
+    _starting: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the environment."""
+        assert self._facts is not None  # noqa: S101  (started by `open_audited`)
+        return self._facts
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the process is the audit's own, whose class, time and files can be looked at."""
+        return self._target is None
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether a session can be given a seed, which the standard does not know."""
+        return self.is_own or self._knows_seeds
+
+    async def start(self) -> None:
+        """Start the process and load the environment.
+
+        Raises:
+            AuditError: It does not load, or does not start.
+        """
+        spec = WorkerEnvResourceSpec(
+            _PROGRAM,
+            {"reference": self.reference, "name": self.name, "store": self.store},
+            variables={**_own_variables(), "PYTHONHASHSEED": "0", **self.variables},
+            start_timeout=START_SECONDS,
+            call_timeout=ASK_SECONDS,
+            answer_limit=_MOST_BYTES,
+            category="audit",
+        )
+        worker = WorkerEnvResource(spec, f"audit-{self.starts}")
+        self.starts += 1
+        self._worker = worker
+        try:
+            await worker.start()
+            found = await worker.facts()
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                await self.kill()
+            if isinstance(error, ResourceCallError):
+                raise AuditError(f"{self.reference} cannot be audited: {_last_line(error)}") from error
+            if isinstance(error, ResourceError):
+                raise AuditError(f"{self.reference} cannot be audited: {error}") from error
+            raise
+        self._facts = _read_facts(found)
+
+    async def play(
+        self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
+    ) -> dict[int, PlayResult]:
+        """Play each in a session of its own, and return what came of them, by their place.
+
+        If that takes too long or ends the process, what had not ended is missing, and `suspects` has the
+        places of the plays that were going on. The process is killed and started again then.
+        """
+        self.suspects = frozenset()
+        if self._target is not None:
+            return dict(enumerate(await play_all(self._target, plays, at_once)))
+        started, worker = self.starts, self._worker
+        assert worker is not None  # noqa: S101  (started by `open_audited`)
+        journal = self.folder / "plays.jsonl"
+        try:
+            with anyio.fail_after(seconds):
+                found = await worker.play([to_json(one) for one in plays], str(journal), at_once)
+        except (ResourceError, TimeoutError):
+            begun, ended = await anyio.to_thread.run_sync(Journal.read, journal)
+            await self.restart(started)
+            self.suspects = frozenset(begun - set(ended))
+            return ended
+        return {place: read_played(one) for place, one in enumerate(found)}
+
+    async def play_broken(self, plays: Sequence[CallPlan]) -> list[PlayResult]:
+        """Play each in a session whose sandbox breaks after setup; an own process's only."""
+        assert self._worker is not None  # noqa: S101  (asked of an own process only)
+        return [read_played(one) for one in await self._worker.play_broken([to_json(one) for one in plays])]
+
+    async def restart(self, seen: int) -> None:
+        """Start the process again, unless somebody has since it had been started `seen` times."""
+        async with self._starting:
+            if self.starts == seen:
+                await self.kill()
+                await self.start()
+
+    async def kill(self) -> None:
+        """End the process with everything that it started."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.end()
+
+    async def tasks(self, split: str, indices: list[int]) -> list[TaskRow]:
+        """Return tasks of a split, with their gold actions where the class has them."""
+        if self._target is not None:
+            target = self._target
+            client, name = target.client, target.environment
+            return [TaskRow(await client.task(split, index, name)) for index in indices]
+        assert self._worker is not None  # noqa: S101  (started by `open_audited`)
+        rows = await self._worker.gold(split, indices)
+        return [
+            TaskRow(
+                row["spec"],
+                None if row["gold"] is None else tuple((tool, values) for tool, values in row["gold"]),
+                row["error"],
+            )
+            for row in rows
+        ]
+
+    async def splits(self) -> list[tuple[str, int]]:
+        """Return the splits with their numbers of tasks."""
+        if self._target is not None:
+            splits = await self._target.splits()
+            return [(split.name, await self._target.num_tasks(split.name)) for split in splits]
+        assert self._worker is not None  # noqa: S101  (started by `open_audited`)
+        return [(name, size) for name, size in await self._worker.splits()]
+
+    async def listing(self) -> ToolListing:
+        """Return the tools that every session has."""
+        if self._target is not None:
+            return await self._target.client.tools(self._target.environment)
+        assert self._worker is not None  # noqa: S101  (started by `open_audited`)
+        return ToolListing.model_validate(await self._worker.listing())
+
+    async def used(self) -> tuple[float, int]:
+        """Return the processor time in seconds and the greatest memory in bytes that the process has used."""
+        assert self._worker is not None  # noqa: S101  (asked of an own process only)
+        found = await self._worker.used()
+        return found["cpu_seconds"], found["peak_bytes"]
+
+    async def use_url(self, target: Target) -> None:
+        """Play on a server that somebody else runs."""
+        self._target = target
+        self._facts = Facts(target.environment, step_limit=target.step_limit)
+        self._knows_seeds = await target.client.server.is_ours()
+
+
+@asynccontextmanager
+async def open_audited(
+    environment: str | type,
+    name: str | None = None,
+    *,
+    api_key: str | None = None,
+    hash_seed: int = 0,
+    store: str | None = None,
+) -> AsyncGenerator[AuditedServer]:
+    """Start what is audited; leaving the context ends it and leaves no process and no file.
+
+    Args:
+        environment: A reference as for the command line, a class of a module, or a server's URL.
+        name: The environment's name, where there are several.
+        api_key: For a URL: a trainer's.
+        hash_seed: `PYTHONHASHSEED` of the process, which decides the order of sets of texts.
+        store: Where the process records episodes; in memory by default.
+
+    Raises:
+        AuditError: It does not load.
+        OrsServerError: The server cannot be reached.
+    """
+    given = reference_of(environment)
+    if given.startswith(("http://", "https://")):
+        server = AuditedServer(given, name)
+        async with open_server_target(given, name, api_key=api_key) as target:
+            await server.use_url(target)
+            yield server
+        return
+    with TemporaryDirectory(prefix="ors-audit-") as folder:
+        server = AuditedServer(
+            given,
+            name,
+            {"PYTHONHASHSEED": str(hash_seed), "ORS_AUDIT_FOLDER": folder},
+            store,
+            folder=Path(folder),
+        )
+        await server.start()
+        try:
+            yield server
+        finally:
+            with anyio.CancelScope(shield=True):
+                await server.kill()
+
+
+def reference_of(environment: str | type) -> str:
+    """Return the reference of a class, which must be at the top level of its module.
+
+    Raises:
+        AuditError: If it is not.
+    """
+    if isinstance(environment, str):
+        return environment
+    if "<locals>" in environment.__qualname__ or "." in environment.__qualname__:
+        raise AuditError(
+            f"{environment.__qualname__} cannot be audited: it is played in a process of its own, which "
+            "imports the class; define it at the top level of its module"
+        )
+    if environment.__module__ != "__main__" and environment.__module__ in sys.modules:
+        return f"{environment.__module__}:{environment.__name__}"
+    return f"{inspect.getfile(environment)}:{environment.__name__}"
+
+
+def _own_variables() -> dict[str, str]:
+    """Return the variables that name other Pythons and the judge, which the environment may need."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("ORS_JUDGE_") or (name.startswith("ORS_") and name.endswith("_PYTHON"))
+    }
+
+
+def _last_line(error: ResourceCallError) -> str:
+    return str(error).partition(" raised ")[2] or str(error)
+
+
+def _read_facts(found: JSONObject) -> Facts:
+    def pair(name: str) -> tuple[float, float] | None:
+        return None if found[name] is None else (float(found[name][0]), float(found[name][1]))
+
+    return Facts(
+        name=found["name"],
+        version=found["version"],
+        reward_range=pair("reward_range"),
+        return_range=pair("return_range"),
+        penalties=found["penalties"],
+        step_limit=found["step_limit"],
+        has_gold=found["has_gold"],
+        chance=found["chance"],
+        answer_fields=tuple(found["answer_fields"]),
+        toolset_tools=frozenset(found["toolset_tools"]),
+        has_sandbox=found["has_sandbox"],
+        source=found["source"],
+        literals=tuple(found["literals"]),
+    )

@@ -1,0 +1,258 @@
+"""Runs an audit: prepares the environment, asks every policy, and makes the report."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ors_server.audit.audited_server import AuditedServer, open_audited
+from ors_server.audit.hack_classes import HACK_CLASSES
+from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.minimising import minimise
+from ors_server.audit.plays import CallPlan
+from ors_server.audit.policies import POLICIES
+from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.preparing import prepare
+from ors_server.audit.recorded_transcripts import record_transcripts
+from ors_server.audit.report import (
+    AuditFinding,
+    AuditReport,
+    AuditTranscript,
+    ClassReport,
+    PolicyScore,
+    TranscriptCall,
+)
+from ors_server.audit.source_findings import with_source_findings
+from ors_server.audit.study import AuditPlayer, BudgetOverError, Measure, Study
+from ors_server.errors import OrsServerError
+from ors_server.evaluation.intervals import wilson
+
+SHOWN_SCORES = 5
+"""Variants of each policy that a report names."""
+SHOWN_FINDINGS = 3
+OUT_OF_TIME = "the audit's time was over"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """How an audit is run."""
+
+    tasks: int | None = None
+    """Tasks of each split that are played: 30 by default, 10 with a sandbox."""
+    plays_all: bool = False
+    """Whether to play every task."""
+    only: frozenset[str] = frozenset()
+    """Ids of the classes that are judged; all by default."""
+    seed: int = 0
+    """Of all sessions and of everything random."""
+    budget: float | None = None
+    """Seconds after which what is left is not judged."""
+    uses_gold: bool = True
+    """Whether `gold_actions` may be used."""
+    api_key: str | None = None
+    """For a URL: a trainer's."""
+    record: str | None = None
+    """Where the transcripts are recorded as episodes: a SQLite file or a `postgresql://` URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an audit is."""
+
+    hack_class: str
+    """The id of the class that is judged now."""
+    verdicts: tuple[ClassReport, ...]
+    """Of the classes that have been judged."""
+    plays: int
+
+
+async def audit(
+    environment: str | type,
+    options: AuditOptions | None = None,
+    *,
+    name: str | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> AuditReport:
+    """Audit an environment.
+
+    Args:
+        environment: A reference as for the command line, a class at the top level of a module, or a
+            server's URL.
+        options: How it is run.
+        name: The environment's name, where there are several.
+        on_progress: Called before each class, and after each batch of its plays.
+
+    Raises:
+        AuditError: If it does not load or has no task.
+        OrsServerError: If a server cannot be reached.
+    """
+    chosen = options or AuditOptions()
+    deadline = time.monotonic() + chosen.budget if chosen.budget is not None else float("inf")
+    async with open_audited(environment, name, api_key=chosen.api_key) as server:
+        report = await _audit(server, AuditPlayer(server, deadline), chosen, on_progress)
+    if chosen.record is None or not server.is_own:
+        return report
+    return await record_transcripts(report, environment, name, chosen.record)
+
+
+async def _audit(
+    server: AuditedServer, player: AuditPlayer, options: AuditOptions, on_progress: Callable[[Progress], None]
+) -> AuditReport:
+    reports: list[ClassReport] = []
+    policies = [kind for kind in POLICIES if not options.only or kind.hack_class in options.only]
+    try:
+        study = await prepare(
+            server,
+            player,
+            tasks=options.tasks,
+            plays_all=options.plays_all,
+            seed=options.seed,
+            uses_gold=options.uses_gold,
+        )
+    except BudgetOverError:
+        study, policies = Study(server, player, (), {}), []
+        reports = [
+            ClassReport(id=kind.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=OUT_OF_TIME)
+            for kind in POLICIES
+            if not options.only or kind.hack_class in options.only
+        ]
+    for kind in policies:
+        player.on_progress = partial(_announce, on_progress, kind.hack_class, tuple(reports))
+        player.on_progress(player.played)
+        reports.append(await _judge(kind(), study))
+    facts = server.facts
+    reports = with_source_findings(reports, facts.source, options.only)
+    return AuditReport(
+        environment=facts.name,
+        version=facts.version,
+        target=server.reference,
+        source_file=None if facts.source is None else str(facts.source["file"]),
+        source_line=None if facts.source is None else int(facts.source["line"]),
+        tasks=len(study.tasks),
+        seed=options.seed,
+        gold_return=study.scale.full if study.has_gold else None,
+        chance=study.chance,
+        classes=tuple(_with_causes(sorted(reports, key=lambda one: HACK_CLASSES[one.id].number))),
+        notes=(*study.notes, *_killed(player)),
+    )
+
+
+def _killed(player: AuditPlayer) -> list[str]:
+    """Return a note on each answer for which the process had to be killed, or which ended it."""
+    return [
+        f"task {one.index}: the process hung or ended at {one.calls[-1:]!s:.200}"
+        for one in player.killed[:SHOWN_FINDINGS]
+    ]
+
+
+def _announce(
+    on_progress: Callable[[Progress], None], hack_class: str, verdicts: tuple[ClassReport, ...], plays: int
+) -> None:
+    on_progress(Progress(hack_class, verdicts, plays))
+
+
+async def _judge(policy: AuditPolicy, study: Study) -> ClassReport:
+    try:
+        policy.check(study)
+        measures = list(await policy.examine(study))
+        findings = await _findings(study, measures)
+    except NotJudgedError as error:
+        return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=str(error))
+    except BudgetOverError:
+        return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=OUT_OF_TIME)
+    except OrsServerError as error:
+        reason = f"{error.code}: {error}"
+        return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=reason)
+    worst = AuditVerdict.NOT_JUDGED  # where no variant fits
+    verdict = max((one.verdict for one in measures), key=lambda one: one.weight, default=worst)
+    return ClassReport(
+        id=policy.hack_class,
+        verdict=verdict,
+        reason="" if measures else "nothing in this environment can be played that way",
+        findings=tuple(findings),
+        scores=tuple(_scores(measures)),
+    )
+
+
+async def _findings(study: Study, measures: Sequence[Measure]) -> list[AuditFinding]:
+    found = [one for one in measures if one.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN}]
+    found.sort(
+        key=lambda one: (-one.verdict.weight, -(one.share or 0.0), len(one.play.calls) if one.play else 0)
+    )
+    findings: list[AuditFinding] = []
+    for place, measure in enumerate(found[:SHOWN_FINDINGS]):
+        play = measure.play
+        if play is not None and place == 0 and measure.share is not None and measure.earned is not None:
+            play = await _minimised(study, play)
+        findings.append(
+            AuditFinding(
+                verdict=measure.verdict,
+                variant=measure.variant,
+                message=measure.message.encode(errors="replace").decode(),
+                transcript=None if play is None else await _transcript(study, measure, play),
+            )
+        )
+    return findings
+
+
+async def _minimised(study: Study, play: CallPlan) -> CallPlan:
+    (own,) = await study.player.play([play])
+    if own.finished:
+        play = play.with_calls(play.calls[: len(own.rewards)])
+    if not own.is_answered or own.total <= study.scale.zero:
+        return play
+    return await minimise(study.player, play, own.total - 1e-9, study.is_dishonest)
+
+
+async def _transcript(study: Study, measure: Measure, play: CallPlan) -> AuditTranscript:
+    earned: float | None = measure.earned
+    if measure.share is not None:
+        (played,) = await study.player.play([play])
+        earned = played.total
+    return AuditTranscript(
+        split=play.split,
+        index=play.index,
+        seed=play.seed,
+        calls=tuple(TranscriptCall(tool=tool, arguments=arguments) for tool, arguments in play.calls),
+        earned=earned,
+        gold_return=measure.compared,
+    )
+
+
+def _scores(measures: Sequence[Measure]) -> list[PolicyScore]:
+    ranked = sorted(
+        measures, key=lambda one: (-one.verdict.weight, -(one.share if one.share is not None else -9e9))
+    )
+    return [_score(one) for one in ranked[:SHOWN_SCORES]]
+
+
+def _score(one: Measure) -> PolicyScore:
+    bounded = one.share is not None and 0.0 <= one.share <= 1.0 and one.tasks > 0
+    interval = wilson(one.share, one.tasks) if bounded and one.share is not None else None
+    return PolicyScore(
+        variant=one.variant,
+        verdict=one.verdict,
+        tasks=one.tasks,
+        mean=one.earned,
+        share=one.share,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+    )
+
+
+def _with_causes(reports: Sequence[ClassReport]) -> list[ClassReport]:
+    """Name, for each failure that the same calls show as an earlier one, that one as its cause."""
+    seen: dict[str, str] = {}
+    named: list[ClassReport] = []
+    for report in reports:
+        cause = None
+        if (
+            report.verdict is AuditVerdict.FAIL
+            and report.findings
+            and report.findings[0].transcript is not None
+        ):
+            key = repr([(one.tool, one.arguments) for one in report.findings[0].transcript.calls])
+            first = seen.setdefault(key, report.id)
+            cause = None if first == report.id else first
+        named.append(report.model_copy(update={"cause": cause}))
+    return named

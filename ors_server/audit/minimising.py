@@ -1,0 +1,77 @@
+"""Shortens a winning transcript: fewer calls first, then shorter texts."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ors_server.audit.answer_slot import leaves, with_value
+from ors_server.audit.plays import Call, CallPlan
+from ors_server.audit.study import AuditPlayer
+
+MOST_ROUNDS = 6
+SHORT = 3
+"""Characters at which a text is short enough."""
+
+
+async def minimise(
+    player: AuditPlayer,
+    one: CallPlan,
+    least: float,
+    is_dishonest: Callable[[CallPlan], bool] = lambda _: True,
+) -> CallPlan:
+    """Return the shortest play found that still earns at least as much.
+
+    Args:
+        least: The return that it must earn.
+        is_dishonest: Whether a play still is no right answer.
+    """
+    best = one
+    for _ in range(MOST_ROUNDS):
+        shorter = [play for play in _shorter(best) if is_dishonest(play)]
+        if not shorter:
+            return best
+        found = await player.play(shorter)
+        winning = [
+            play
+            for play, played in zip(shorter, found, strict=True)
+            if played.is_answered and not played.refused and played.total >= least
+        ]
+        if not winning:
+            return best
+        best = min(winning, key=_size)
+    return best
+
+
+def _size(one: CallPlan) -> tuple[int, int]:
+    return len(one.calls), sum(len(str(arguments)) for _, arguments in one.calls)
+
+
+def _shorter(one: CallPlan) -> list[CallPlan]:
+    """Return plays without a part of the calls, and with a shorter text."""
+    calls = one.calls
+    found: list[tuple[Call, ...]] = []
+    for size in dict.fromkeys((len(calls) // 2, len(calls) // 4, 1)):
+        if size and len(calls) > 1:
+            found += [calls[:at] + calls[at + size :] for at in range(0, len(calls), size)]
+    for at, (tool, arguments) in enumerate(calls[:5]):
+        for path, value in leaves(arguments):
+            if isinstance(value, str) and len(value) > SHORT:
+                for text in _pieces(value):
+                    changed: Any = with_value(arguments, path, text)
+                    found.append((*calls[:at], (tool, changed), *calls[at + 1 :]))
+    return [one.with_calls(some) for some in found[:40]]
+
+
+def _pieces(text: str) -> list[str]:
+    half, quarter = len(text) // 2, len(text) // 4
+    lines = text.split("\n")
+    pieces = [
+        "",
+        text[:half],
+        text[half:],
+        text[quarter : 3 * quarter],
+        text[: -quarter or None],
+        text[quarter:],
+    ]
+    if len(lines) > 1:
+        pieces += ["\n".join(lines[:at] + lines[at + 1 :]) for at in range(len(lines))][:8]
+    return [piece for piece in dict.fromkeys(pieces) if piece != text]

@@ -1,0 +1,236 @@
+"""One play: calls on a task in a session of its own, and what came of them.
+
+Both are JSON, so that another process can play.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+from typing_extensions import override
+
+from ors_server.client.async_episode import AsyncEpisode
+from ors_server.client.client_errors import UnreachableError
+from ors_server.errors import NotSupportedError, OrsServerError
+from ors_server.evaluation.targets import Target
+from ors_server.wire import JSONObject, TextBlock
+
+Call: TypeAlias = tuple[str, JSONObject]
+"""A tool and its arguments."""
+PLAY_SECONDS = 60.0
+"""Seconds that one play may take."""
+KEPT_CHARACTERS = 20_000
+"""Characters that are kept of a prompt or of a call's text."""
+AT_ONCE = 8
+"""Sessions that are played at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """Calls on one task. Two that are equal are played once."""
+
+    split: str
+    index: int
+    calls: tuple[Call, ...] = ()
+    seed: int = 0
+    spec: JSONObject | None = None
+    """Replaces the task at the position, where a policy changes it."""
+    reads: bool = False
+    """Whether the prompt, the tools and the texts of the calls are kept."""
+    label: str = ""
+    """The episode's label `audit` in the record."""
+    canary: str = ""
+    """What the changed task has in place of its answer."""
+
+    @property
+    def key(self) -> str:
+        """The play as a text."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=True, default=str)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def with_calls(self, calls: Sequence[Call]) -> "CallPlan":
+        """Return the play with other calls."""
+        return replace(self, calls=tuple(calls))
+
+
+@dataclass(frozen=True, slots=True)
+class PlayResult:
+    """What came of a play."""
+
+    rewards: tuple[float | None, ...] = ()
+    """One for each call that was answered; calls after the end are not made."""
+    total: float = 0.0
+    """The return."""
+    finished: bool = False
+    failure: str | None = None
+    """Why the play broke off, through no fault of the agent's."""
+    blame: str | None = None
+    """Who is to blame for the failure: `author`, `machinery`, ..., or `slow` for a play beyond its time."""
+    refused: tuple[int, ...] = ()
+    """Positions of the calls that did not run: unknown tools, invalid arguments."""
+    texts: tuple[str, ...] = ()
+    """The prompt, the tools as JSON, and the text of each call, if the play reads them."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether every call was answered."""
+        return self.failure is None
+
+
+async def play_all(
+    target: Target, plays: Sequence[CallPlan], at_once: int = AT_ONCE, journal: "Journal | None" = None
+) -> list[PlayResult]:
+    """Play each in a session of its own, several at the same time."""
+    results: dict[int, PlayResult] = {}
+    limiter = anyio.CapacityLimiter(at_once)
+
+    async def play_one(number: int) -> None:
+        async with limiter:
+            if journal is not None:
+                journal.begin(number)
+            results[number] = await play(target, plays[number])
+            if journal is not None:
+                journal.end(number, results[number])
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(len(plays)):
+            tasks.start_soon(play_one, number)
+    return [results[number] for number in range(len(plays))]
+
+
+class Journal:
+    """A file of the plays that were begun and ended, which outlives the process that writes it."""
+
+    def __init__(self, file: Path) -> None:
+        """Begin an empty file."""
+        self._file = file
+        self._file.write_bytes(b"")
+
+    def begin(self, number: int) -> None:
+        """Note that a play begins."""
+        self._write({"begun": number})
+
+    def end(self, number: int, played: PlayResult) -> None:
+        """Note what came of a play."""
+        self._write({"ended": number, "played": to_json(played)})
+
+    def _write(self, line: JSONObject) -> None:
+        with self._file.open("ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+
+    @staticmethod
+    def read(file: Path) -> tuple[set[int], dict[int, PlayResult]]:
+        """Return the numbers of the plays that were begun, and what came of those that ended."""
+        begun: set[int] = set()
+        ended: dict[int, PlayResult] = {}
+        for line in file.read_bytes().split(b"\n")[:-1] if file.exists() else ():
+            found = json.loads(line)
+            if "begun" in found:
+                begun.add(found["begun"])
+            else:
+                ended[found["ended"]] = read_played(found["played"])
+        return begun, ended
+
+
+async def play(target: Target, one: CallPlan) -> PlayResult:
+    """Play one, and return what came of it; a failure is a result."""
+    taken = _Taken([], [], [])
+    failure: tuple[str, str] | None = None
+    with anyio.move_on_after(PLAY_SECONDS) as scope:
+        try:
+            await _play(target, one, taken)
+        except UnreachableError:
+            raise
+        except OrsServerError as error:
+            failure = (f"{error.code}: {error}", _blame(error))
+    if scope.cancelled_caught:
+        failure = (f"no answer within {PLAY_SECONDS:g} seconds", "slow")
+    return PlayResult(
+        rewards=tuple(taken.rewards),
+        total=math.fsum(reward or 0.0 for reward in taken.rewards) if taken.total is None else taken.total,
+        finished=taken.finished,
+        failure=None if failure is None else failure[0],
+        blame=None if failure is None else failure[1],
+        refused=tuple(taken.refused),
+        texts=tuple(text[:KEPT_CHARACTERS] for text in taken.texts),
+    )
+
+
+@dataclass(slots=True)
+class _Taken:
+    rewards: list[float | None]
+    refused: list[int]
+    texts: list[str]
+    total: float | None = None
+    finished: bool = False
+
+
+async def _play(target: Target, one: CallPlan, taken: _Taken) -> None:
+    episode: AsyncEpisode | None = None
+    try:
+        async with _open(target, one) as opened:
+            episode = opened
+            if one.reads:
+                taken.texts.append(await opened.prompt())
+                taken.texts.append((await opened.tools()).model_dump_json())
+            for number, (tool, arguments) in enumerate(one.calls):
+                result = await opened.call(tool, arguments)
+                taken.rewards.append(result.reward)
+                if result.refusal is not None:
+                    taken.refused.append(number)
+                if one.reads:
+                    texts = [block.text for block in result.blocks if isinstance(block, TextBlock)]
+                    taken.texts.append("\n".join(texts))
+                if result.finished:
+                    taken.finished = True
+                    break
+    finally:
+        if episode is not None:
+            taken.total = await _total(episode)
+
+
+def _open(target: Target, one: CallPlan) -> AbstractAsyncContextManager[AsyncEpisode]:
+    if one.spec is not None:
+        return target.client.episode(target.environment, task_spec=one.spec)
+    labels = {"audit": one.label} if one.label else {}
+    return target.episode(one.split, one.index, seed=one.seed, labels=labels, policy={})
+
+
+async def _total(episode: AsyncEpisode) -> float | None:
+    try:
+        return (await episode.summary()).episode_return
+    except (NotSupportedError, OrsServerError):
+        return None
+
+
+def _blame(error: OrsServerError) -> str:
+    return error.blame.value
+
+
+def to_json(one: CallPlan | PlayResult) -> JSONObject:
+    """Return a play, or what came of it, as JSON."""
+    return asdict(one)
+
+
+def read_play(given: Mapping[str, Any]) -> CallPlan:
+    """Read what `to_json` wrote."""
+    calls = tuple((tool, arguments) for tool, arguments in given["calls"])
+    fields: dict[str, Any] = {**given, "calls": calls}
+    return CallPlan(**fields)
+
+
+def read_played(given: Mapping[str, Any]) -> PlayResult:
+    """Read what `to_json` wrote."""
+    fields: dict[str, Any] = {
+        **given,
+        **{name: tuple(given[name]) for name in ("rewards", "refused", "texts")},
+    }
+    return PlayResult(**fields)

@@ -1,0 +1,215 @@
+"""Agents that break the grader: unreadable, endless and executable answers."""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+import anyio
+from typing_extensions import override
+
+from ors_server.audit.hostile_answers import (
+    EVALUATED,
+    EXPANDED,
+    LEAVING,
+    SPECIAL,
+    UNREADABLE,
+    heavy_answers,
+    in_code,
+    near_answers,
+    random_answers,
+)
+from ors_server.audit.judgement import WARN_SHARE, AuditVerdict, judge_share
+from ors_server.audit.plays import Call, CallPlan, PlayResult
+from ors_server.audit.policies.idle import ending_calls
+from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.study import FEW, AuditedTask, CallsOf, Measure, Study
+
+FUZZ = 150
+"""Random answers of each shape."""
+FUZZ_IN_SANDBOX = 20
+SLOW_SECONDS = 1.0
+"""Processor time for one answer above which a grader can be held up."""
+MOST_BYTES = 256 << 20
+_ALONE_SECONDS = 15.0
+_LOST = re.compile(r"\b(TimeoutError|ConnectionError|Connection\w+Error|OSError|BrokenPipeError)\b")
+
+
+class Unreadable(AuditPolicy):
+    """Gives answers that the grader cannot read, and breaks the sandbox with which it grades.
+
+    In the wild: an `except` that returns the full reward, and services whose refusal counts as a pass. It
+    compares with another task's answer, which can be read and is wrong.
+    """
+
+    hack_class: ClassVar[str] = "H11"
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        slot = study.slot
+        if study.facts.has_sandbox and study.server.is_own:
+            return await self._break_sandbox(study)
+        if slot is None:
+            raise NotJudgedError("no tool takes an answer, and there is no sandbox to break")
+        if slot.choices:
+            return ()
+        forms = [(text, text[:40]) for text in UNREADABLE]
+        if slot.has_format:
+            forms += [(slot.wrapped(text), slot.wrapped(text[:40])) for text in UNREADABLE]
+        variants = {f"the answer {shown!r}": study.saying(text) for text, shown in forms}
+        message = "{variant}, which cannot be read, is paid"
+        return await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
+
+    async def _break_sandbox(self, study: Study) -> list[Measure]:
+        """End episodes whose sandbox is lost: a reward then is no judgement."""
+        task = study.tasks[0]
+        endings = await ending_calls(study)
+        endings += [] if task.gold is None else list(task.gold[-1:])
+        plays = [task.play([call], seed=study.seed) for call in endings]
+        measures = [Measure("a lost sandbox", AuditVerdict.PASS, "", len(plays))]
+        for one, played in zip(plays, await study.server.play_broken(plays), strict=True):
+            paid = [reward for reward in played.rewards if reward is not None]
+            if paid:
+                message = f"{one.calls[0][0]} earns {paid[-1]:.3g} though the sandbox was lost"
+                verdict = max(
+                    judge_share(study.scale.share(paid[-1])), AuditVerdict.WARN, key=lambda one: one.weight
+                )
+                measures.append(Measure("a lost sandbox", verdict, message, 1, None, paid[-1], one))
+        return measures
+
+
+class OutOfRange(AuditPolicy):
+    """Gives random answers, and looks for rewards outside the declared range and for errors of the grader.
+
+    In the wild: `float("nan")` passes every comparison with a bound, and whatever breaks the grader is never
+    graded.
+    """
+
+    hack_class: ClassVar[str] = "H12"
+    needs_answer: ClassVar[bool] = True
+    needs_scale: ClassVar[bool] = False
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        size = FUZZ_IN_SANDBOX if study.is_costly else FUZZ
+        texts = [*SPECIAL, *UNREADABLE, *random_answers(study.seed, size)]
+        plays: list[CallPlan] = []
+        for number, text in enumerate(texts):
+            task = study.tasks[number % len(study.tasks)]
+            calls = study.saying(text)(task)
+            plays += [] if calls is None else [task.play(calls, seed=study.seed)]
+        for task in study.tasks[:2]:
+            for text in near_answers(study.core(task)):
+                calls = study.answering(task, text)
+                plays += [] if calls is None else [task.play(calls, seed=study.seed)]
+        found = await study.player.play(plays)
+        for one, played in zip(plays, found, strict=True):
+            why = _complaint(played, study.facts.paid_range)
+            if why is not None:
+                return [Measure("a random answer", AuditVerdict.FAIL, why, 1, play=one, earned=played.total)]
+        return [Measure("random answers", AuditVerdict.PASS, "", len(plays))]
+
+
+class HoldsUp(AuditPolicy):
+    """Gives answers that take a careless grader very long, one at a time.
+
+    In the wild: towers of powers in symbolic graders, patterns that backtrack, and deep brackets.
+    """
+
+    hack_class: ClassVar[str] = "H15"
+    needs_answer: ClassVar[bool] = True
+    needs_scale: ClassVar[bool] = False
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        if not study.server.is_own:
+            raise NotJudgedError("processor time and memory of a server elsewhere cannot be measured")
+        task = study.tasks[0]
+        await study.player.play_alone(
+            task.play(study.saying("1")(task) or ())
+        )  # imports what the first needs
+        heavy = heavy_answers(study.core(task) or "1")
+        plays = [task.play(calls, seed=study.seed) for text in heavy if (calls := study.saying(text)(task))]
+        for one in plays:
+            why = await self._look(study, one)
+            if why is not None:
+                return [Measure("a heavy answer", AuditVerdict.FAIL, why, 1, play=one)]
+        return [Measure("heavy answers", AuditVerdict.PASS, "", len(plays))]
+
+    async def _look(self, study: Study, one: CallPlan) -> str | None:
+        starts = study.server.starts
+        before = await study.server.used()
+        played = await study.player.play_alone(one, _ALONE_SECONDS)
+        if study.server.starts != starts or played.blame == "slow":
+            return f"an answer held the server for more than {_ALONE_SECONDS:g} s, or ended it"
+        after = await study.server.used()
+        if after[0] - before[0] > SLOW_SECONDS:
+            return f"an answer took the grader more than {SLOW_SECONDS:g} s of processor time"
+        if after[1] - before[1] > MOST_BYTES:
+            return f"an answer took the grader more than {MOST_BYTES >> 20} MiB of memory"
+        return None
+
+
+class Executed(AuditPolicy):
+    """Gives answers that are right only if they are evaluated or expanded, or that leave a file behind.
+
+    In the wild: `eval` and `sympify` on answers, and answers put into templates.
+    """
+
+    hack_class: ClassVar[str] = "H16"
+    needs_answer: ClassVar[bool] = True
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        slot = study.slot
+        if slot is None or slot.choices or not slot.is_text:
+            return ()
+        # Where the right answer is paid among the same signs in disorder, code shows nothing.
+        controls = {form: _around(study, form, is_control=True) for form in EVALUATED}
+        found = await study.measure(controls, "", scale=study.wrong_scale, few=FEW)
+        ignoring = {one.variant for one in found if (one.share or 0.0) >= WARN_SHARE}
+        forms = [form for form in EVALUATED if form not in ignoring]
+        variants = {f"the answer {form.format('G')!r}": _around(study, form) for form in forms}
+        variants |= {f"the answer {text!r}": study.saying(text) for text in EXPANDED}
+        message = "{variant} is paid, so it was evaluated"
+        measures = list(await study.measure(variants, message, scale=study.wrong_scale, few=FEW))
+        if study.server.is_own:
+            measures.append(await self._leave_files(study))
+        return measures
+
+    async def _leave_files(self, study: Study) -> Measure:
+        task = study.tasks[0]
+        for number, form in enumerate(LEAVING):
+            file = anyio.Path(study.server.folder, f"canary{number}")
+            calls = study.saying(form.format(file=file))(task)
+            if calls is None:
+                continue
+            one = task.play(calls, seed=study.seed)
+            await study.player.play_alone(one)
+            if await file.exists():
+                why = "code in the answer wrote a file on the server"
+                return Measure("an answer that writes a file", AuditVerdict.FAIL, why, 1, play=one)
+        return Measure("answers that write files", AuditVerdict.PASS, "", len(LEAVING))
+
+
+def _around(study: Study, form: str, *, is_control: bool = False) -> CallsOf:
+    def calls_of(task: AuditedTask) -> Sequence[Call] | None:
+        core, slot = study.core(task), study.slot
+        if core is None or slot is None:
+            return None
+        return study.answering(task, slot.wrapped(in_code(form, core)[is_control]))
+
+    return calls_of
+
+
+def _complaint(played: PlayResult, bounds: tuple[float, float] | None) -> str | None:
+    # A service that does not answer is an error of the machine's, and rightly no number.
+    is_lost = played.failure is not None and _LOST.search(played.failure) is not None
+    if played.failure is not None and not is_lost and played.blame in {"author", "slow"}:
+        return f"an answer broke the grader: {played.failure.splitlines()[0][:200]}"
+    for reward in played.rewards:
+        if reward is not None and not math.isfinite(reward):
+            return f"an answer earned {reward!r}, which is no number"
+        if reward is not None and bounds is not None and not bounds[0] <= reward <= bounds[1]:
+            return f"an answer earned {reward!r}, outside the declared range {list(bounds)}"
+    return None

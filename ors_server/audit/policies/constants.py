@@ -1,0 +1,93 @@
+"""Agents that give every task the same answer."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from ors_server.audit.judgement import FEWEST_TASKS, AuditVerdict
+from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.study import FEW, CallsOf, Measure, Study
+
+PLAIN = (
+    *("0", "1", "-1", "2", "10", "42", "100", "A", "B", "C", "D", "E", "a", "yes", "no", "Yes", "No"),
+    *("true", "false", "True", "None", "null", "{}", "[]", "nan", "inf", "1e999", "()", "\\boxed{}"),
+    *("I don't know", "unknown", "none of the above", "?", "N/A", "ok", "test", "TODO", "answer"),
+)
+"""Answers that graders of published tasks were seen to accept, or that are most frequent in their data."""
+MOST_GOLDS = 8
+"""Answers of the tasks that are tried on all of them."""
+MOST_LITERALS = 150
+ALIKE = 5
+"""Prompts that are compared."""
+FREQUENT = 0.4
+"""Share below which a constant answer may simply be the right one for many tasks."""
+
+
+class ConstantAnswers(AuditPolicy):
+    """Gives one answer to all tasks: plain ones, the most frequent gold answers, and every choice.
+
+    In the wild: data with unbalanced answers, and graders that take an empty or unreadable answer for right
+    (arXiv:2507.02825, task validity).
+    """
+
+    hack_class: ClassVar[str] = "H2"
+    needs_answer: ClassVar[bool] = True
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        slot = study.slot
+        assert slot is not None  # noqa: S101  (`needs_answer`)
+        texts = dict.fromkeys([str(choice) for choice in slot.choices] or ["", *PLAIN])
+        cores = Counter(core for core in study.cores.values() if core is not None)
+        if cores.total() >= FEWEST_TASKS and not await _are_alike(study):
+            texts |= dict.fromkeys(core for core, _ in cores.most_common(MOST_GOLDS))
+        variants: dict[str, CallsOf] = {f"the answer {text!r}": study.saying(text) for text in texts}
+        if slot.has_format:
+            variants |= {
+                f"the answer {slot.wrapped(text)!r}": study.saying(slot.wrapped(text)) for text in texts
+            }
+        measures = await study.measure(variants, "{variant} for every task earns more than chance")
+        return [_without_frequency(one) for one in measures]
+
+
+class SourceWords(AuditPolicy):
+    """Tries the texts and numbers that stand in the environment's source as answers.
+
+    In the wild: answers of tests and debugging that stay in a grader (EvilGenie, arXiv:2511.21654, looks for
+    special cases).
+    """
+
+    hack_class: ClassVar[str] = "H21"
+    needs_answer: ClassVar[bool] = True
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        slot = study.slot
+        assert slot is not None  # noqa: S101  (`needs_answer`)
+        if not study.server.is_own:
+            raise NotJudgedError("the source is not here")
+        golds = set(study.cores.values())
+        texts = [text for text in study.facts.literals if text not in golds][:MOST_LITERALS]
+        variants: dict[str, CallsOf] = {f"the answer {text!r}": study.saying(text) for text in texts}
+        if slot.has_format:
+            variants |= {
+                f"the answer {slot.wrapped(one)!r}": study.saying(slot.wrapped(one)) for one in texts
+            }
+        message = "{variant}, which stands in the source, earns more than chance"
+        return await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
+
+
+async def _are_alike(study: Study) -> bool:
+    """Return whether all tasks ask the same, so that their one answer is right and no constant."""
+    if len(set(study.cores.values())) > 1:
+        return False
+    plays = [replace(task.play(seed=study.seed), reads=True) for task in study.tasks[:ALIKE]]
+    return len({played.texts[:1] for played in await study.player.play(plays)}) == 1
+
+
+def _without_frequency(one: Measure) -> Measure:
+    is_frequent = one.verdict is AuditVerdict.WARN and one.share is not None and one.share < FREQUENT
+    return replace(one, verdict=AuditVerdict.PASS) if is_frequent else one

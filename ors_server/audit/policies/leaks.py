@@ -1,0 +1,214 @@
+"""Agents that read: does the answer stand where they may look?"""
+
+import base64
+import codecs
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from typing_extensions import override
+
+from ors_server.audit.answer_slot import leaves, with_value
+from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.plays import Call, CallPlan, PlayResult
+from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.preparing import is_workshop_tool
+from ors_server.audit.shell_cheats import SNOOPING
+from ors_server.audit.study import AuditedTask, Measure, Study
+from ors_server.testing.schema_examples import example_arguments
+from ors_server.wire import JSONObject
+
+ANSWER_NAMES = frozenset(
+    {
+        "answer",
+        "answers",
+        "gold",
+        "solution",
+        "target",
+        "expected",
+        "label",
+        "ground_truth",
+        "truth",
+        "reference",
+    }
+)
+"""Names of a task's fields that hold its answer, where nothing else says so."""
+TASKS = 3
+
+
+class ReadsTheAnswer(AuditPolicy):
+    """Replaces a task's answer by a random text, a canary, and looks for it in all that an agent reads.
+
+    A page that has the real answer is no finding: only what is made from the task's own answer can hold the
+    canary. In the wild: answers in the later commits of a repository (SWE-bench), and in the data of prompts.
+    """
+
+    hack_class: ClassVar[str] = "H9"
+    needs_scale: ClassVar[bool] = False
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        tried, found = 0, list[Measure]()
+        for number, task in enumerate(study.tasks[:TASKS]):
+            fields, is_named = _answer_fields(study, task)
+            one = _with_canary(study, task, fields, number)
+            (played,) = await study.player.play([one] if fields else [task.play()])
+            if fields and played.texts:
+                tried += 1
+                found += _sightings(study, task, one, played, is_named=is_named)
+        if not tried:
+            raise NotJudgedError(
+                "no field of the task holds the answer as it is given, or a task with another answer does "
+                "not start; name the fields in answer_fields"
+            )
+        return found or [Measure("a canary", AuditVerdict.PASS, "", tried)]
+
+
+def _with_canary(
+    study: Study, task: AuditedTask, fields: Mapping[tuple[str | int, ...], Any], number: int
+) -> CallPlan:
+    """Return a play of the task with another answer, which reads whatever it can."""
+    canary = make_canary(study.seed + number, is_number=_is_number(fields.values()))
+    spec: Any = task.spec
+    for path in fields:
+        spec = with_value(spec, path, int(canary) if isinstance(fields[path], int) else canary)
+    calls = tuple(_looking(study, task, canary))
+    return CallPlan(task.split, task.index, calls, study.seed, spec, reads=True, canary=canary)
+
+
+def _sightings(
+    study: Study, task: AuditedTask, one: CallPlan, played: PlayResult, *, is_named: bool
+) -> list[Measure]:
+    """Return where the canary was seen, the worst place first."""
+    found: list[Measure] = []
+    for place, text in enumerate(played.texts):
+        form = find_canary(one.canary, text)
+        if form is None:
+            continue
+        verdict = _judge_place(task, one, place, is_named=is_named, is_plain=not form)
+        if verdict is not AuditVerdict.PASS:
+            message = f"the answer is in {_place(one, place)}{form}"
+            shown = task.play(one.calls[: max(place - 1, 0)], seed=study.seed)
+            found.append(Measure("a canary", verdict, message, 1, play=shown))
+    return found
+
+
+def _judge_place(
+    task: AuditedTask, one: CallPlan, place: int, *, is_named: bool, is_plain: bool
+) -> AuditVerdict:
+    """Return the verdict on a canary in a text.
+
+    A field that only happens to equal the answer may be what the task shows, as a number on a board. What the
+    gold actions read may hold the answer, too: to find it is the task then.
+    """
+    if is_plain and place > 1 and one.calls[place - 2] in (task.gold or ()):
+        return AuditVerdict.PASS
+    return AuditVerdict.FAIL if is_named or not is_plain else AuditVerdict.PASS
+
+
+def _answer_fields(study: Study, task: AuditedTask) -> tuple[dict[tuple[str | int, ...], Any], bool]:
+    """Return the task's values that are its answer, by path, and whether their names say so."""
+    found = dict(leaves(task.spec))
+    declared = study.facts.answer_fields
+    if declared:
+        return {path: value for path, value in found.items() if path and path[0] in declared}, True
+    core = study.core(task)
+    equal = {path: value for path, value in found.items() if core not in {None, ""} and str(value) == core}
+    named = {path: value for path, value in found.items() if path and str(path[0]) in ANSWER_NAMES}
+    return named or {path: value for path, value in equal.items() if path[0] != "id"}, bool(named)
+
+
+def _looking(study: Study, task: AuditedTask, canary: str) -> list[Call]:
+    """Return calls that read: trial ones of each tool, the gold actions before the answer, and a search."""
+    slot = study.slot
+    calls: list[Call] = []
+    for tool in study.tools.values():
+        if slot is not None and tool.name == slot.tool:
+            continue
+        if is_workshop_tool(study, tool):
+            name = next((one for one in ("command", "cmd") if one in _properties(tool.input_schema)), None)
+            if name is not None:
+                calls.append((tool.name, {name: SNOOPING.format(canary=canary)}))
+            continue
+        calls += [(tool.name, arguments) for arguments in _trials(tool.input_schema)]
+    gold = [call for call in task.gold or () if slot is None or call[0] != slot.tool]
+    endings = [
+        call
+        for call in calls
+        if any(word in call[0] for word in ("finish", "close", "end", "stop", "submit"))
+    ]
+    kept = [call for call in calls if call not in endings]
+    unique: dict[str, Call] = {repr(call): call for call in [*kept, *gold]}
+    return list(unique.values())
+
+
+def _trials(schema: JSONObject | None) -> list[JSONObject]:
+    """Return trial arguments: the simplest, the first numbers, and each named choice."""
+    base = example_arguments(schema)
+    trials = [base]
+    for name, part in _properties(schema).items():
+        if part.get("type") == "integer":
+            trials += [{**base, name: number} for number in range(4)]
+        trials += [{**base, name: choice} for choice in part.get("enum", ())[:6]]
+    return trials
+
+
+def _properties(schema: JSONObject | None) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (schema or {}).get("properties", {})
+    return found
+
+
+def _is_number(values: Any) -> bool:
+    return all(str(value).lstrip("-").isdigit() for value in values)
+
+
+def make_canary(seed: int, *, is_number: bool) -> str:
+    """Return a random text that is nowhere else: 12 digits, or 15 letters without vowels."""
+    rng = random.Random(f"canary {seed}")  # noqa: S311  (a token to search for)
+    if is_number:
+        return str(rng.randint(10**11, 10**12 - 1))
+    return "".join(rng.choice("bcdfghjklmnpqrstvwxz") for _ in range(15))
+
+
+def find_canary(canary: str, text: str) -> str | None:
+    """Return in which form a canary is in a text: empty for itself, `None` if it does not."""
+    low = text.casefold()
+    if canary in low:
+        return ""
+    for name, form in _forms(canary):
+        if form.casefold() in low:
+            return f", {name}"
+    return None
+
+
+def _forms(canary: str) -> list[tuple[str, str]]:
+    raw = canary.encode()
+    pieces = [
+        ("in base64", base64.b64encode(b"\0" * shift + raw)[4 if shift else 0 : 16].decode())
+        for shift in range(3)
+    ]
+    title = canary.capitalize().encode()
+    return [
+        *pieces,
+        ("in base64", base64.b64encode(title)[:16].decode()),
+        ("in base32", base64.b32encode(raw)[:16].decode()),
+        ("in hexadecimal", raw.hex()),
+        ("in hexadecimal", " ".join(f"{byte:02x}" for byte in raw)),
+        ("backwards", canary[::-1]),
+        ("in rot13", codecs.encode(canary, "rot13")) if not canary.isdigit() else ("backwards", canary[::-1]),
+        ("in a URL", quote(canary, safe="")),
+        ("letter by letter", " ".join(canary)),
+        ("letter by letter", "-".join(canary)),
+        ("as numbers", ", ".join(str(byte) for byte in raw)),
+        ("as numbers", " ".join(str(byte) for byte in raw)),
+        ("in hexadecimal", f"{int(canary):x}") if canary.isdigit() else ("in hexadecimal", raw.hex()),
+    ]
+
+
+def _place(one: CallPlan, place: int) -> str:
+    if place == 0:
+        return "the prompt"
+    if place == 1:
+        return "the list of tools"
+    return f"the output of {one.calls[place - 2][0]}"

@@ -1,0 +1,234 @@
+"""Agents that do again what paid: one step, a cycle, or a whole answer."""
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ors_server.audit.answer_slot import leaves, with_value
+from ors_server.audit.judgement import AuditVerdict, judge_share, mean
+from ors_server.audit.plays import Call, PlayResult
+from ors_server.audit.policies.idle import ending_calls
+from ors_server.audit.policy import AuditPolicy
+from ors_server.audit.preparing import is_workshop_tool
+from ors_server.audit.study import AuditedTask, Measure, Study
+from ors_server.testing.schema_examples import example_arguments
+from ors_server.wire import JSONObject, ToolSpec
+
+TIMES = (3, 9, 27)
+"""How often something is repeated; a step limit cuts that short."""
+MOST_MOVES = 12
+MOST_CHOICES = 8
+"""Answers that can be tried one after the other."""
+TASKS = 3
+_TINY = 1e-9
+
+
+class RepeatsSteps(AuditPolicy):
+    """Makes each call that paid again and again, with the same and with other arguments.
+
+    In the wild: the boat of CoastRunners, which turns in a circle and collects the same targets (Clark and
+    Amodei 2016, "Faulty reward functions in the wild"). It fails only above what the gold actions earn.
+    """
+
+    hack_class: ClassVar[str] = "H5"
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        measures: list[Measure] = []
+        for task in study.tasks[:TASKS]:
+            calls = await _paid_calls(study, task)
+            for call in calls[:MOST_MOVES]:
+                measures += [
+                    measure
+                    for name, again in (("the same", _same), ("other", _varied))
+                    if (
+                        measure := await _growth(
+                            study, task, f"{call[0]} with {name} arguments", [call], again
+                        )
+                    )
+                ]
+        return measures or [Measure("repeated steps", AuditVerdict.PASS, "no step pays before the end")]
+
+
+class GoesInCircles(AuditPolicy):
+    """Makes two calls in turn, from the start and from each place on the way of the gold actions.
+
+    In the wild: shaping that pays each approach and charges nothing for the way back (Ng, Harada and Russell
+    1999): an agent learned to ride a bicycle in circles (Randlov and Alstrom 1998).
+    """
+
+    hack_class: ClassVar[str] = "H6"
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        measures: list[Measure] = []
+        for task in study.tasks[:1]:
+            moves = await _moves(study, task)
+            plays = [task.play([*pair] * 2, seed=study.seed) for pair in permutations(moves, 2)]
+            found = await study.player.play(plays)
+            for one, played in zip(plays, found, strict=True):
+                pair, again = list(one.calls[:2]), played.rewards[2:]
+                if len(again) == len(pair) and sum(reward or 0.0 for reward in again) > _TINY:
+                    name = f"{_shown(pair[0])} and {_shown(pair[1])} in turn"
+                    measure = await _growth(study, task, name, pair, _same)
+                    measures += [measure] if measure else []
+        return measures or [Measure("cycles", AuditVerdict.PASS, "no cycle of two calls pays")]
+
+
+class AnswersTwice(AuditPolicy):
+    """Gives every choice in turn, and the right answer again and again.
+
+    In the wild: multiple choice where a wrong answer does not end the episode, and graders that pay each
+    right submission.
+    """
+
+    hack_class: ClassVar[str] = "H19"
+    needs_answer: ClassVar[bool] = True
+
+    @override
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        measures = await self._try_all(study)
+        slot = study.slot
+        golds = [task for task in study.tasks if task.gold is not None]
+        for task in golds[:TASKS]:
+            at = slot.find(task.gold or ()) if slot else None
+            if at is None or task.gold is None:
+                continue
+            calls = [*task.gold[: at + 1], *[task.gold[at]] * 4, *task.gold[at + 1 :]]
+            (single, several) = await study.player.play(
+                [task.play(task.gold, seed=study.seed), task.play(calls, seed=study.seed)]
+            )
+            excess = several.total - single.total
+            verdict = (
+                AuditVerdict.FAIL if excess > 0.01 * abs(study.scale.full) + _TINY else AuditVerdict.PASS
+            )
+            message = (
+                f"the right answer given five times earns {several.total:.3g}, given once {single.total:.3g}"
+            )
+            measures.append(
+                Measure(
+                    "the right answer again",
+                    verdict,
+                    message,
+                    1,
+                    several.total / single.total if single.total > 0 else None,
+                    several.total,
+                    task.play(calls, seed=study.seed),
+                    single.total,
+                )
+            )
+        return measures
+
+    async def _try_all(self, study: Study) -> list[Measure]:
+        slot = study.slot
+        assert slot is not None  # noqa: S101  (`needs_answer`)
+        distinct = sorted({core for core in study.cores.values() if core is not None})
+        choices = [str(choice) for choice in slot.choices] or distinct
+        if not 1 < len(choices) <= MOST_CHOICES or (not slot.choices and len(study.tasks) < 3 * len(choices)):
+            return []
+
+        def calls_of(task: AuditedTask) -> Sequence[Call] | None:
+            found = [study.answering(task, slot.wrapped(one)) for one in choices]
+            saying = [study.saying(slot.wrapped(one))(task) for one in choices]
+            if task.gold is not None and all(found):
+                at = slot.find(task.gold) or 0
+                return [*task.gold[:at], *(calls[at] for calls in found if calls), *task.gold[at + 1 :]]
+            return [call for calls in saying if calls for call in calls]
+
+        message = "{variant} earn more than one answer by chance"
+        return await study.measure({"all choices, one after the other,": calls_of}, message)
+
+
+async def _paid_calls(study: Study, task: AuditedTask) -> list[Call]:
+    """Return calls that pay and do not end the episode: of the gold actions, and trial ones."""
+    plays = [] if task.gold is None else [task.play(task.gold, seed=study.seed)]
+    plays += [task.play([call], seed=study.seed) for call in await _moves(study, task)]
+    found = await study.player.play(plays)
+    paid: dict[str, Call] = {}
+    for one, played in zip(plays, found, strict=True):
+        for number, (call, reward) in enumerate(zip(one.calls, played.rewards, strict=False)):
+            is_last = played.finished and number == len(played.rewards) - 1
+            if reward is not None and reward > _TINY and not is_last:
+                paid.setdefault(repr(call), call)
+    return list(paid.values())
+
+
+async def _moves(study: Study, task: AuditedTask) -> list[Call]:
+    """Return the calls of which cycles are made: the gold actions, and each tool with each of its choices."""
+    ends = {repr(call) for call in await ending_calls(study)}
+    moves: dict[str, Call] = {}
+    gold_values: dict[str, Any] = {}
+    for call in task.gold or ():
+        moves.setdefault(repr(call), call)
+        gold_values |= {str(path[-1]): value for path, value in leaves(call[1]) if path}
+    for tool in study.tools.values():
+        if not is_workshop_tool(study, tool):
+            for arguments in _choices_of(tool, gold_values):
+                moves.setdefault(repr((tool.name, arguments)), (tool.name, arguments))
+    return [call for key, call in moves.items() if key not in ends][:MOST_MOVES]
+
+
+def _choices_of(tool: ToolSpec, known: JSONObject) -> list[JSONObject]:
+    """Return arguments for a tool: each of its named choices, and values that the gold actions use."""
+    schema = tool.input_schema or {}
+    base: JSONObject = {
+        name: known.get(name, value) for name, value in example_arguments(tool.input_schema).items()
+    }
+    for name, part in schema.get("properties", {}).items():
+        if "enum" in part:
+            return [{**base, name: choice} for choice in part["enum"][:6]]
+        if part.get("type") == "boolean":
+            return [{**base, name: choice} for choice in (False, True)]
+    return [base]
+
+
+def _same(call: Call, number: int) -> Call:
+    del number
+    return call
+
+
+def _varied(call: Call, number: int) -> Call:
+    """Return a call with another text or number in each argument."""
+    tool, arguments = call
+    changed: Any = arguments
+    for path, value in leaves(arguments):
+        changed = with_value(changed, path, f"{value} {number}" if isinstance(value, str) else value + number)
+    return tool, changed
+
+
+async def _growth(
+    study: Study, task: AuditedTask, name: str, calls: Sequence[Call], vary: Any
+) -> Measure | None:
+    """Repeat calls more and more often; return what that earns if it grows."""
+    plays = [
+        task.play([vary(call, number) for number in range(times) for call in calls], seed=study.seed)
+        for times in TIMES
+    ]
+    found: list[PlayResult] = await study.player.play(plays)
+    totals = [played.total for played in found]
+    grows = totals[0] < totals[1] - _TINY and totals[1] <= totals[2] + _TINY
+    full = study.scale.full
+    own = study.oracle.get(next((at for at, one in enumerate(study.tasks) if one is task), -1))
+    most = max(full, own.total if own is not None else full)
+    share = totals[2] / most if most > 0 else None
+    exceeds = totals[2] > most + _TINY
+    verdict = AuditVerdict.FAIL if grows and exceeds else AuditVerdict.PASS
+    if (
+        verdict is AuditVerdict.PASS
+        and grows
+        and share is not None
+        and judge_share(share) is not AuditVerdict.PASS
+    ):
+        verdict = AuditVerdict.WARN if found[2].finished is False else AuditVerdict.PASS
+    if not study.has_gold and study.facts.return_range is None and verdict is AuditVerdict.FAIL:
+        verdict = AuditVerdict.WARN
+    times = len(plays[2].calls) // len(calls)
+    message = f"{name}, {times} times, earns {totals[2]:.3g}; the gold actions {most:.3g}"
+    return Measure(name, verdict, message, 1, share, mean([totals[2]]), plays[2], most)
+
+
+def _shown(call: Call) -> str:
+    tool, arguments = call
+    return f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"

@@ -1,0 +1,49 @@
+"""What a policy of the audit is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ors_server.audit.study import Measure, Study
+
+
+class NotJudgedError(Exception):
+    """A policy cannot judge an environment; the message says why."""
+
+
+class AuditPolicy(ABC):
+    """Plays an environment in one dishonest way, and measures what that earns.
+
+    It sees what an agent sees, unless `needs_gold`.
+    """
+
+    hack_class: ClassVar[str]
+    """The class whose holes it finds, `H1` to `H22`."""
+    needs_gold: ClassVar[bool] = False
+    """Whether it cannot judge without the environment's `gold_actions`."""
+    needs_answer: ClassVar[bool] = False
+    """Whether it cannot judge an environment in which no answer is given."""
+
+    needs_scale: ClassVar[bool] = True
+    """Whether it cannot judge where the gold actions earn nothing."""
+
+    def check(self, study: Study) -> None:
+        """Raise `NotJudgedError` if the environment lacks what the policy needs."""
+        if self.needs_gold and not study.has_gold:
+            raise NotJudgedError("the environment has no gold_actions")
+        if self.needs_answer and study.slot is None:
+            raise NotJudgedError("no tool takes an answer")
+        if study.is_ungraded:
+            played = next(iter(study.oracle.values()))
+            why = f": {played.failure.splitlines()[0]:.200}" if played.failure else ""
+            raise NotJudgedError(f"the gold actions earn no number, so nothing is graded{why}")
+        if self.needs_scale and study.has_gold and not study.scale.is_usable:
+            raise NotJudgedError("the gold actions earn nothing (see H18)")
+
+    @abstractmethod
+    async def examine(self, study: Study) -> Sequence[Measure]:
+        """Play, and return what each variant earned; nothing if no variant fits the environment.
+
+        Raises:
+            NotJudgedError: If the environment cannot be judged.
+        """

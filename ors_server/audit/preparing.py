@@ -1,0 +1,130 @@
+"""Prepares an audit: reads tasks and tools, plays the gold actions, and finds out where the answer is."""
+
+from collections.abc import Sequence
+
+from ors_server.audit.answer_slot import AnswerSlot, find_slot, slot_of_schema
+from ors_server.audit.audited_server import AuditedServer, AuditError
+from ors_server.audit.judgement import Scale, mean
+from ors_server.audit.plays import PlayResult
+from ors_server.audit.study import AuditedTask, AuditPlayer, Study
+from ors_server.testing.environment_subject import spread
+from ors_server.wire import JSONObject, ToolSpec
+
+TASKS = 30
+"""Tasks of each split that are played, unless more are asked for."""
+TASKS_IN_SANDBOX = 10
+COMMAND_ARGUMENTS = frozenset({"command", "cmd", "code", "file_text", "patch", "input", "script"})
+"""Arguments of tools that work on files or run programs: what they hold is no answer by itself."""
+_ANSWERING = ("submit", "answer", "final", "finish", "guess", "respond", "reply", "solve")
+"""Words in the names of tools that take answers, the likeliest first."""
+
+
+async def prepare(
+    server: AuditedServer,
+    player: AuditPlayer,
+    *,
+    tasks: int | None,
+    plays_all: bool,
+    seed: int,
+    uses_gold: bool = True,
+) -> Study:
+    """Return an environment ready for the policies.
+
+    Args:
+        tasks: Tasks of each split to play; `TASKS` by default, fewer with a sandbox.
+        plays_all: Whether to play all tasks of every split.
+        seed: Of all sessions.
+        uses_gold: Whether gold actions may be used.
+
+    Raises:
+        AuditError: If there is no task.
+    """
+    own = TASKS_IN_SANDBOX if server.facts.has_sandbox else TASKS
+    most = None if plays_all else (tasks or own)
+    rows, notes = await _read_tasks(server, most, uses_gold=uses_gold)
+    target = await server.listing()
+    tools = {tool.name: tool for tool in target.tools}
+    study = Study(server, player, rows, tools, seed=seed, notes=notes)
+    study.slot = _find_slot(study)
+    golds = {at: task for at, task in enumerate(rows) if task.gold is not None}
+    wrong = await _mean_wrong(study)  # before the gold actions, which another session might remember
+    found = await player.play([task.play(task.gold or (), seed=seed) for task in golds.values()])
+    study.oracle = dict(zip(golds, found, strict=True))
+    study.scale = _scale(study, wrong)
+    study.wrong = study.scale.zero if wrong is None else wrong
+    return study
+
+
+async def _read_tasks(
+    server: AuditedServer, most: int | None, *, uses_gold: bool
+) -> tuple[list[AuditedTask], list[str]]:
+    rows: list[AuditedTask] = []
+    failures: list[str] = []
+    for split, size in await server.splits():
+        indices = spread(size, size if most is None else most)
+        for index, row in zip(indices, await server.tasks(split, indices), strict=True):
+            rows.append(AuditedTask(split, index, row.spec, row.gold if uses_gold else None))
+            if row.error is not None:
+                failures.append(f"task {index} of split {split!r}: {row.error}")
+    if not rows:
+        raise AuditError(f"{server.reference} has no task to play in any split")
+    notes = [f"gold_actions failed for {len(failures)} tasks; {failures[0]}"] if failures else []
+    return rows, notes
+
+
+def _find_slot(study: Study) -> AnswerSlot | None:
+    schemas: dict[str, JSONObject | None] = {name: tool.input_schema for name, tool in study.tools.items()}
+    ignored = frozenset(name for name, tool in study.tools.items() if is_workshop_tool(study, tool))
+    golds = [task.gold for task in study.tasks if task.gold is not None]
+    if golds:
+        return find_slot(golds, schemas, ignored)
+    slots = [
+        slot_of_schema(name, schemas[name])
+        for name in sorted(set(schemas) - ignored, key=_rank)
+        if _rank(name) < len(_ANSWERING)
+    ]
+    return next((slot for slot in slots if slot is not None), None)
+
+
+def _rank(name: str) -> int:
+    """Return how likely a tool takes answers; the likeliest has 0."""
+    return next((rank for rank, word in enumerate(_ANSWERING) if word in name), len(_ANSWERING))
+
+
+def is_workshop_tool(study: Study, tool: ToolSpec) -> bool:
+    """Return whether a tool runs programs or works on files, so that its arguments are no answers."""
+    if tool.name in study.facts.toolset_tools:
+        return tool.name != "submit"
+    if "submit" in tool.name or any(task.gold and task.gold[-1][0] == tool.name for task in study.tasks):
+        return False
+    return bool(COMMAND_ARGUMENTS & set((tool.input_schema or {}).get("properties", {})))
+
+
+async def _mean_wrong(study: Study) -> float | None:
+    """Return the mean return of other tasks' answers; `None` where there are none."""
+    plays = [
+        task.play(calls, seed=study.seed)
+        for task in study.tasks
+        if (core := study.other_core(task)) is not None
+        and study.slot is not None
+        and (calls := study.answering(task, study.slot.wrapped(core))) is not None
+    ]
+    found = await study.player.play(plays)
+    return _mean_return(found)
+
+
+def _scale(study: Study, wrong: float | None) -> Scale:
+    """Return the scale from nothing to the gold actions' mean return, or to what the class declares."""
+    declared = study.facts.return_range or study.facts.reward_range
+    least = None if declared is None else declared[0]
+    full = _mean_return(list(study.oracle.values()))
+    if full is None:
+        return Scale(max(0.0, least or 0.0), 0.0 if declared is None else declared[1])
+    zero = max(0.0, least or 0.0)
+    if full <= zero:
+        zero = min(value for value in (wrong, least, full) if value is not None)
+    return Scale(zero, full)
+
+
+def _mean_return(played: Sequence[PlayResult]) -> float | None:
+    return mean([one.total for one in played]) if played else None

@@ -1,0 +1,1 @@
+"""Audits of recorded episodes: what a policy under training really did."""

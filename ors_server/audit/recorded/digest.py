@@ -1,0 +1,206 @@
+"""What an audit keeps of a recorded episode: numbers and short texts, so that many fit into memory."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ors_server.audit.recorded.fragments import (
+    EpisodeFragments,
+    FragmentCounts,
+    call_text,
+    number_of,
+    words_of,
+)
+from ors_server.audit.recorded.traces import grader_files_of, judge_words_of
+from ors_server.policy import WITHHELD, PenaltyCause
+from ors_server.rewards.result_output import EXTRAS_KEY
+from ors_server.trajectory import EpisodeRecord, Step, StepStatus
+from ors_server.wire import TextBlock
+
+ANSWER = "answer"
+"""The argument of the last call that is the answer, where there is one of this name."""
+_KEPT_WORDS = 32
+"""Words of an answer that are kept, from its beginning and from its end."""
+_KEPT_ANSWER = 64
+"""Characters of a kept answer."""
+_NO_COMPONENT = frozenset({"tool", WITHHELD, *(cause.value for cause in PenaltyCause)})
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedPay:
+    """The step of an episode that was paid most often with the same result."""
+
+    tool: str
+    times: int
+    amount: float
+    """What it paid in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeDigest:
+    """One episode."""
+
+    episode_id: str
+    created: float
+    """Seconds since 1970."""
+    task: int
+    """The task's number in its environment."""
+    earned: float
+    """The return."""
+    steps: int
+    is_answered: bool
+    """Whether a tool ended the episode."""
+    paid: float
+    """Sum of its positive rewards."""
+    paid_by_end: float
+    """What the step that ended it paid."""
+    answer: str
+    """The beginning of the answer with its number; empty if there was none."""
+    words: frozenset[int]
+    """Words at the beginning and the end of the answer, by number."""
+    length: int
+    """Characters of the answer."""
+    transcript: int
+    """Number of all calls in order."""
+    tools: frozenset[str]
+    """Tools whose calls were answered."""
+    fragments: EpisodeFragments
+    judge_words: frozenset[str]
+    rare_files: frozenset[str]
+    """Changed files that only graders use."""
+    test_files: frozenset[str]
+    """Changed tests and search paths."""
+    components: tuple[tuple[str, float], ...]
+    """The positive parts of the reward, if the reward reported parts; zeros are listed too."""
+    repeated: RepeatedPay | None
+
+
+@dataclass
+class DigestedEnvironment:
+    """The episodes of one environment, in the order in which they were read."""
+
+    name: str
+    episodes: list[EpisodeDigest] = field(default_factory=list[EpisodeDigest])
+    counts: FragmentCounts = field(default_factory=FragmentCounts)
+    left_out: int = 0
+    reward_limit: float | None = None
+    """The greatest reward that the policy of its episodes allows, if it allows the same in all."""
+    _tasks: dict[str, int] = field(default_factory=dict[str, int])
+    _tool_sets: dict[frozenset[str], frozenset[str]] = field(
+        default_factory=dict[frozenset[str], frozenset[str]]
+    )
+
+    def add(self, record: EpisodeRecord, steps: Sequence[Step]) -> None:
+        """Add an episode; one that shows nothing of the reward is only counted."""
+        if not _is_judged(record, steps):
+            self.left_out += 1
+            return
+        self._note_limit(record)
+        origin, summary = record.origin, record.summary
+        task = self._tasks.setdefault(origin.task_hash, len(self._tasks))
+        ending = steps[-1] if steps and steps[-1].finished and summary.stop_reason == "completed" else None
+        answer = "" if ending is None else answer_of(ending)
+        tools = frozenset(step.tool for step in steps if step.status is not StepStatus.REFUSED)
+        rare, tests = grader_files_of(steps)
+        rewards = [step.earned or 0.0 for step in steps]
+        self.episodes.append(
+            EpisodeDigest(
+                episode_id=origin.episode_id,
+                created=origin.created_at.timestamp(),
+                task=task,
+                earned=summary.episode_return,
+                steps=len(steps),
+                is_answered=ending is not None,
+                paid=sum(reward for reward in rewards if reward > 0),
+                paid_by_end=max(rewards[-1], 0.0) if ending is not None else 0.0,
+                answer=_short(answer),
+                words=_kept_words(answer),
+                length=len(answer),
+                transcript=number_of("\n".join(map(call_text, steps))),
+                tools=self._tool_sets.setdefault(tools, tools),
+                fragments=self.counts.add(task, steps),
+                judge_words=judge_words_of(steps),
+                rare_files=rare,
+                test_files=tests,
+                components=_components(steps),
+                repeated=_most_repeated(steps),
+            )
+        )
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks were played."""
+        return len(self._tasks)
+
+    def _note_limit(self, record: EpisodeRecord) -> None:
+        bounds: Any = record.origin.policy.get("reward_range")
+        limit = None if bounds is None or bounds[1] is None else float(bounds[1])
+        if not self.episodes:
+            self.reward_limit = limit
+        elif self.reward_limit != limit:
+            self.reward_limit = None
+
+
+def answer_of(ending: Step) -> str:
+    """Return the answer of the call that ended an episode.
+
+    It is the argument `answer`, or the only argument, or all arguments as JSON; empty if there are none.
+    """
+    arguments: Mapping[str, Any] = ending.arguments
+    if ANSWER in arguments:
+        value = arguments[ANSWER]
+    else:
+        value = next(iter(arguments.values())) if len(arguments) == 1 else arguments or ""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _is_judged(record: EpisodeRecord, steps: Sequence[Step]) -> bool:
+    summary = record.summary
+    if summary.stop_reason is None and not record.is_closed:
+        return False
+    if summary.stop_reason == "failed" or any(step.status is StepStatus.FAILED for step in steps):
+        return False
+    return any(step.earned is not None for step in steps) or not steps
+
+
+def _short(answer: str) -> str:
+    plain = " ".join(words_of(answer[:2000]))
+    if not plain:
+        return f"{answer.strip()[:_KEPT_ANSWER]!r}"
+    return plain if len(plain) <= _KEPT_ANSWER else f"{plain[:_KEPT_ANSWER]} #{number_of(answer):x}"
+
+
+def _kept_words(answer: str) -> frozenset[int]:
+    if len(answer) > 4 * _KEPT_WORDS * 16:
+        answer = f"{answer[: 32 * _KEPT_WORDS]} {answer[-32 * _KEPT_WORDS :]}"
+    words = [word for word in words_of(answer) if word.isalnum() or "_" in word]
+    return frozenset(number_of(word) for word in words[:_KEPT_WORDS] + words[-_KEPT_WORDS:])
+
+
+def _components(steps: Sequence[Step]) -> tuple[tuple[str, float], ...]:
+    """Return the parts of the reward: components of steps, and what rewards reported beside their number."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for step in steps:
+        extras: Any = (step.metadata or {}).get(EXTRAS_KEY)
+        parts = {name: amount for name, amount in step.components.items() if name not in _NO_COMPONENT}
+        stated: Mapping[str, Any] = cast("Mapping[str, Any]", extras) if isinstance(extras, Mapping) else {}
+        for name, amount in (*parts.items(), *stated.items()):
+            if isinstance(amount, int | float) and not isinstance(amount, bool) and amount >= 0:
+                found[name] += float(amount)
+    return tuple(sorted(found.items()))
+
+
+def _most_repeated(steps: Sequence[Step]) -> RepeatedPay | None:
+    counts: defaultdict[tuple[str, float, int], int] = defaultdict(int)
+    for step in steps:
+        reward = step.earned
+        if reward is not None and reward > _TINY:
+            shown = "\n".join(block.text for block in step.blocks if isinstance(block, TextBlock))
+            counts[step.tool, reward, number_of(shown)] += 1
+    if not counts:
+        return None
+    (tool, reward, _), times = max(counts.items(), key=lambda item: (item[1] * item[0][1], item[0]))
+    return RepeatedPay(tool, times, times * reward)

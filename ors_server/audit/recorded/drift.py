@@ -1,0 +1,134 @@
+"""Finds what changes in the course of training: longer answers that win anyway, giving up, equal rewards."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import fmean, median
+
+from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.recorded.batch import FEWEST_TASKS, FEWEST_WINS, WINDOWS, Batch
+from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
+from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
+from ors_server.audit.recorded.trends import trend_of
+
+_P = 0.005
+_GROWTH = 1.5
+_LONG = 1.5
+"""Times the length of the longest early winning answers (the 95th percentile)."""
+_LEAST_STEPS = 3
+"""Median of the steps of early episodes below which giving up and playing look the same."""
+_EARLY = 0.34
+"""Share of the usual steps after which an episode that ends has given up."""
+_RISE = 0.25
+"""By how much their share of the losing episodes grows."""
+_MANY = 0.05
+"""Their share of the last third of the episodes."""
+_SAME = 1e-9
+_FEWEST_IN_WINDOW = 20
+_ABRUPT = 0.75
+"""Mean reward as a share of the best, up to which a window is far from solved."""
+_SOLVED = 0.999
+
+
+def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
+    """Find winning answers that grow, where long answers win whatever the task is."""
+    wins = [place for place in batch.wins if batch.episodes[place].length]
+    if len(wins) < FEWEST_WINS:
+        yield not_judged(batch, FindingKind.LENGTH_DRIFT, "too few winning episodes ended with an answer")
+        return
+    lengths = [float(batch.episodes[place].length) for place in wins]
+    first = sorted(lengths[: max(5, len(lengths) // 4)])
+    early, long = median(first), _LONG * first[int(0.95 * (len(first) - 1))]
+    late = fmean(lengths[-max(5, len(lengths) // 4) :])
+    if late < _GROWTH * early:
+        return
+    marked = batch.places(lambda one: one.length > long)
+    contrast = batch.contrast(marked)
+    won = batch.won_of(marked)
+    if len(batch.tasks_of(won)) < FEWEST_TASKS or not contrast.is_clear(0.95, 0.2, 4.0):
+        return
+    trend = trend_of(lengths, seed)
+    if trend.p > _P:
+        return
+    yield make_finding(
+        batch,
+        FindingKind.LENGTH_DRIFT,
+        AuditVerdict.FAIL,
+        won,
+        f"winning answers grew from {early:.0f} to {late:.0f} characters (Spearman {trend.correlation:.2f}, "
+        f"p {trend.p:.3f}); long ones won {contrast.won} of {contrast.marked} times, "
+        f"{percent(contrast.gain)} more than short ones of the same task and time",
+    )
+
+
+def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
+    """Find a growing share of episodes that end early and lose."""
+    usual = median([one.steps for one in batch.episodes[: max(5, len(batch.episodes) // 5)]])
+    if usual < _LEAST_STEPS:
+        yield not_judged(batch, FindingKind.GIVING_UP, "episodes have too few calls to end early")
+        return
+    has_given_up = [
+        not won and one.steps <= _EARLY * usual for one, won in zip(batch.episodes, batch.won, strict=True)
+    ]
+    lost = [float(given) for given, won in zip(has_given_up, batch.won, strict=True) if not won]
+    third, third_lost = len(has_given_up) // 3, len(lost) // 3
+    if third_lost < FEWEST_TASKS or fmean(has_given_up[-third:]) < _MANY:
+        return
+    first, last = fmean(lost[:third_lost]), fmean(lost[-third_lost:])
+    if last - first < _RISE or trend_of(lost, seed).p > _P:
+        return
+    places = [place for place, given in enumerate(has_given_up) if given]
+    pays = _pays_more(batch, has_given_up, len(has_given_up) - third)
+    yield make_finding(
+        batch,
+        FindingKind.GIVING_UP,
+        AuditVerdict.FAIL if pays else AuditVerdict.WARN,
+        places,
+        f"the share of losing episodes that end after {_EARLY * usual:.0f} calls or fewer grew from "
+        f"{percent(first)} to {percent(last)}; that {'costs less' if pays else 'does not cost less'} than "
+        "trying and failing",
+        of_wins=False,
+    )
+
+
+def _pays_more(batch: Batch, has_given_up: Sequence[bool], start: int) -> bool:
+    places = range(start, len(has_given_up))
+    given_up = [batch.episodes[place].earned for place in places if has_given_up[place]]
+    failed = [
+        batch.episodes[place].earned for place in places if not has_given_up[place] and not batch.won[place]
+    ]
+    return bool(failed) and fmean(given_up) > fmean(failed) + _SAME
+
+
+def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
+    """Find the time from which on every episode earns the same, unless the policy learned everything."""
+    del seed
+    count = len(batch.episodes)
+    if count < WINDOWS * _FEWEST_IN_WINDOW:
+        reason = f"a window has fewer than {_FEWEST_IN_WINDOW} episodes"
+        yield not_judged(batch, FindingKind.REWARD_COLLAPSED, reason)
+        return
+    edges = [-(-window * count // WINDOWS) for window in range(WINDOWS + 1)]
+    returns = [one.earned for one in batch.episodes]
+    windows = [returns[start:end] for start, end in pairwise(edges)]
+    flat = [max(one) - min(one) <= _SAME for one in windows]
+    begin = next((window for window in range(1, WINDOWS) if all(flat[window:])), None)
+    if begin is None or any(flat[:begin]):
+        return
+    places = list(range(edges[begin], count))
+    if len(batch.tasks_of(places)) < FEWEST_TASKS:
+        return
+    value, least, best = returns[-1], min(returns), max(returns)
+    before = (fmean(windows[begin - 1]) - least) / (best - least)
+    is_solved = value >= least + _SOLVED * (best - least)
+    if is_solved and before > _ABRUPT:
+        return
+    yield make_finding(
+        batch,
+        FindingKind.REWARD_COLLAPSED,
+        AuditVerdict.FAIL,
+        places,
+        f"the last {len(places)} episodes earned {value:g}, all the same; the "
+        f"{len(windows[begin - 1])} before them earned {fmean(windows[begin - 1]):.2f} on average, "
+        f"from {min(windows[begin - 1]):g} to {max(windows[begin - 1]):g}",
+        of_wins=False,
+    )

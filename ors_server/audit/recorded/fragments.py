@@ -1,0 +1,150 @@
+"""Fragments of what agents wrote (lines, runs of words, calls) as numbers, and how many tasks share each."""
+
+import heapq
+import json
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, cast
+
+from ors_server.trajectory import Step
+
+RUN = 5
+"""Words of a run."""
+KEPT_LINES = 128
+"""Most lines and sentences of one episode that are kept: those with the least numbers."""
+KEPT_RUNS = 128
+KEPT_CALLS = 64
+_RUN_OF = 4
+"""Of so many runs, one is kept, whatever the length of the text."""
+SHOWN = 120
+"""Characters of a fragment that a finding shows."""
+_LONGEST_TEXT = 20_000
+"""Characters of one argument that are read: half of them from its beginning, half from its end."""
+_SHORTEST_LINE = 8
+_LONGEST_LINE = 400
+_PRUNED_EVERY = 1000
+_WORD = re.compile(r"\w+|[^\w\s]")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
+
+
+@lru_cache(maxsize=50_000)
+def number_of(text: str) -> int:
+    """Return a text's number, which is the same in every process."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Yield every text inside a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in cast("Mapping[str, Any]", value).values():
+            yield from texts_of(part)
+    elif isinstance(value, list | tuple):
+        for part in cast("Sequence[Any]", value):
+            yield from texts_of(part)
+
+
+def clip(text: str) -> str:
+    """Return a text without its middle, where it is very long."""
+    half = _LONGEST_TEXT // 2
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words and signs of a text, in lower case."""
+    return _WORD.findall(text.casefold())
+
+
+def call_text(step: Step) -> str:
+    """Write a call as one line."""
+    return f"{step.tool} {json.dumps(step.arguments, sort_keys=True, ensure_ascii=False)}"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFragments:
+    """The kept fragments of one episode, by number."""
+
+    calls: "array[int]"
+    texts: "array[int]"
+
+
+@dataclass(slots=True)
+class _Entry:
+    text: str
+    count: int
+    missed: int
+    last_task: int
+
+
+@dataclass
+class FragmentCounts:
+    """Counts the fragments of all episodes, and forgets the rare ones.
+
+    Lossy counting (Manku and Motwani 2002, "Approximate Frequency Counts over Data Streams"): fragments of at
+    least one episode in a thousand stay, however many episodes there are.
+    """
+
+    _entries: dict[int, _Entry] = field(default_factory=dict[int, _Entry])
+    _episodes: int = 0
+
+    def add(self, task: int, steps: Sequence[Step]) -> EpisodeFragments:
+        """Count the fragments of an episode, and return those that are kept."""
+        calls = _least({number_of(text): text for text in map(call_text, steps)}, KEPT_CALLS)
+        lines: dict[int, str] = {}
+        runs: dict[int, str] = {}
+        for step in steps:
+            for text in texts_of(step.arguments):
+                _collect(clip(text), lines, runs)
+        texts = _least(lines, KEPT_LINES) | _least(runs, KEPT_RUNS)
+        for number, text in (calls | texts).items():
+            self._count(number, text, task)
+        self._episodes += 1
+        if self._episodes % _PRUNED_EVERY == 0:
+            self._prune()
+        return EpisodeFragments(array("Q", sorted(calls)), array("Q", sorted(texts)))
+
+    def common(self, least: int) -> dict[int, str]:
+        """Return the fragments that may be in at least `least` tasks' episodes, with their texts."""
+        return {
+            number: entry.text
+            for number, entry in self._entries.items()
+            if entry.count + entry.missed >= least
+        }
+
+    def _count(self, number: int, text: str, task: int) -> None:
+        entry = self._entries.get(number)
+        if entry is None:
+            missed = self._episodes // _PRUNED_EVERY
+            self._entries[number] = _Entry(text[:SHOWN], 1, missed, task)
+        elif entry.last_task != task:
+            entry.count += 1
+            entry.last_task = task
+
+    def _prune(self) -> None:
+        least = self._episodes // _PRUNED_EVERY
+        rare = [number for number, entry in self._entries.items() if entry.count + entry.missed <= least]
+        for number in rare:
+            del self._entries[number]
+
+
+def _collect(text: str, lines: dict[int, str], runs: dict[int, str]) -> None:
+    for line in _SENTENCE.split(text):
+        plain = " ".join(line.split())
+        if _SHORTEST_LINE <= len(plain) <= _LONGEST_LINE:
+            lines[number_of(plain.casefold())] = plain
+    words = words_of(text)
+    for at in range(len(words) - RUN + 1):
+        run = " ".join(words[at : at + RUN])
+        number = number_of(f"run {run}")
+        if number % _RUN_OF == 0:
+            runs[number] = run
+
+
+def _least(fragments: Mapping[int, str], kept: int) -> dict[int, str]:
+    chosen: Iterable[int] = fragments if len(fragments) <= kept else heapq.nsmallest(kept, fragments)
+    return {number: fragments[number] for number in chosen}

@@ -1,0 +1,113 @@
+"""The result of an audit, as data that serialises itself."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ors_server.audit.hack_classes import HACK_CLASSES
+from ors_server.audit.judgement import AuditVerdict
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class TranscriptCall(_Frozen):
+    """One call of a transcript."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class AuditTranscript(_Frozen):
+    """The shortest calls that show a hole."""
+
+    split: str
+    index: int
+    seed: int
+    calls: tuple[TranscriptCall, ...]
+    earned: float | None = None
+    """The return of these calls."""
+    gold_return: float | None = None
+    """The return with which it is compared."""
+    replay: str | None = None
+    """The command that plays the recorded episode again, if the audit keeps a record."""
+
+
+class AuditFinding(_Frozen):
+    """A hole, or what may be one."""
+
+    verdict: AuditVerdict
+    variant: str
+    """What the policy did."""
+    message: str
+    transcript: AuditTranscript | None = None
+    file: str | None = None
+    """For a finding in the source: its file."""
+    line: int | None = None
+
+
+class PolicyScore(_Frozen):
+    """What one variant of a policy earned."""
+
+    variant: str
+    verdict: AuditVerdict
+    tasks: int
+    mean: float | None
+    """Mean return."""
+    share: float | None
+    """Of what the gold actions earn."""
+    low: float | None = None
+    """Lower end of the 95 % interval of the share (Wilson)."""
+    high: float | None = None
+
+
+class ClassReport(_Frozen):
+    """The verdict on one class."""
+
+    id: str
+    verdict: AuditVerdict
+    reason: str = ""
+    """Why it was not judged, or why a waiver holds."""
+    findings: tuple[AuditFinding, ...] = ()
+    scores: tuple[PolicyScore, ...] = ()
+    """The variants that earned the most, best first."""
+    cause: str | None = None
+    """The class that the same calls show, if another one comes first."""
+    is_waived: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the class is about."""
+        return HACK_CLASSES[self.id].title
+
+
+class AuditReport(_Frozen):
+    """The result of an audit."""
+
+    environment: str
+    version: str
+    target: str
+    """The reference or URL that was audited."""
+    tasks: int
+    seed: int
+    gold_return: float | None
+    """Mean return of the gold actions; `None` without them."""
+    chance: float
+    classes: tuple[ClassReport, ...]
+    notes: tuple[str, ...] = ()
+    source_file: str | None = None
+    """The file of the environment's class, if it is known."""
+    source_line: int | None = None
+    """The first line of the class, from 1."""
+
+    @property
+    def failed(self) -> Sequence[ClassReport]:
+        """The classes that failed and are not waived."""
+        return [one for one in self.classes if one.verdict is AuditVerdict.FAIL and not one.is_waived]
+
+    @property
+    def warned(self) -> Sequence[ClassReport]:
+        """The classes with warnings that are not waived."""
+        return [one for one in self.classes if one.verdict is AuditVerdict.WARN and not one.is_waived]

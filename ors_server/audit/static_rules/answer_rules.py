@@ -1,0 +1,317 @@
+"""Rules about what judges do with an answer: compare, evaluate, expand, measure."""
+
+import ast
+from collections.abc import Iterator
+
+from ors_server.audit.static_rules.data_flow import DataFlow, Label
+from ors_server.audit.static_rules.finding import SourceFinding, found
+from ors_server.audit.static_rules.parsed_class import SourceFunction, text_of
+from ors_server.audit.static_rules.patterns import is_exponential
+from ors_server.audit.static_rules.reward_flow import RewardFlow, number_of
+
+_SEARCHES = frozenset({"find", "rfind", "index", "rindex", "count", "__contains__"})
+_EVALUATORS = frozenset(
+    {"eval", "exec", "sympy.sympify", "sympy.S", "sympy.parsing.sympy_parser.parse_expr"}
+    | {"sympy.parse_expr", "sympy.core.sympify.sympify"}
+    | {"pickle.loads", "pickle.load", "marshal.loads", "dill.loads", "cloudpickle.loads", "jsonpickle.decode"}
+    | {"yaml.unsafe_load"}
+)
+_SAFE_LOADERS = ("SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader")
+_MATCHERS = frozenset({"match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"})
+
+
+def gold_in_answer(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find golds that are searched for inside an answer (H3)."""
+    message = "the right answer is searched for inside the submitted text; a text around it is paid, too"
+    for function in rewards.all:
+        for node, branch in _tests(function):
+            if _searches_gold(rewards.flow, function, node) and not _pays_nothing(rewards, function, branch):
+                yield found(node, ("H3", "gold_in_answer"), message)
+
+
+def evaluated_argument(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find arguments that are evaluated, unpickled or used as templates (H16)."""
+    flow = rewards.flow
+    for function in flow.functions:
+        if _is_filtered(flow, function):
+            continue
+        for node in function.nodes():
+            name = _evaluator(flow, function, node)
+            if name is not None and isinstance(node, ast.expr):
+                message = f"{name} is given what the agent wrote, which it may evaluate or expand"
+                yield found(node, ("H16", "evaluated_argument"), message)
+
+
+def unchecked_float(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find rewards computed from a text's float that nothing compares or checks (H12)."""
+    message = "float() reads 'nan' and 'inf', and the reward is computed from it without math.isfinite"
+    flow = rewards.flow
+    for function in rewards.all:
+        if _checks_numbers(flow, function):
+            continue
+        for part in rewards.given(function, function.node.body):
+            if _may_be_nan(flow, function, part):
+                yield found(part, ("H12", "unchecked_float"), message)
+
+
+def sentinel(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find texts in the source that are accepted beside the right answer (H21)."""
+    for function in rewards.all:
+        branches = _branches(function)
+        for node in function.nodes():
+            if _pays_nothing(rewards, function, branches.get(id(node))):
+                continue
+            for text in _sentinels(rewards, function, node):
+                message = f"the text {text!r:.60} is accepted beside the task's answer"
+                yield SourceFinding(getattr(node, "lineno", 1), "H21", "sentinel", message)
+
+
+def exponential_pattern(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find patterns with nested repetitions that are matched with an argument (H15)."""
+    flow = rewards.flow
+    for function in flow.functions:
+        for node in function.nodes():
+            pattern = _pattern_on_argument(flow, function, node)
+            is_whole = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fullmatch"
+            if (
+                pattern is not None
+                and is_exponential(pattern, is_whole=is_whole)
+                and isinstance(node, ast.expr)
+            ):
+                message = (
+                    f"the pattern {pattern!r:.60} takes time that doubles with each character of some answers"
+                )
+                yield found(node, ("H15", "exponential_pattern"), message)
+
+
+def _tests(function: SourceFunction) -> Iterator[tuple[ast.expr, ast.If | None]]:
+    """Give every comparison and call, with the branch whose test it is in."""
+    branches = _branches(function)
+    for node in function.nodes():
+        if isinstance(node, ast.Compare | ast.Call):
+            yield node, branches.get(id(node))
+
+
+def _branches(function: SourceFunction) -> dict[int, ast.If]:
+    """Return the branch of each node that is in a test."""
+    return {
+        id(one): node for node in function.nodes() if isinstance(node, ast.If) for one in ast.walk(node.test)
+    }
+
+
+def _pays_nothing(rewards: RewardFlow, function: SourceFunction, branch: ast.If | None) -> bool:
+    """Return whether a branch is a refusal, such as that of an agent that gives a word away."""
+    if branch is None:
+        return False
+    is_negated = any(
+        isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.NotIn) for one in ast.walk(branch.test)
+    )
+    return not is_negated and rewards.has_none_of(function, branch.body)
+
+
+def _searches_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> bool:
+    if isinstance(node, ast.Compare):
+        is_in = len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn)
+        return is_in and _is_in(flow, function, node.left, node.comparators[0])
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return False
+    if node.func.attr in _SEARCHES:
+        return _is_in(flow, function, node.args[0], node.func.value)
+    if flow.source.dotted(node.func) not in {"re.search", "re.findall"} or len(node.args) <= 1:
+        return False
+    first = node.args[0]
+    escaped = first.args[0] if isinstance(first, ast.Call) and first.args else first
+    is_bare = escaped is not first and flow.source.dotted(first.func) == "re.escape"  # type: ignore[attr-defined]
+    return is_bare and _is_in(flow, function, escaped, node.args[1])
+
+
+def _is_in(flow: DataFlow, function: SourceFunction, gold: ast.expr, text: ast.expr) -> bool:
+    own, other = flow.labels(function, gold), flow.labels(function, text)
+    return (
+        Label.GOLD in own
+        and Label.ARGUMENT not in own
+        and Label.ARGUMENT in other
+        and Label.GOLD not in other
+        and flow.is_text(function, text)
+    )
+
+
+def _evaluator(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str | None:
+    """Return the name of what evaluates or expands an argument."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        name = node.left.id if isinstance(node.left, ast.Name) else None
+        is_noted = name is None or isinstance(node.right, ast.Tuple | ast.Dict)
+        is_noted = is_noted or any(one.annotation for one in function.parameters if one.arg == name)
+        return "the operator %" if is_noted and _is_written(flow, function, node.left) else None
+    if not isinstance(node, ast.Call):
+        return None
+    name = flow.source.dotted(node.func)
+    first = node.args[0] if node.args else None
+    if first is None or not flow.has(function, first, Label.ARGUMENT):
+        is_template = getattr(node.func, "attr", "") in {"format", "format_map"}
+        receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+        written = is_template and receiver is not None and _is_written(flow, function, receiver)
+        return "str.format" if written else None
+    if name in _EVALUATORS or (name == "yaml.load" and not _has_safe_loader(node)):
+        return name
+    if name in {"jinja2.Template", "string.Template"} or getattr(node.func, "attr", "") == "from_string":
+        return name or "from_string"
+    receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_format = getattr(node.func, "attr", "") in {"format", "format_map"} and receiver is not None
+    return "str.format" if is_format and receiver and _is_written(flow, function, receiver) else None
+
+
+def _is_written(flow: DataFlow, function: SourceFunction, node: ast.expr) -> bool:
+    """Return whether an expression is a text that the agent wrote, or that holds one."""
+    return flow.has(function, node, Label.ARGUMENT) and flow.is_text(function, node)
+
+
+def _has_safe_loader(call: ast.Call) -> bool:
+    given = [*call.args[1:], *(one.value for one in call.keywords if one.arg == "Loader")]
+    return any(ast.unparse(one).endswith(_SAFE_LOADERS) for one in given)
+
+
+def _is_filtered(flow: DataFlow, function: SourceFunction) -> bool:
+    """Return whether a function looks at the characters of an argument before it goes on."""
+    for node in function.nodes():
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        is_filter = name in {
+            "fullmatch",
+            "match",
+            "issubset",
+            "isdigit",
+            "isdecimal",
+            "isidentifier",
+            "all",
+            "walk",
+        }
+        is_on = any(
+            flow.has(function, one, Label.ARGUMENT) for one in ast.walk(node) if isinstance(one, ast.Name)
+        )
+        if is_filter and (is_on or name == "walk"):
+            return True
+    return any(
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], ast.LtE)
+        and "set(" in ast.unparse(node.left)
+        for node in function.nodes()
+    )
+
+
+def _checks_numbers(flow: DataFlow, function: SourceFunction) -> bool:
+    for node in function.nodes():
+        if isinstance(node, ast.Call) and flow.source.dotted(node.func) in {"math.isfinite", "math.isnan"}:
+            return True
+        name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if name in {"isfinite", "isnan", "is_finite", "is_nan"}:
+            return True
+        if isinstance(node, ast.Compare) and flow.has(function, node, Label.UNCHECKED):
+            return True
+    return False
+
+
+def _may_be_nan(flow: DataFlow, function: SourceFunction, node: ast.expr, depth: int = 6) -> bool:
+    """Return whether NaN gets through: `max(0.0, nan)` is 0.0, `max(nan, 0.0)` NaN, `min(1.0, nan)` 1.0."""
+    if depth == 0 or not flow.has(function, node, Label.UNCHECKED):
+        return False
+    if isinstance(node, ast.Name):
+        values = flow.values(function, node.id)
+        return not values or any(_may_be_nan(flow, function, one, depth - 1) for one in values)
+    if isinstance(node, ast.BinOp):
+        return any(_may_be_nan(flow, function, one, depth - 1) for one in (node.left, node.right))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        return _may_be_nan(flow, function, node.operand, depth - 1)
+    return isinstance(node, ast.Call) and _call_may_be_nan(flow, function, node, depth)
+
+
+def _call_may_be_nan(flow: DataFlow, function: SourceFunction, call: ast.Call, depth: int) -> bool:
+    name = flow.source.dotted(call.func) or ""
+    if name == "float" and call.args and not isinstance(call.args[0], ast.Compare | ast.BoolOp):
+        inner = call.args[0]
+        is_read = flow.has(function, inner, Label.ARGUMENT) and flow.is_text(function, inner)
+        return is_read or _may_be_nan(flow, function, inner, depth - 1)
+    given = call.args
+    if name == "max" and len(call.args) > 1:
+        given = [one for place, one in enumerate(call.args) if place == 0 or _is_min(flow, one)]
+    is_carried = name in {"max", "min", "abs", "sum"} or name.startswith("math.")
+    return is_carried and any(_may_be_nan(flow, function, one, depth - 1) for one in given)
+
+
+def _is_min(flow: DataFlow, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and flow.source.dotted(node.func) == "min"
+
+
+def _sentinels(rewards: RewardFlow, function: SourceFunction, node: ast.AST) -> list[str]:
+    """Return the texts that a comparison accepts beside a gold."""
+    flow = rewards.flow
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        if isinstance(node.ops[0], ast.In) and _is_written(flow, function, node.left):
+            return _beside_gold(flow, function, node.comparators[0])
+        return []
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        compared = [_compared_with(flow, function, one) for one in node.values]
+        has_gold = any(one is not None and flow.has(function, one, Label.GOLD) for one in compared)
+        texts = [text_of(one) for one in compared if one is not None]
+        return [one for one in texts if one and has_gold]
+    if not isinstance(node, ast.If) or rewards.has_none_of(function, node.body):
+        return []
+    return _secret_of_branch(rewards, function, node)
+
+
+def _secret_of_branch(rewards: RewardFlow, function: SourceFunction, node: ast.If) -> list[str]:
+    """Return the text of `if answer == "text"`, if the branch pays and another comparison has a gold."""
+    flow = rewards.flow
+    compared = _compared_with(flow, function, node.test)
+    text = None if compared is None else text_of(flow.source.constant(compared))
+    given = [number_of(flow, one) for one in rewards.given(function, node.body)]
+    golds = [
+        one
+        for one in function.nodes()
+        if isinstance(one, ast.Compare) and flow.has(function, one, Label.GOLD)
+    ]
+    is_paid = any(one is not None and one > 0 for one in given)
+    return [text] if text and is_paid and golds and _count(flow, text) == 1 else []
+
+
+def _beside_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> list[str]:
+    known = flow.source.constant(node)
+    if not isinstance(known, ast.Set | ast.Tuple | ast.List):
+        return []
+    has_gold = any(flow.has(function, one, Label.GOLD) for one in known.elts)
+    return [text for one in known.elts if has_gold and (text := text_of(one))]
+
+
+def _compared_with(flow: DataFlow, function: SourceFunction, node: ast.expr) -> ast.expr | None:
+    """Return what an argument's text is compared with by `==`."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
+        return None
+    left, right = node.left, node.comparators[0]
+    for one, other in ((left, right), (right, left)):
+        if flow.has(function, one, Label.ARGUMENT) and flow.is_text(function, one):
+            return other
+    return None
+
+
+def _count(flow: DataFlow, text: str) -> int:
+    texts = [one.value for one in ast.walk(flow.source.tree) if isinstance(one, ast.Constant)]
+    return sum(isinstance(one, str) and text in one for one in texts)
+
+
+def _pattern_on_argument(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str | None:
+    """Return the pattern that is matched with an argument's text."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    name = flow.source.dotted(node.func) or ""
+    pattern: ast.expr | None = None
+    given: list[ast.expr] = []
+    if name.startswith("re.") and name[3:] in _MATCHERS:
+        pattern, given = (node.args[0] if node.args else None), node.args[1:]
+    elif node.func.attr in _MATCHERS:
+        made = flow.source.constant(node.func.value)
+        if isinstance(made, ast.Call) and flow.source.dotted(made.func) == "re.compile" and made.args:
+            pattern, given = made.args[0], node.args
+    if pattern is None or not any(flow.has(function, one, Label.ARGUMENT) for one in given):
+        return None
+    return text_of(flow.source.constant(pattern))

@@ -1,0 +1,28 @@
+"""What the rules over the source give back."""
+
+import ast
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceFinding:
+    """A place in an environment's source that may be a hole."""
+
+    line: int
+    """From 1."""
+    hack_class: str
+    """`H1` to `H22`."""
+    rule: str
+    """The rule's name, such as `gold_in_answer`."""
+    message: str
+
+
+def found(
+    node: ast.expr | ast.stmt | ast.excepthandler, place: tuple[str, str], message: str
+) -> SourceFinding:
+    """Return a finding at a node.
+
+    Args:
+        place: The class's id and the rule's name.
+    """
+    return SourceFinding(node.lineno, *place, message)

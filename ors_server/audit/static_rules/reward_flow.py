@@ -1,0 +1,138 @@
+"""Finds which expressions of an environment's source become rewards, and which functions compute them."""
+
+import ast
+from collections.abc import Iterator
+
+from ors_server.audit.static_rules.data_flow import DataFlow
+from ors_server.audit.static_rules.parsed_class import SourceFunction, text_of
+
+_REWARD_NAMES = frozenset({"reward", "score", "grade"})
+_THROUGH = frozenset({"float", "int", "bool", "round", "abs", "min", "max", "sum"})
+"""Functions that give numbers from numbers."""
+_OUTPUTS = frozenset({"final", "ongoing", "ToolOutput", "RewardResult"})
+
+
+class RewardFlow:
+    """The functions that compute rewards: judges, and what tools give as `reward=`."""
+
+    def __init__(self, flow: DataFlow) -> None:
+        """Find them."""
+        self.flow = flow
+        source = flow.source
+        tools = [one for one in flow.functions if one.is_tool]
+        self.functions = list(source.judges)
+        self.parts: dict[SourceFunction, list[ast.expr]] = {}
+        """The expressions of each function that become rewards, with what they are made of."""
+        for function in tools:
+            self._read(function)
+        for function in self.functions:
+            self._read(function)
+
+    @property
+    def all(self) -> list[SourceFunction]:
+        """The functions with expressions that become rewards, tools among them."""
+        return [function for function, parts in self.parts.items() if parts]
+
+    def has_none_of(self, function: SourceFunction, body: list[ast.stmt]) -> bool:
+        """Return whether no statement of a branch gives a reward above 0."""
+        return not any(_is_positive(self.flow, function, one) for one in self.given(function, body))
+
+    def given(self, function: SourceFunction, body: list[ast.stmt]) -> Iterator[ast.expr]:
+        """Give the expressions that statements return, assign or pass on as a reward."""
+        for node in (one for statement in body for one in ast.walk(statement)):
+            if isinstance(node, ast.Call):
+                yield from (one.value for one in node.keywords if one.arg == "reward")
+            elif isinstance(node, ast.Assign | ast.AugAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(map(_is_reward_name, targets)):
+                    yield node.value
+            elif isinstance(node, ast.Return) and node.value and function in self.functions:
+                yield from () if _is_output(node.value) else (node.value,)
+
+    def _read(self, function: SourceFunction) -> None:
+        if function in self.parts:
+            return
+        parts: list[ast.expr] = []
+        self.parts[function] = parts
+        for one in self.given(function, function.node.body):
+            parts += self._spread(function, one)
+        for part in parts:
+            called = self.flow.source.called(part) if isinstance(part, ast.Call) else None
+            if called is not None and not called.is_tool and called not in self.functions:
+                self.functions.append(called)
+        for node in function.nodes():
+            if isinstance(node, ast.If) and not self.has_none_of(function, node.body):
+                self._add_tested(node.test)
+
+    def _add_tested(self, test: ast.expr) -> None:
+        """Add functions whose result is the test of a branch that pays."""
+        operands = test.values if isinstance(test, ast.BoolOp) else [test]
+        for one in operands:
+            inner = one.value if isinstance(one, ast.Await) else one
+            called = self.flow.source.called(inner) if isinstance(inner, ast.Call) else None
+            if called is not None and not called.is_tool and called not in self.functions:
+                self.functions.append(called)
+
+    def _spread(self, function: SourceFunction, node: ast.expr) -> list[ast.expr]:
+        """Return an expression and those from which its number is made, each once."""
+        found = [node]
+        seen = {id(node)}
+        for part in found:
+            new = [one for one in self._pieces(function, part) if id(one) not in seen]
+            seen |= {id(one) for one in new}
+            found += new
+        return found
+
+    def _pieces(self, function: SourceFunction, node: ast.expr) -> list[ast.expr]:
+        if isinstance(node, ast.Name):
+            return [one for one in self.flow.values(function, node.id) if node.id not in names_in(one)]
+        if isinstance(node, ast.Call):
+            return list(node.args) if self.flow.source.dotted(node.func) in _THROUGH else []
+        if isinstance(node, ast.BinOp):
+            return [node.left, node.right]
+        if isinstance(node, ast.BoolOp):
+            return list(node.values)
+        if isinstance(node, ast.IfExp):
+            return [node.test, node.body, node.orelse]
+        return [node.value] if isinstance(node, ast.Await) else []
+
+
+def number_of(flow: DataFlow, node: ast.expr) -> float | None:
+    """Return the number that an expression or a constant of the file is; `True` is 1."""
+    known = flow.source.constant(node)
+    if isinstance(known, ast.UnaryOp) and isinstance(known.op, ast.USub):
+        inner = number_of(flow, known.operand)
+        return None if inner is None else -inner
+    if isinstance(known, ast.Call) and flow.source.dotted(known.func) == "float" and len(known.args) == 1:
+        return number_of(flow, known.args[0])
+    is_number = isinstance(known, ast.Constant) and isinstance(known.value, bool | int | float)
+    return float(known.value) if is_number else None  # type: ignore[attr-defined]
+
+
+def _is_output(node: ast.expr) -> bool:
+    """Return whether an expression is a tool's output, whose reward is given by name."""
+    if not isinstance(node, ast.Call):
+        return False
+    return (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    ) in _OUTPUTS
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Return the names that an expression reads."""
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _is_positive(flow: DataFlow, function: SourceFunction, node: ast.expr) -> bool:
+    """Return whether an expression may be above 0."""
+    if isinstance(node, ast.Constant) and node.value is None:
+        return False
+    if isinstance(node, ast.Name) and flow.values(function, node.id):
+        return True
+    value = number_of(flow, node)
+    return text_of(node) is None and (value is None or value > 0)
+
+
+def _is_reward_name(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name.lstrip("_") in _REWARD_NAMES

@@ -1,0 +1,227 @@
+"""Rules about rewards: paid by a failure, paid again and again, dependent on luck."""
+
+import ast
+from collections.abc import Iterator
+
+from ors_server.audit.static_rules.data_flow import Label
+from ors_server.audit.static_rules.finding import SourceFinding, found
+from ors_server.audit.static_rules.parsed_class import SourceFunction, is_own
+from ors_server.audit.static_rules.reward_flow import RewardFlow, number_of
+
+_FAILURES = frozenset(
+    {"Exception", "BaseException", "ValueError", "TypeError", "SyntaxError", "ArithmeticError"}
+    | {"ZeroDivisionError", "OverflowError", "RuntimeError", "RecursionError", "MemoryError", "TimeoutError"}
+    | {
+        "JSONDecodeError",
+        "UnicodeDecodeError",
+        "ConnectionError",
+        "HTTPError",
+        "RequestException",
+        "APIError",
+    }
+    | {"TimeoutExpired", "InvalidOperation", "SympifyError", "ParseError"}
+)
+"""Exceptions that say that a judge failed; what a missing file or key raises may be what the task wants."""
+_GLOBAL_RANDOM = frozenset(
+    {"random", "randint", "randrange", "choice", "choices", "shuffle", "sample", "uniform", "gauss"}
+    | {
+        "normalvariate",
+        "betavariate",
+        "expovariate",
+        "getrandbits",
+        "triangular",
+        "randbytes",
+        "rand",
+        "randn",
+    }
+    | {"permutation", "normal", "integers"}
+)
+_LUCK = frozenset(
+    {
+        "time.time",
+        "time.time_ns",
+        "time.monotonic",
+        "time.perf_counter",
+        "uuid.uuid4",
+        "uuid.uuid1",
+        "os.urandom",
+    }
+    | {"datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today"}
+    | {"secrets.randbelow", "secrets.choice", "secrets.token_hex", "secrets.randbits", "secrets.token_bytes"}
+    | {"secrets.token_urlsafe"}
+)
+
+
+def paid_failure(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find handlers of exceptions that give a positive reward (H11)."""
+    for function in rewards.all:
+        for node in function.nodes():
+            if not isinstance(node, ast.ExceptHandler) or not _is_failure(node.type):
+                continue
+            for given in rewards.given(function, node.body):
+                value = number_of(rewards.flow, given)
+                if value is not None and value > 0:
+                    message = f"when the judge raises an error, the reward is {value:g}"
+                    yield found(given, ("H11", "paid_failure"), message)
+
+
+def unguarded_reward(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find steps that pay a fixed reward each time, whatever the state of the episode (H5)."""
+    for tool in rewards.flow.source.tools:
+        for node in tool.nodes():
+            value = _ongoing_reward(rewards, tool, node)
+            if value is not None and isinstance(node, ast.Call) and not _is_guarded(rewards, tool, node):
+                message = f"each call of {tool.name} pays {value:g}, however often it was paid before"
+                yield found(node, ("H5", "unguarded_reward"), message)
+
+
+def unseeded_luck(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find randomness that the session's seed does not determine (H17)."""
+    flow = rewards.flow
+    is_seeded = _is_seeded(rewards)
+    for function in flow.functions:
+        for node in function.nodes():
+            if isinstance(node, ast.Call) and not is_seeded and (name := _random_name(rewards, node)):
+                message = f"{name} does not follow the session's seed; self.rng does"
+                yield found(node, ("H17", "unseeded_luck"), message)
+            elif isinstance(node, ast.Call | ast.BinOp) and _uses_hash(rewards, node):
+                message = "hash() of a text differs from process to process"
+                yield found(node, ("H17", "unseeded_luck"), message)
+    for function in rewards.all:
+        yield from _luck_in_reward(rewards, function)
+
+
+def _is_failure(kind: ast.expr | None) -> bool:
+    if kind is None:
+        return True
+    kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return all(ast.unparse(one).rpartition(".")[2] in _FAILURES for one in kinds)
+
+
+def _ongoing_reward(rewards: RewardFlow, tool: SourceFunction, node: ast.AST) -> float | None:
+    """Return the fixed positive reward of an output that does not end the episode."""
+    if not isinstance(node, ast.Call):
+        return None
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    given = {one.arg: one.value for one in node.keywords}
+    ends = given.get("finished")
+    is_ongoing = name == "ongoing" or (
+        name == "ToolOutput" and (ends is None or (isinstance(ends, ast.Constant) and not ends.value))
+    )
+    reward = given.get("reward")
+    if not is_ongoing or reward is None:
+        return None
+    if isinstance(reward, ast.Name):
+        values = rewards.flow.values(tool, reward.id)
+        reward = values[0] if len(values) == 1 else reward
+    value = number_of(rewards.flow, reward)
+    return value if value is not None and value > 0 else None
+
+
+def _is_guarded(rewards: RewardFlow, tool: SourceFunction, node: ast.Call) -> bool:
+    """Return whether something before an output reads the episode's state, or may refuse the call."""
+    for other in tool.nodes():
+        if getattr(other, "lineno", node.lineno) > node.lineno:
+            continue
+        if isinstance(other, ast.If | ast.IfExp | ast.While | ast.Match):
+            test = other.subject if isinstance(other, ast.Match) else other.test
+            if not _is_about_argument(rewards, tool, test):
+                return True
+        if isinstance(
+            other, ast.Try | ast.For | ast.AsyncFor | ast.Assert | ast.Raise | ast.With | ast.AsyncWith
+        ):
+            return True
+        if isinstance(other, ast.Call) and other is not node and _may_refuse(rewards, other):
+            return True
+    return False
+
+
+def _is_about_argument(rewards: RewardFlow, tool: SourceFunction, test: ast.expr) -> bool:
+    names = [one for one in ast.walk(test) if isinstance(one, ast.Name)]
+    labels = rewards.flow.labels(tool, test).union(*(rewards.flow.labels(tool, one) for one in names))
+    is_own_state = any(map(is_own, names))
+    return Label.ARGUMENT in labels and not is_own_state and not labels & {Label.STATE, Label.GOLD}
+
+
+def _may_refuse(rewards: RewardFlow, call: ast.Call) -> bool:
+    """Return whether a call may raise an error that says that the step does not count."""
+    target = call.func
+    if not isinstance(target, ast.Attribute):
+        called = rewards.flow.source.called(call)
+        return called is not None
+    is_state = any(isinstance(one, ast.Name) and is_own(one) for one in ast.walk(target.value))
+    return is_state and target.attr not in {"append", "add", "extend", "update", "discard", "clear"}
+
+
+def _is_seeded(rewards: RewardFlow) -> bool:
+    source = rewards.flow.source
+    return any(
+        isinstance(node, ast.Call) and source.dotted(node.func) in {"random.seed", "numpy.random.seed"}
+        for node in ast.walk(source.tree)
+    )
+
+
+def _random_name(rewards: RewardFlow, call: ast.Call) -> str | None:
+    name = rewards.flow.source.dotted(call.func) or ""
+    module, _, last = name.rpartition(".")
+    if module in {"random", "numpy.random"} and last in _GLOBAL_RANDOM:
+        return name
+    is_bare = not call.args and not call.keywords
+    is_generator = name in {"random.Random", "numpy.random.default_rng", "random.SystemRandom"}
+    return name if is_generator and (is_bare or name == "random.SystemRandom") else None
+
+
+def _uses_hash(rewards: RewardFlow, node: ast.Call | ast.BinOp) -> bool:
+    """Return whether `hash` of a text chooses something: as a remainder, or as a seed."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Mod) and _is_hash(rewards, node.left)
+    name = rewards.flow.source.dotted(node.func) or ""
+    is_seed = name in {"random.Random", "random.seed", "numpy.random.default_rng", "numpy.random.seed"}
+    return is_seed and any(_is_hash(rewards, one) for one in node.args)
+
+
+def _is_hash(rewards: RewardFlow, node: ast.expr) -> bool:
+    while isinstance(node, ast.Call) and rewards.flow.source.dotted(node.func) == "abs" and node.args:
+        node = node.args[0]
+    is_hash = isinstance(node, ast.Call) and rewards.flow.source.dotted(node.func) == "hash"
+    return is_hash and not any(isinstance(one, ast.Constant) for one in node.args)  # type: ignore[attr-defined]
+
+
+def _luck_in_reward(rewards: RewardFlow, function: SourceFunction) -> Iterator[SourceFinding]:
+    """Find clocks, identifiers and the order of sets in what becomes a reward."""
+    seen: set[int] = set()
+    for part in (one for given in rewards.parts[function] for one in ast.walk(given)):
+        if id(part) in seen or not isinstance(part, ast.expr):
+            continue
+        seen.add(id(part))
+        name = rewards.flow.source.dotted(part.func) if isinstance(part, ast.Call) else None
+        if name in _LUCK:
+            yield found(part, ("H17", "unseeded_luck"), f"the reward depends on {name}")
+        elif _takes_from_set(rewards, part):
+            message = "the order of a set of texts differs from process to process; sort it"
+            yield found(part, ("H17", "unseeded_luck"), message)
+
+
+def _takes_from_set(rewards: RewardFlow, node: ast.expr) -> bool:
+    """Return whether an expression takes an element by a set's order."""
+    dotted = rewards.flow.source.dotted
+    if (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Call)
+        and not isinstance(node.slice, ast.Slice)
+    ):
+        is_list = dotted(node.value.func) in {"list", "tuple"} and bool(node.value.args)
+        return is_list and _is_set(rewards, node.value.args[0])
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        joined = node.func.attr == "join" and bool(node.args) and _is_set(rewards, node.args[0])
+        return joined or (node.func.attr == "pop" and not node.args and _is_set(rewards, node.func.value))
+    first = node.args[0] if dotted(node.func) == "next" and node.args else None
+    is_iterator = isinstance(first, ast.Call) and dotted(first.func) == "iter" and bool(first.args)
+    return is_iterator and _is_set(rewards, first.args[0])  # type: ignore[union-attr]
+
+
+def _is_set(rewards: RewardFlow, node: ast.expr) -> bool:
+    is_made = isinstance(node, ast.Call) and rewards.flow.source.dotted(node.func) in {"set", "frozenset"}
+    return is_made or isinstance(node, ast.SetComp | ast.Set)

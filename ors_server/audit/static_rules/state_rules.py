@@ -1,0 +1,286 @@
+"""Rules about what an agent sees, changes or holds up: prompts, files, shared state, blocking calls."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from ors_server.audit.static_rules.finding import SourceFinding, found
+from ors_server.audit.static_rules.parsed_class import (
+    PROMPTS,
+    ParsedClass,
+    SourceFunction,
+    assigned_names,
+    is_own,
+    text_of,
+)
+from ors_server.audit.static_rules.reward_flow import RewardFlow
+
+_SECRET = frozenset(
+    {"answer", "gold", "gold_answer", "solution", "correct_answer", "expected_answer", "ground_truth"}
+    | {"final_answer", "right_answer", "reference_answer"}
+)
+"""Names of fields that no prompt shows; a `target` is often what the task is about."""
+_TASKS = frozenset({"task_spec", "task", "spec", "_task", "row", "item", "problem", "_spec"})
+_SPELLING = frozenset(
+    {"encode", "decode", "hex", "lower", "upper", "strip", "casefold", "title", "swapcase", "capitalize"}
+)
+_ENCODERS = frozenset(
+    {"str", "repr", "ascii", "base64.b64encode", "base64.b32encode", "codecs.encode", "binascii.hexlify"}
+)
+_BLOCKING = re.compile(
+    r"time\.sleep|os\.system|subprocess\.(run|call|check_call|check_output|getoutput|getstatusoutput)"
+    r"|(requests|httpx)\.(get|post|put|delete|head|patch|request)|urllib\.request\.(urlopen|urlretrieve)"
+)
+_CONTAINERS = frozenset({"set", "dict", "list", "collections.defaultdict", "collections.Counter"}) | {
+    "collections.deque",
+    "collections.OrderedDict",
+}
+_CHANGES = frozenset(
+    {
+        "add",
+        "append",
+        "extend",
+        "update",
+        "insert",
+        "remove",
+        "discard",
+        "pop",
+        "popitem",
+        "clear",
+        "setdefault",
+    }
+    | {"appendleft"}
+)
+_GRADER = re.compile(r"test|check|grad|verif|judge|eval|scor|conftest", re.IGNORECASE)
+_PROGRAMS = re.compile(r"(python[\d.]*|pytest|bash|sh|node|ruby|perl)$")
+
+
+def gold_in_prompt(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find the task's answer in what `get_prompt` and `get_messages` make (H9)."""
+    source = rewards.flow.source
+    roots = [source.methods[name] for name in sorted(PROMPTS & source.methods.keys())]
+    for function in (one for one in source.reached(roots) if one.owner is not None):
+        for node in function.nodes():
+            for shown in _shown(node):
+                name = _secret_name(source, shown)
+                if name is not None:
+                    yield found(shown, ("H9", "gold_in_prompt"), f"the prompt contains the task's {name}")
+
+
+def blocking_call(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find calls in async tools that hold up all other sessions (H15)."""
+    source = rewards.flow.source
+    for function in source.reached([one for one in source.tools if one.is_async]):
+        if not function.is_async and not _is_awaited_directly(source, function):
+            continue
+        for node in function.nodes():
+            name = source.dotted(node.func) if isinstance(node, ast.Call) else None
+            if name is not None and _BLOCKING.fullmatch(name) and isinstance(node, ast.Call):
+                message = f"{name} blocks the event loop, so that every other session waits"
+                yield found(node, ("H15", "blocking_call"), message)
+
+
+def shared_state(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find containers of the class that an episode changes and reads (H22)."""
+    source = rewards.flow.source
+    names = {
+        name
+        for owner in source.classes
+        for statement in owner.body
+        for name in assigned_names(statement)
+        if _is_container(source, getattr(statement, "value", None)) and not _is_made_anew(source, name)
+    }
+    for function in rewards.flow.functions:
+        for node in function.nodes():
+            name = _changed(source, node) if isinstance(node, ast.expr | ast.stmt) else None
+            if name is None or name not in names or _is_memo(function, name) or not _is_read(rewards, name):
+                continue
+            message = f"{name} belongs to the class, so that all sessions share what this one puts into it"
+            yield found(node, ("H22", "shared_state"), message)  # type: ignore[arg-type]
+
+
+def grader_in_workspace(rewards: RewardFlow) -> Iterator[SourceFinding]:
+    """Find tests that setup writes where the agent can change them, and that a tool runs there (H8)."""
+    source = rewards.flow.source
+    if "setup" not in source.methods or not _has_toolsets(source):
+        return
+    written = set(_written(source.reached([source.methods["setup"]])))
+    later = source.reached([*source.tools, *source.judges])
+    fresh = set(_written(later))
+    for function in later:
+        for node in function.nodes():
+            name = _run_file(source, node, {one for one in written - fresh if _GRADER.search(one)})
+            if name is not None and isinstance(node, ast.Call):
+                message = f"{name} is run from the workspace, where the agent can change it"
+                yield found(node, ("H8", "grader_in_workspace"), message)
+
+
+def _shown(node: ast.AST) -> Iterator[ast.expr]:
+    """Give the expressions that a text is made of."""
+    if isinstance(node, ast.FormattedValue):
+        yield node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        yield from node.args
+        yield from (one.value for one in node.keywords)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and text_of(node.left) is not None:
+        yield from node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield from (one for one in (node.left, node.right) if not isinstance(one, ast.BinOp))
+
+
+def _secret_name(source: ParsedClass, node: ast.expr) -> str | None:
+    """Return the name of the answer's field, if an expression is the answer in some spelling."""
+    if isinstance(node, ast.Call):
+        return _secret_of_call(source, node)
+    if isinstance(node, ast.Attribute) and node.attr.lstrip("_") in _SECRET:
+        method = source.methods.get(node.attr)
+        is_value = method is None or any("property" in ast.unparse(one) for one in method.node.decorator_list)
+        return node.attr if (is_own(node.value) and is_value) or _is_task(node.value) else None
+    if isinstance(node, ast.Subscript) and text_of(node.slice) in _SECRET and _is_task(node.value):
+        return text_of(node.slice)
+    return None
+
+
+def _secret_of_call(source: ParsedClass, call: ast.Call) -> str | None:
+    name = source.dotted(call.func)
+    if name in _ENCODERS and call.args:
+        return _secret_name(source, call.args[0])
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    if call.func.attr in _SPELLING:
+        return _secret_name(source, call.func.value)
+    is_get = call.func.attr == "get" and bool(call.args) and _is_task(call.func.value)
+    return text_of(call.args[0]) if is_get and text_of(call.args[0]) in _SECRET else None
+
+
+def _is_task(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):
+        return is_own(node.value) and node.attr in _TASKS
+    return isinstance(node, ast.Name) and node.id == "task_spec"
+
+
+def _is_awaited_directly(source: ParsedClass, function: SourceFunction) -> bool:
+    """Return whether an async function calls a blocking one itself, not by a worker thread."""
+    return any(
+        isinstance(node, ast.Call) and source.called(node) is function
+        for one in source.methods.values()
+        if one.is_async
+        for node in one.nodes()
+    )
+
+
+def _is_container(source: ParsedClass, value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Call):
+        return source.dotted(value.func) in _CONTAINERS
+    return isinstance(value, ast.Set | ast.List | ast.Dict)
+
+
+def _is_made_anew(source: ParsedClass, name: str) -> bool:
+    """Return whether a method gives the instance a container of its own."""
+    return any(
+        isinstance(target, ast.Attribute) and target.attr == name and isinstance(target.ctx, ast.Store)
+        for method in source.methods.values()
+        for node in method.nodes()
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in ([node.target] if isinstance(node, ast.AnnAssign) else node.targets)
+    )
+
+
+def _changed(source: ParsedClass, node: ast.AST) -> str | None:
+    """Return the name of an attribute of the class that a node changes in place."""
+    target: ast.expr | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+        target = node.func.value
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+        target = node.value
+    elif isinstance(node, ast.AugAssign):
+        target = node.target
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    names = {one.name for one in source.classes}
+    is_shared = isinstance(target, ast.Attribute) and _is_instance_or_class(target.value, names)
+    return target.attr if is_shared else None  # type: ignore[union-attr]
+
+
+def _is_instance_or_class(node: ast.expr, names: set[str]) -> bool:
+    return is_own(node, names) or (isinstance(node, ast.Attribute) and node.attr == "__class__")
+
+
+def _is_memo(function: SourceFunction, name: str) -> bool:
+    """Return whether a function only remembers what it computed: it looks the key up first."""
+    for node in function.nodes():
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn | ast.In):
+            compared = node.comparators[0]
+            returned = any(
+                isinstance(one, ast.Return)
+                and isinstance(one.value, ast.Subscript)
+                and _is_at(one.value.value, name)
+                for one in function.nodes()
+            )
+            if _is_at(compared, name) and returned:
+                return True
+        target = node.func if isinstance(node, ast.Call) else None
+        is_look_up = isinstance(target, ast.Attribute) and target.attr in {"get", "setdefault"}
+        if is_look_up and _is_at(target.value, name):  # type: ignore[union-attr]
+            return True
+    return False
+
+
+def _is_at(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
+def _is_read(rewards: RewardFlow, name: str) -> bool:
+    """Return whether an episode looks at what a container holds."""
+    for function in rewards.flow.functions:
+        changed = {
+            id(one)
+            for node in function.nodes()
+            if _changed(rewards.flow.source, node) == name
+            for one in ast.walk(node.func.value if isinstance(node, ast.Call) else node)  # type: ignore[attr-defined]
+        }
+        for node in function.nodes():
+            if isinstance(node, ast.Attribute) and node.attr == name and id(node) not in changed:
+                return True
+    return False
+
+
+def _has_toolsets(source: ParsedClass) -> bool:
+    return source.assigned("toolsets") is not None or source.assigned("session_toolsets") is not None
+
+
+def _written(functions: list[SourceFunction]) -> Iterator[str]:
+    """Give the constant names of files that functions write."""
+    for node in (one for function in functions for one in function.nodes()):
+        is_write = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {
+            "write_file",
+            "write_text",
+        }
+        name = text_of(node.args[0]) if is_write and node.args else None  # type: ignore[attr-defined]
+        if name:
+            yield str(PurePosixPath(name))
+
+
+def _run_file(source: ParsedClass, node: ast.AST, names: set[str]) -> str | None:
+    """Return the file of the workspace that a command runs."""
+    if not isinstance(node, ast.Call) or not node.args or not names:
+        return None
+    is_run = getattr(node.func, "attr", "") in {"exec", "run", "execute"}
+    words = _words(source.constant(node.args[0])) if is_run else []
+    programs = [place for place, word in enumerate(words) if _PROGRAMS.search(PurePosixPath(word).name)]
+    for place, word in enumerate(words):
+        name = str(PurePosixPath(word))
+        if name in names and (place == 0 or any(program < place for program in programs)):
+            return name
+    return None
+
+
+def _words(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.List | ast.Tuple):
+        return [text_of(one) or "" for one in node.elts]
+    try:
+        return shlex.split(text_of(node) or "")
+    except ValueError:
+        return []

@@ -1,0 +1,313 @@
+"""What all policies share: the environment's tasks, its gold actions, what these earn, and all plays."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ors_server.audit.answer_slot import AnswerSlot
+from ors_server.audit.audited_server import AuditedServer, Facts
+from ors_server.audit.judgement import (
+    HOSTILE_WARN_SHARE,
+    WARN_SHARE,
+    AuditVerdict,
+    Scale,
+    chance_of,
+    judge_share,
+    mean,
+)
+from ors_server.audit.plays import AT_ONCE, Call, CallPlan, PlayResult
+from ors_server.testing.environment_subject import spread
+from ors_server.wire import JSONObject, ToolSpec
+
+SCREENED_TASKS = 6
+"""Tasks on which a variant is tried first; the others only if it earned something."""
+SCREENED_IN_SANDBOX = 2
+FEW = 2
+"""Tasks on which each of many answers is tried that are right for every task, or for none."""
+_PROMISING = 0.1
+_BATCH = 256
+BATCH_SECONDS = 120.0
+"""Seconds that a batch of plays may take before its process is killed."""
+ALONE_SECONDS = 20.0
+"""Seconds that a part of such a batch, or one play, may take then."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedTask:
+    """A task of the audit."""
+
+    split: str
+    index: int
+    spec: JSONObject
+    gold: tuple[Call, ...] | None = None
+
+    def play(self, calls: Sequence[Call] = (), *, seed: int = 0) -> CallPlan:
+        """Return a play of calls on the task."""
+        return CallPlan(self.split, self.index, tuple(calls), seed)
+
+
+CallsOf: TypeAlias = Callable[[AuditedTask], Sequence[Call] | None]
+"""Gives the calls of a policy on a task; `None` where it does not play."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What one variant of a policy earned."""
+
+    variant: str
+    verdict: AuditVerdict
+    message: str
+    tasks: int = 0
+    """How many tasks it played."""
+    share: float | None = None
+    """Of the gold actions' return, or of what a policy compares with."""
+    earned: float | None = None
+    """Mean return."""
+    play: CallPlan | None = None
+    """The play that shows the hole best."""
+    compared: float | None = None
+    """The return of the gold actions, or of what that play is compared with."""
+
+
+class BudgetOverError(Exception):
+    """The audit's time is over."""
+
+
+@dataclass
+class AuditPlayer:
+    """Plays on the audited server, and plays nothing twice."""
+
+    server: AuditedServer
+    deadline: float = float("inf")
+    """On the monotonic clock."""
+    on_progress: Callable[[int], None] = lambda _: None
+    """Called with the number of plays so far."""
+    played: int = 0
+    killed: list[CallPlan] = field(default_factory=list[CallPlan])
+    """Plays that hung the process or ended it."""
+    _known: dict[str, PlayResult] = field(default_factory=dict[str, PlayResult])
+
+    async def play(self, plays: Sequence[CallPlan], *, again: bool = False) -> list[PlayResult]:
+        """Play each, and return what came of them, in order.
+
+        Args:
+            again: Whether to play what has been played.
+
+        Raises:
+            BudgetOverError: If the time is over before all were played.
+        """
+        wanted = {one.key: one for one in plays if again or one.key not in self._known}
+        todo = list(wanted.values())
+        for start in range(0, len(todo), _BATCH):
+            batch = todo[start : start + _BATCH]
+            for one, result in zip(batch, await self._play_some(batch), strict=True):
+                self._known[one.key] = result
+            self.played += len(batch)
+            self.on_progress(self.played)
+        return [self._known[one.key] for one in plays]
+
+    async def play_alone(self, one: CallPlan, seconds: float | None = None) -> PlayResult:
+        """Play one with no other beside it."""
+        self._check_time()
+        found = await self.server.play([one], ALONE_SECONDS if seconds is None else seconds)
+        return found[0] if found else self._note_killer(one)
+
+    async def play_in_turn(self, plays: Sequence[CallPlan]) -> list[PlayResult]:
+        """Play one after the other, in this order, also what has been played."""
+        return await self._play_some(plays, 1)
+
+    async def _play_some(self, plays: Sequence[CallPlan], at_once: int = AT_ONCE) -> list[PlayResult]:
+        results: dict[int, PlayResult] = {}
+        while left := [place for place in range(len(plays)) if place not in results]:
+            self._check_time()
+            batch = [plays[place] for place in left]
+            found = await self.server.play(batch, BATCH_SECONDS, at_once)
+            suspects = self.server.suspects
+            results |= {left[place]: played for place, played in found.items()}
+            for place in sorted(suspects or ({0} if not found else ())):
+                results[left[place]] = await self.play_alone(batch[place])
+        return [results[place] for place in range(len(plays))]
+
+    def _note_killer(self, one: CallPlan) -> PlayResult:
+        self.killed.append(one)
+        return PlayResult(failure="the environment hung or ended", blame="slow")
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise BudgetOverError
+
+
+@dataclass
+class Study:
+    """An environment under audit."""
+
+    server: AuditedServer
+    player: AuditPlayer
+    tasks: Sequence[AuditedTask]
+    tools: Mapping[str, ToolSpec]
+    slot: AnswerSlot | None = None
+    """Where the answer is in the gold actions."""
+    seed: int = 0
+    oracle: Mapping[int, PlayResult] = field(default_factory=dict[int, PlayResult])
+    """What the gold actions came to, by the task's place in `tasks`."""
+    scale: Scale = field(default_factory=lambda: Scale(0.0, 0.0))
+    """From nothing to the gold actions' mean return, or to the declared maximum."""
+    notes: Sequence[str] = ()
+    """What a reader of the report should know of the gold actions."""
+    wrong: float = 0.0
+    """Mean return of another task's answer."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the class."""
+        return self.server.facts
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether there are gold actions to compare with."""
+        return bool(self.oracle)
+
+    @property
+    def is_ungraded(self) -> bool:
+        """Whether there are gold actions, and none of them earned a number."""
+        return self.has_gold and all(
+            reward is None for played in self.oracle.values() for reward in played.rewards
+        )
+
+    @property
+    def wrong_scale(self) -> Scale:
+        """From what another task's answer earns to the gold actions' mean return."""
+        return Scale(max(self.wrong, self.scale.zero), self.scale.full)
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether each session has a sandbox, so that fewer are played."""
+        return self.facts.has_sandbox
+
+    @property
+    def chance(self) -> float:
+        """The share that guessing earns."""
+        cores = [core for core in self.cores.values() if core is not None]
+        choices = len(self.slot.choices) if self.slot else 0
+        return chance_of(self.facts.chance, choices, len(set(cores)), len(cores))
+
+    @property
+    def cores(self) -> dict[int, str | None]:
+        """Each task's answer, by its place in `tasks`."""
+        slot = self.slot
+        if slot is None:
+            return {}
+        return {at: slot.core(task.gold) for at, task in enumerate(self.tasks) if task.gold is not None}
+
+    def core(self, task: AuditedTask) -> str | None:
+        """Return a task's answer."""
+        return None if self.slot is None or task.gold is None else self.slot.core(task.gold)
+
+    def other_core(self, task: AuditedTask, step: int = 1) -> str | None:
+        """Return the answer of another task, which is a different one."""
+        own = self.core(task)
+        others = list(dict.fromkeys(core for core in self.cores.values() if core not in {None, own}))
+        return others[(task.index * 7 + step) % len(others)] if others else None
+
+    def is_dishonest(self, one: CallPlan) -> bool:
+        """Return whether a play does not simply give the right answer."""
+        task = next((task for task in self.tasks if (task.split, task.index) == (one.split, one.index)), None)
+        own = None if task is None else self.core(task)
+        given = None if self.slot is None else self.slot.core(one.calls)
+        return own is None or given is None or given.strip(" .\n").casefold() != own.strip(" .\n").casefold()
+
+    def answering(self, task: AuditedTask, text: str) -> Sequence[Call] | None:
+        """Return a task's gold actions with another text as the answer; `None` where that is impossible."""
+        if self.slot is None or task.gold is None:
+            return None
+        return self.slot.replaced(task.gold, text)
+
+    def saying(self, text: str) -> CallsOf:
+        """Return a policy that gives the same answer to every task, and makes no other call."""
+
+        def calls_of(task: AuditedTask) -> Sequence[Call] | None:
+            slot = self.slot
+            calls = self.answering(task, text) if task.gold is not None else None
+            if calls is not None and slot is not None:
+                return [call for call in calls if call[0] == slot.tool][-1:]
+            value = None if slot is None else slot.as_value(text)
+            if slot is None or value is None or len(slot.path) != 1:
+                return None
+            return [(slot.tool, {str(slot.path[0]): value})]
+
+        return calls_of
+
+    async def measure(
+        self,
+        variants: Mapping[str, CallsOf],
+        message: str,
+        *,
+        scale: Scale | None = None,
+        chance: float | None = None,
+        few: int = SCREENED_TASKS,
+    ) -> list[Measure]:
+        """Play variants of a policy on some tasks, and on all if they earned something there.
+
+        Args:
+            message: What it means that a variant earned much; `{variant}` is for its name.
+            scale: On which returns are measured; `Study.scale` by default.
+            chance: The share that guessing earns; `Study.chance` by default.
+            few: On how many tasks each variant is tried first.
+        """
+        chosen = self.scale if scale is None else scale
+        if not chosen.is_usable:
+            return []
+        first = self._spread(min(few, SCREENED_IN_SANDBOX) if self.is_costly else few)
+        screened = await self._totals(variants, first)
+        promising = {
+            name: calls_of
+            for name, calls_of in variants.items()
+            if screened[name] and max(chosen.share(mean(list(screened[name].values()))), 0.0) >= _PROMISING
+        }
+        whole = await self._totals(promising, self.tasks)
+        guess = self.chance if chance is None else chance
+        warn_at = HOSTILE_WARN_SHARE if few == FEW else WARN_SHARE
+        measures: list[Measure] = []
+        for name, calls_of in variants.items():
+            totals = whole.get(name) or screened[name]
+            if not totals:
+                continue
+            earned = mean(list(totals.values()))
+            share = chosen.share(earned)
+            tasks = self.tasks if name in whole else first
+            best = max(totals, key=lambda at: (totals[at], -at))
+            calls = calls_of(tasks[best])
+            measures.append(
+                Measure(
+                    name,
+                    judge_share(share, guess, warn_at) if name in promising else AuditVerdict.PASS,
+                    message.format(variant=name),
+                    len(totals),
+                    share,
+                    earned,
+                    tasks[best].play(calls or (), seed=self.seed),
+                    chosen.full,
+                )
+            )
+        return measures
+
+    def _spread(self, count: int) -> list[AuditedTask]:
+        """Return some tasks, from the first to the last."""
+        return [self.tasks[at] for at in spread(len(self.tasks), count)]
+
+    async def _totals(
+        self, variants: Mapping[str, CallsOf], tasks: Sequence[AuditedTask]
+    ) -> dict[str, dict[int, float]]:
+        """Return the return of each variant on each task, by the task's place."""
+        rows = [
+            (name, at, task.play(calls, seed=self.seed))
+            for name, calls_of in variants.items()
+            for at, task in enumerate(tasks)
+            if (calls := calls_of(task)) is not None
+        ]
+        found = await self.player.play([one for _, _, one in rows])
+        totals: dict[str, dict[int, float]] = {name: {} for name in variants}
+        for (name, at, _), played in zip(rows, found, strict=True):
+            totals[name][at] = played.total
+        return totals

@@ -1,0 +1,69 @@
+"""The report of an audit as a short text in GitHub's Markdown, for pull requests and the pages of CI jobs."""
+
+import re
+
+from ors_server.audit.hack_classes import HACK_CLASSES
+from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.report import AuditReport, ClassReport
+from ors_server.evaluation.number_format import count_of, number
+
+_LONGEST = 300
+"""Most characters of a cell."""
+_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!@&$])")
+"""Signs that Markdown, HTML or GitHub (`@name`) may read as their own."""
+
+
+def summary_of(report: AuditReport) -> str:
+    """Return a summary: counts, waivers, failures, warnings, and what was not judged."""
+    waived = [one for one in report.classes if one.is_waived]
+    untried = [one for one in report.classes if one.verdict is AuditVerdict.NOT_JUDGED and not one.is_waived]
+    parts = [f"## Audit of {escape_markdown(report.environment)}", _counts(report)]
+    parts += _table("Waived", ("class", "verdict", "reason"), [_waiver(one) for one in waived])
+    columns = ("class", "what happened", "how to close it")
+    parts += _table("Failures", columns, [_row(one) for one in report.failed])
+    parts += _table("Warnings", columns, [_row(one) for one in report.warned])
+    parts += _table("Not judged", ("class", "why"), [(_title(one), one.reason or "-") for one in untried])
+    return "\n\n".join(parts) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Return a text on one line in which nothing is Markdown, HTML or a mention."""
+    words = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return _MARKS.sub(r"\\\1", words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…")
+
+
+def _counts(report: AuditReport) -> str:
+    others = [one.verdict for one in report.classes if not one.is_waived]
+    counts = [
+        count_of(len(report.failed), "failure"),
+        count_of(len(report.warned), "warning"),
+        f"{others.count(AuditVerdict.PASS)} passed",
+        f"{others.count(AuditVerdict.NOT_JUDGED)} not judged",
+        f"{sum(one.is_waived for one in report.classes)} waived",
+    ]
+    gold = "" if report.gold_return is None else f", gold return {number(report.gold_return)}"
+    about = f"{count_of(report.tasks, 'task')}, seed {report.seed}{gold}"
+    return f"**{', '.join(counts)}** ({about})"
+
+
+def _table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    lines += [f"| {' | '.join((row[0], *map(escape_markdown, row[1:])))} |" for row in rows]
+    return [f"### {title}", "\n".join(lines)]
+
+
+def _title(one: ClassReport) -> str:
+    """Return a class with a link to its page, as Markdown."""
+    return f"[{one.id}]({HACK_CLASSES[one.id].page}) {escape_markdown(one.title)}"
+
+
+def _waiver(one: ClassReport) -> tuple[str, ...]:
+    return _title(one), one.verdict.value.replace("_", " "), one.reason or "-"
+
+
+def _row(one: ClassReport) -> tuple[str, ...]:
+    happened = "; ".join(dict.fromkeys(finding.message for finding in one.findings)) or one.reason or "-"
+    also = f" (by the same calls as {one.cause})" if one.cause else ""
+    return _title(one), f"{happened}{also}", HACK_CLASSES[one.id].remedy
