@@ -16,6 +16,7 @@ import httpx2
 import typer
 
 from ors_server import create_app
+from ors_server.audit.report_schema import report_schema
 from ors_server.authoring.declared.declaration_schema import declaration_schema
 from ors_server.cli.exit_status import MEANINGS
 from ors_server.cli.main import COMMANDS, GROUPS, app
@@ -369,6 +370,7 @@ PAGES = {
     "rewards.md": rewards_page,
     "../rewards-deviations.md": deviations_page,
     "environment.schema.json": declaration_schema,
+    "audit.schema.json": report_schema,
 }
 
 

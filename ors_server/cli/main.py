@@ -9,6 +9,7 @@ import typer
 from typing_extensions import override
 
 from ors_server._version import __version__
+from ors_server.cli.audit_command import audit
 from ors_server.cli.call_command import call
 from ors_server.cli.check_command import check
 from ors_server.cli.command_options import Command, CommandGroup, from_fields
@@ -66,6 +67,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
     "play": play,
     "call": call,
     "check": check,
+    "audit": audit,
     "import": import_environments,
     "eval": evaluate,
     "report": report,
@@ -82,7 +84,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 GROUPS: dict[str, typer.Typer] = {"episodes": episodes, "store": store}
 PANELS = {
     "Serve and play": ("serve", "list", "play", "call"),
-    "Write environments": ("new", "check", "import"),
+    "Write environments": ("new", "check", "audit", "import"),
     "Evaluate agents": ("eval", "report", "compare"),
     "Use the record": ("episodes", "replay", "regrade", "export", "store"),
     "Rewards": ("rewards", "score"),
