@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
 
 from ors_server.audit.plays import AT_ONCE, CallPlan, Journal, PlayResult, play_all, read_played, to_json
+from ors_server.client.connection import HttpRequest
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError
@@ -225,8 +227,14 @@ class AuditedServer:
     async def use_url(self, target: Target) -> None:
         """Play on a server that somebody else runs."""
         self._target = target
-        self._facts = Facts(target.environment, step_limit=target.step_limit)
         self._knows_seeds = await target.client.server.is_ours()
+        bounds: tuple[float, float] | None = None
+        if self._knows_seeds:
+            place = f"/_ors/environments/{quote(target.environment, safe='')}"
+            found = await target.client.server.connection.ask(HttpRequest("GET", place))
+            given = found["policy"].get("reward_range")
+            bounds = None if given is None else (float(given[0]), float(given[1]))
+        self._facts = Facts(target.environment, step_limit=target.step_limit, reward_range=bounds)
 
 
 @asynccontextmanager

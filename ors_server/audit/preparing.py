@@ -13,6 +13,8 @@ from ors_server.wire import JSONObject, ToolSpec
 TASKS = 30
 """Tasks of each split that are played, unless more are asked for."""
 TASKS_IN_SANDBOX = 10
+ASSUMED = 1.0
+"""The greatest return, where neither gold actions nor the class says it, as of a server elsewhere."""
 COMMAND_ARGUMENTS = frozenset({"command", "cmd", "code", "file_text", "patch", "input", "script"})
 """Arguments of tools that work on files or run programs: what they hold is no answer by itself."""
 _ANSWERING = ("submit", "answer", "final", "finish", "guess", "respond", "reply", "solve")
@@ -119,7 +121,7 @@ def _scale(study: Study, wrong: float | None) -> Scale:
     least = None if declared is None else declared[0]
     full = _mean_return(list(study.oracle.values()))
     if full is None:
-        return Scale(max(0.0, least or 0.0), 0.0 if declared is None else declared[1])
+        return Scale(max(0.0, least or 0.0), ASSUMED if declared is None else declared[1])
     zero = max(0.0, least or 0.0)
     if full <= zero:
         zero = min(value for value in (wrong, least, full) if value is not None)

@@ -181,6 +181,11 @@ class Study:
         return Scale(max(self.wrong, self.scale.zero), self.scale.full)
 
     @property
+    def is_assumed(self) -> bool:
+        """Whether the greatest return is not known, so that a share of it is no proof."""
+        return not self.has_gold and self.facts.return_range is None and self.facts.reward_range is None
+
+    @property
     def is_costly(self) -> bool:
         """Whether each session has a sandbox, so that fewer are played."""
         return self.facts.has_sandbox
@@ -268,6 +273,7 @@ class Study:
         whole = await self._totals(promising, self.tasks)
         guess = self.chance if chance is None else chance
         warn_at = HOSTILE_WARN_SHARE if few == FEW else WARN_SHARE
+        worst = AuditVerdict.WARN if self.is_assumed else AuditVerdict.FAIL
         measures: list[Measure] = []
         for name, calls_of in variants.items():
             totals = whole.get(name) or screened[name]
@@ -281,7 +287,11 @@ class Study:
             measures.append(
                 Measure(
                     name,
-                    judge_share(share, guess, warn_at) if name in promising else AuditVerdict.PASS,
+                    min(
+                        judge_share(share, guess, warn_at) if name in promising else AuditVerdict.PASS,
+                        worst,
+                        key=lambda one: one.weight,
+                    ),
                     message.format(variant=name),
                     len(totals),
                     share,

@@ -64,6 +64,14 @@ async def test_without_gold_actions_what_needs_them_is_not_judged():
     assert report.gold_return is None
 
 
+async def test_a_server_is_audited_by_its_url_and_what_it_does_not_say_is_not_judged(serve_live):
+    report = await audit(serve_live(Mentions).url)
+    by_id = {one.id: one for one in report.classes}
+    assert by_id["H15"].verdict is by_id["H21"].verdict is AuditVerdict.NOT_JUDGED
+    assert by_id["H1"].verdict is by_id["H2"].verdict is AuditVerdict.PASS
+    assert not report.failed
+
+
 async def test_a_transcript_is_minimal_and_replayed_from_the_record(tmp_path):
     record = tmp_path / "audit.sqlite"
     report = await audit(Mentions, AuditOptions(only=frozenset({"H3"}), record=str(record)))
