@@ -1,6 +1,6 @@
 """Every class of error looks like something on every wire, by a row of its own.
 
-The errors of the command line, of what it alone runs, of the client and of the shipped tests never reach a
+The errors of the command line, of what it alone runs (the audit), of the client and of the shipped tests never reach a
 wire; they are left out. The steps of a migration have none, and only run inside one.
 """
 
@@ -15,6 +15,7 @@ from ors_server.errors import Blame, CapacityError, OrsServerError, ShuttingDown
 from ors_server.transports.faults import FAULTS, extra_headers, look_up
 
 OFF_THE_WIRE = (
+    "ors_server.audit",
     "ors_server.cli",
     "ors_server.client",
     "ors_server.evaluation",
