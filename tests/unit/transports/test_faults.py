@@ -1,7 +1,7 @@
 """Every class of error looks like something on every wire, by a row of its own.
 
-The errors of the command line, of what it alone runs (the audit), of the client and of the shipped tests never reach a
-wire; they are left out. The steps of a migration have none, and only run inside one.
+The errors of the command line, of what it alone runs (such as the audit), of the client and of the shipped
+tests never reach a wire; they are left out. The steps of a migration have none, and only run inside one.
 """
 
 import importlib
