@@ -37,7 +37,7 @@ def nothing_is_left(tmp_path, monkeypatch):
 @pytest.mark.parametrize("environment", [troubled.Holding, troubled.Ending])
 async def test_a_process_that_hangs_or_ends_is_started_again(environment):
     async with open_audited(environment) as server:
-        assert await server.play([SAY_TODO], 3.0) == {}
+        assert await server.play([SAY_TODO], 10.0) == {}
         assert server.suspects == {0}
         assert server.starts == 2
         played = await server.play([SAY_IT], 30.0)
@@ -46,8 +46,8 @@ async def test_a_process_that_hangs_or_ends_is_started_again(environment):
 
 @pytest.mark.parametrize("environment", [troubled.Holding, troubled.Ending])
 async def test_an_answer_that_hangs_or_ends_the_grader_is_named(environment, monkeypatch):
-    monkeypatch.setattr("ors_server.audit.study.BATCH_SECONDS", 4.0)
-    monkeypatch.setattr("ors_server.audit.study.ALONE_SECONDS", 3.0)
+    monkeypatch.setattr("ors_server.audit.study.BATCH_SECONDS", 12.0)
+    monkeypatch.setattr("ors_server.audit.study.ALONE_SECONDS", 8.0)
     report = await audit(environment, only("H2"))
     (found,) = report.classes
     assert found.id == "H2"
