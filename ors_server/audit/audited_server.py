@@ -134,7 +134,7 @@ class AuditedServer:
         try:
             await worker.start()
             found = await worker.facts()
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, the process must not stay
             with anyio.CancelScope(shield=True):
                 await self.kill()
             if isinstance(error, ResourceCallError):

@@ -110,12 +110,12 @@ async def _audit(
             uses_gold=options.uses_gold,
         )
     except BudgetOverError:
-        study, policies = Study(server, player, (), {}), []
+        study = Study(server, player, (), {})
         reports = [
             ClassReport(id=kind.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=OUT_OF_TIME)
-            for kind in POLICIES
-            if not options.only or kind.hack_class in options.only
+            for kind in policies
         ]
+        policies = []
     for kind in policies:
         player.on_progress = partial(_announce, on_progress, kind.hack_class, tuple(reports))
         player.on_progress(player.played)

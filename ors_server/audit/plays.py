@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
-from typing_extensions import override
 
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.client_errors import UnreachableError
-from ors_server.errors import NotSupportedError, OrsServerError
+from ors_server.errors import OrsServerError
 from ors_server.evaluation.targets import Target
 from ors_server.wire import JSONObject, TextBlock
 
@@ -51,10 +50,6 @@ class CallPlan:
     def key(self) -> str:
         """The play as a text."""
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=True, default=str)
-
-    @override
-    def __hash__(self) -> int:
-        return hash(self.key)
 
     def with_calls(self, calls: Sequence[Call]) -> "CallPlan":
         """Return the play with other calls."""
@@ -207,7 +202,7 @@ def _open(target: Target, one: CallPlan) -> AbstractAsyncContextManager[AsyncEpi
 async def _total(episode: AsyncEpisode) -> float | None:
     try:
         return (await episode.summary()).episode_return
-    except (NotSupportedError, OrsServerError):
+    except OrsServerError:  # of servers that keep no summary, too
         return None
 
 

@@ -104,15 +104,7 @@ def is_workshop_tool(study: Study, tool: ToolSpec) -> bool:
 
 async def _mean_wrong(study: Study) -> float | None:
     """Return the mean return of other tasks' answers; `None` where there are none."""
-    plays = [
-        task.play(calls, seed=study.seed)
-        for task in study.tasks
-        if (core := study.other_core(task)) is not None
-        and study.slot is not None
-        and (calls := study.answering(task, study.slot.wrapped(core))) is not None
-    ]
-    found = await study.player.play(plays)
-    return _mean_return(found)
+    return _mean_return(await study.player.play(study.plays_of(study.answering_wrongly)))
 
 
 def _scale(study: Study, wrong: float | None) -> Scale:

@@ -1,4 +1,4 @@
-"""A report as lines of text: what the terminal, the Markdown summary and a failed test show.
+"""A report as lines of text: what the terminal and a failed test show.
 
 The texts of environments are not escaped here.
 """

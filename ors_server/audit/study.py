@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from ors_server.audit.answer_slot import AnswerSlot
@@ -198,8 +199,18 @@ class Study:
         return chance_of(self.facts.chance, choices, len(set(cores)), len(cores))
 
     @property
+    def open_slot(self) -> AnswerSlot | None:
+        """The slot, where its answers are no choices."""
+        return None if self.slot is None or self.slot.choices else self.slot
+
+    @property
+    def text_slot(self) -> AnswerSlot | None:
+        """The slot, where any text may be the answer."""
+        return self.open_slot if self.slot is not None and self.slot.is_text else None
+
+    @cached_property
     def cores(self) -> dict[int, str | None]:
-        """Each task's answer, by its place in `tasks`."""
+        """Each task's answer, by its place in `tasks`; the slot is found before the first look."""
         slot = self.slot
         if slot is None:
             return {}
@@ -212,8 +223,13 @@ class Study:
     def other_core(self, task: AuditedTask, step: int = 1) -> str | None:
         """Return the answer of another task, which is a different one."""
         own = self.core(task)
-        others = list(dict.fromkeys(core for core in self.cores.values() if core not in {None, own}))
+        others = [core for core in self._distinct if core != own]
         return others[(task.index * 7 + step) % len(others)] if others else None
+
+    @cached_property
+    def _distinct(self) -> list[str]:
+        """All answers, once each."""
+        return list(dict.fromkeys(core for core in self.cores.values() if core is not None))
 
     def is_dishonest(self, one: CallPlan) -> bool:
         """Return whether a play does not simply give the right answer."""
@@ -227,6 +243,16 @@ class Study:
         if self.slot is None or task.gold is None:
             return None
         return self.slot.replaced(task.gold, text)
+
+    def answering_wrongly(self, task: AuditedTask) -> Sequence[Call] | None:
+        """Return a task's gold actions with another task's answer, in the format of the gold answers."""
+        other = self.other_core(task)
+        return None if other is None or self.slot is None else self.answering(task, self.slot.wrapped(other))
+
+    def plays_of(self, calls_of: CallsOf, tasks: Sequence[AuditedTask] | None = None) -> list[CallPlan]:
+        """Return the plays of a policy, on all tasks by default, without those on which it does not play."""
+        chosen = self.tasks if tasks is None else tasks
+        return [task.play(calls, seed=self.seed) for task in chosen if (calls := calls_of(task)) is not None]
 
     def saying(self, text: str) -> CallsOf:
         """Return a policy that gives the same answer to every task, and makes no other call."""

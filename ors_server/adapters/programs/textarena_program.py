@@ -22,7 +22,7 @@ import nltk
 
 nltk.download = lambda *_, **__: False  # games call it when they are imported
 
-import textarena  # noqa: E402
+import textarena  # noqa: E402  (after the line above)
 
 STEP_SECONDS = 10.0
 """Seconds of processor that a step may take; then the action has broken the game."""

@@ -161,8 +161,7 @@ class Executed(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
-        if slot is None or slot.choices or not slot.is_text:
+        if study.text_slot is None:
             return ()
         # Where the right answer is paid among the same signs in disorder, code shows nothing.
         controls = {form: _around(study, form, is_control=True) for form in EVALUATED}

@@ -130,8 +130,7 @@ class TalksToTheJudge(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
-        if slot is None or slot.choices or not slot.is_text:
+        if study.text_slot is None:
             return ()
         variants: dict[str, CallsOf] = {}
         for words in VERDICTS:
@@ -154,8 +153,7 @@ class JudgesItself(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
-        if slot is None or slot.choices or not slot.is_text:
+        if study.text_slot is None:
             return ()
         variants: dict[str, CallsOf] = {}
         for claim in (*CLAIMS, *NUMBERS):

@@ -52,9 +52,7 @@ class WrongGold(AuditPolicy):
                 is_low = played.total < declared[1] and not is_same(played.total, declared[1])
             else:
                 top = max((reward for reward in played.rewards if reward is not None), default=0.0)
-                is_low = (bounds is None or top < bounds[1]) and await self._is_poor(
-                    study, task, played, best
-                )
+                is_low = (bounds is None or top < bounds[1]) and self._is_poor(study, played, best)
             if is_low and not await self._is_luck(study, task, played):
                 low.append((task, played))
         if not low:
@@ -74,21 +72,14 @@ class WrongGold(AuditPolicy):
             best if declared is None else declared[1],
         )
 
-    async def _is_poor(self, study: Study, task: AuditedTask, played: PlayResult, best: float) -> bool:
-        """Return whether gold actions earn no more than a wrong answer or no call on the same task."""
+    def _is_poor(self, study: Study, played: PlayResult, best: float) -> bool:
+        """Return whether gold actions earn less than half of what the best earn, or fail."""
         if played.failure is not None:
             return True
         bounds = study.facts.reward_range
         if best <= 0:
             return bounds is not None and bounds[1] > 0
-        if played.total >= 0.5 * best:
-            return False
-        other, slot = study.other_core(task), study.slot
-        calls = None if other is None or slot is None else study.answering(task, slot.wrapped(other))
-        rivals = await study.player.play(
-            [task.play(calls or (), seed=study.seed), task.play((), seed=study.seed)]
-        )
-        return played.total <= max(one.total for one in rivals) or played.total <= 0.5 * best
+        return played.total < 0.5 * best
 
     async def _is_luck(self, study: Study, task: AuditedTask, played: PlayResult) -> bool:
         """Return whether another seed earns more, so that the game and not the answer is to blame."""

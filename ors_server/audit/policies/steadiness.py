@@ -98,8 +98,7 @@ def _answer(study: Study, task: AuditedTask) -> CallPlan:
 
 
 def _wrong(study: Study, task: AuditedTask) -> CallPlan:
-    other, slot = study.other_core(task), study.slot
-    calls = None if other is None or slot is None else study.answering(task, slot.wrapped(other))
+    calls = study.answering_wrongly(task)
     return task.play(calls if calls is not None else (task.gold or ())[:-1], seed=study.seed)
 
 

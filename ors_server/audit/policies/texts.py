@@ -22,6 +22,7 @@ GLUED = frozenset({LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER})
 NEARLY_ALL = 0.9
 LENGTHS = (1, 10, 50, 400)
 """Words of the padding, in order."""
+PADDED_TASKS = 10
 
 
 class AnswerPolicy(AuditPolicy):
@@ -34,8 +35,8 @@ class AnswerPolicy(AuditPolicy):
         """Return a policy that gives a changed right answer, in the format of the gold answers."""
 
         def calls_of(task: AuditedTask) -> Sequence[Call] | None:
-            core, slot = study.core(task), study.slot
-            if core is None or slot is None or slot.choices:
+            core, slot = study.core(task), study.open_slot
+            if core is None or slot is None:
                 return None
             changed = change(core)
             return None if changed == core else study.answering(task, slot.wrapped(changed))
@@ -71,8 +72,8 @@ class Fragments(AnswerPolicy):
         variants = {name: self.changing(study, change) for name, change in changes.items()}
 
         def contradicting(task: AuditedTask) -> Sequence[Call] | None:
-            core, other, slot = study.core(task), study.other_core(task), study.slot
-            if core is None or other is None or slot is None or slot.choices:
+            core, other, slot = study.core(task), study.other_core(task), study.open_slot
+            if core is None or other is None or slot is None:
                 return None
             return study.answering(task, slot.wrapped(f"It is not {core}, it is {other}."))
 
@@ -94,9 +95,8 @@ class ListsEverything(AnswerPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
         every = list(dict.fromkeys(core for core in study.cores.values() if core))
-        if slot is None or slot.choices or len(every) == 1:
+        if study.open_slot is None or len(every) == 1:
             return ()
         joins: dict[str, Callable[[list[str]], str]] = {
             "commas": ", ".join,
@@ -147,26 +147,21 @@ class FormatAlone(AnswerPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
-        if slot is None or slot.choices or not slot.has_format:
+        slot = study.open_slot
+        if slot is None or not slot.has_format:
             return ()
 
         def bare(task: AuditedTask) -> Sequence[Call] | None:
             other = study.other_core(task)
             return None if other is None else study.answering(task, other)
 
-        def wrapped(task: AuditedTask) -> Sequence[Call] | None:
-            other = study.other_core(task)
-            return None if other is None else study.answering(task, slot.wrapped(other))
-
         def empty(task: AuditedTask) -> Sequence[Call] | None:
             return study.answering(task, slot.wrapped(""))
 
-        plays = [task.play(calls, seed=study.seed) for task in study.tasks if (calls := bare(task))]
-        found = await study.player.play(plays)
+        found = await study.player.play(study.plays_of(bare))
         zero = mean([one.total for one in found]) if found else study.scale.zero
         return await study.measure(
-            {"a wrong answer": wrapped, "an empty answer": empty},
+            {"a wrong answer": study.answering_wrongly, "an empty answer": empty},
             "{variant} in the right format earns much of the reward",
             scale=Scale(max(zero, study.scale.zero), study.scale.full),
         )
@@ -182,19 +177,12 @@ class Padding(AnswerPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        slot = study.slot
-        if slot is None or slot.choices or not slot.is_text:
+        if study.text_slot is None:
             return ()
         measures: list[Measure] = []
         for name, pad in _PADDINGS.items():
             plays = [
-                [
-                    task.play(calls, seed=study.seed)
-                    for task in study.tasks[:10]
-                    if (other := study.other_core(task)) is not None
-                    and (calls := study.answering(task, pad(other, length))) is not None
-                ]
-                for length in LENGTHS
+                study.plays_of(_padded(study, pad, length), study.tasks[:PADDED_TASKS]) for length in LENGTHS
             ]
             if not plays[0]:
                 continue
@@ -223,6 +211,16 @@ _PADDINGS: dict[str, Callable[[str, int], str]] = {
     "padded with sentences": lambda core, length: f"{core}. " + "This was checked. " * (length - 1),
     "padded with lines": lambda core, length: core + "\n- a further point" * (length - 1),
 }
+
+
+def _padded(study: Study, pad: Callable[[str, int], str], length: int) -> CallsOf:
+    """Return a policy that gives another task's answer with padding."""
+
+    def calls_of(task: AuditedTask) -> Sequence[Call] | None:
+        other = study.other_core(task)
+        return None if other is None else study.answering(task, pad(other, length))
+
+    return calls_of
 
 
 def _softened(measure: Measure) -> Measure:

@@ -219,7 +219,7 @@ def _takes_from_set(rewards: RewardFlow, node: ast.expr) -> bool:
         return joined or (node.func.attr == "pop" and not node.args and _is_set(rewards, node.func.value))
     first = node.args[0] if dotted(node.func) == "next" and node.args else None
     is_iterator = isinstance(first, ast.Call) and dotted(first.func) == "iter" and bool(first.args)
-    return is_iterator and _is_set(rewards, first.args[0])  # type: ignore[union-attr]
+    return is_iterator and _is_set(rewards, first.args[0])  # type: ignore[union-attr]  # mypy does not follow the check above
 
 
 def _is_set(rewards: RewardFlow, node: ast.expr) -> bool:

@@ -201,7 +201,7 @@ def _changed(source: ParsedClass, node: ast.AST) -> str | None:
         target = target.value
     names = {one.name for one in source.classes}
     is_shared = isinstance(target, ast.Attribute) and _is_instance_or_class(target.value, names)
-    return target.attr if is_shared else None  # type: ignore[union-attr]
+    return target.attr if is_shared else None  # type: ignore[union-attr]  # mypy does not follow the check above
 
 
 def _is_instance_or_class(node: ast.expr, names: set[str]) -> bool:
@@ -223,7 +223,7 @@ def _is_memo(function: SourceFunction, name: str) -> bool:
                 return True
         target = node.func if isinstance(node, ast.Call) else None
         is_look_up = isinstance(target, ast.Attribute) and target.attr in {"get", "setdefault"}
-        if is_look_up and _is_at(target.value, name):  # type: ignore[union-attr]
+        if is_look_up and _is_at(target.value, name):  # type: ignore[union-attr]  # mypy does not follow the check above
             return True
     return False
 

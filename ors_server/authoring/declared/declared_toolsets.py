@@ -55,7 +55,7 @@ def _load(item: str, place: str, folder: Path) -> Any:
         if file is None:
             return import_module(place)
         return import_file(file, f"ors_toolsets_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}")
-    except Exception as error:
+    except Exception as error:  # the author's code, whatever it raises
         raise EnvironmentDefinitionError(
             f"toolsets: {item!r} cannot be loaded: {describe_authors(error)}"
         ) from error
