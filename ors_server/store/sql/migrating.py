@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.errors import SettingsError
@@ -13,6 +13,7 @@ from ors_server.store.sql.database import (
     disposed_after,
     transaction,
 )
+from ors_server.store.sql.record_tables import metadata
 
 REVISIONS = ("0001", "0002", "0003")
 """Every version of the schema, oldest first; a test compares them with the migrations."""
@@ -72,7 +73,10 @@ def migrate(database: Database) -> str | None:
                     database.lock(connection)
                     found = revision_of(connection)
                     check_revision(database, found)
-                    _upgrade(connection)
+                    if found is None:
+                        _create(connection)
+                    else:
+                        _upgrade(connection)
             return found
     except (SQLAlchemyError, OSError) as error:
         wrong = as_store_error(database, error, "opened")
@@ -81,6 +85,14 @@ def migrate(database: Database) -> str | None:
         raise SettingsError(
             f"{wrong}; name another store with --store PATH, or use memory with --store memory"
         ) from error
+
+
+def _create(connection: Connection) -> None:
+    """Make the newest tables in an empty database, without loading Alembic, which is a fifth of a start."""
+    metadata.create_all(connection, checkfirst=False)
+    versions = Table(_VERSIONS, MetaData(), Column("version_num", String(32), primary_key=True))
+    versions.create(connection)
+    connection.execute(versions.insert().values(version_num=NEWEST))
 
 
 def _upgrade(connection: Connection) -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import anyio
 import psycopg
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -39,12 +40,47 @@ def differences(where: str) -> list:
         engine.dispose()
 
 
-def test_the_migrations_make_the_tables_that_the_server_knows(tmp_path):
+def make_first(where: str) -> None:
+    """Makes the tables of the first version, as the first migration does."""
+    engine = make_components(parse_location(where), StoreOptions()).database.writing_engine()
+    try:
+        with engine.begin() as connection:
+            config = Config()
+            config.set_main_option("script_location", str(FOLDER))
+            config.attributes["connection"] = connection
+            command.upgrade(config, REVISIONS[0])
+    finally:
+        engine.dispose()
+
+
+def columns_and_indices(path) -> list:
+    connection = sqlite3.connect(path)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    found = [
+        (name, question, sorted(row[1:] for row in connection.execute(f"PRAGMA {question}({name})")))
+        for name in sorted(tables)
+        for question in ("table_info", "index_list", "foreign_key_list")
+    ]
+    connection.close()
+    return found
+
+
+def test_an_empty_database_gets_the_tables_that_the_server_knows(tmp_path):
     assert differences(str(tmp_path / "record.db")) == []
 
 
-def test_the_migrations_make_the_same_tables_in_postgresql(postgres):
-    assert differences(postgres.create_database()) == []
+def test_the_migrations_make_the_same_tables(tmp_path):
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    old.touch()
+    make_first(str(old))
+    assert differences(str(old)) == differences(str(new)) == []
+    assert columns_and_indices(old) == columns_and_indices(new)
+
+
+def test_empty_and_migrated_databases_have_the_same_tables_in_postgresql(postgres):
+    old = postgres.create_database()
+    make_first(old)
+    assert differences(old) == differences(postgres.create_database()) == []
 
 
 def test_the_server_knows_every_migration():
