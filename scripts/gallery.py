@@ -17,6 +17,7 @@ from ors_server.authoring.sources import FORCE, Source, load_source, source_name
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "gallery.json"
+VERDICTS = ROOT / "docs" / "audit-verdicts.json"
 PAGE = ROOT / "docs" / "gallery.md"
 AGENTS = ("oracle", "noop", "random")
 HEAD = """# Gallery
@@ -25,8 +26,9 @@ HEAD = """# Gallery
 
 Environments of [other packages](adapters.md) that this server serves by `SOURCE/NAME`. Oracle, no-op and
 random are mean returns over some tasks of the test split, as `ors-server import SOURCE --check` measured
-them; `-` means that no actions are known which earn the most, or that nothing was measured. What is broken
-is left out unless it is asked for.
+them; `-` means that no actions are known which earn the most, or that nothing was measured. The last column
+has the classes of [`ors-server audit`](audit.md) that fail or warn; [Verdicts](audit-verdicts.md) shows why.
+What is broken is left out unless it is asked for.
 
 | source | environments | licence | install with |
 |---|---|---|---|
@@ -53,16 +55,18 @@ def page(data: dict[str, dict[str, Any]]) -> str:
 def _section(source: Source, data: dict[str, dict[str, Any]]) -> str:
     if not source.list_names():
         return ""
+    verdicts = json.loads(VERDICTS.read_text())
     lines = [
         f"\n## {source.name}\n",
-        "| environment | tasks | tools | oracle | no-op | random |",
-        "|---|---|---|---|---|---|",
+        "| environment | tasks | tools | oracle | no-op | random | audit |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name in source.list_names():
         row = data.get(f"{source.name}/{name}", {})
         figures = (_number(row.get(agent)) for agent in AGENTS)
         tools = ", ".join(f"`{tool}`" for tool in row.get("tools", ()))
-        cells = [f"`{source.name}/{name}`", row.get("tasks", "-"), tools or "-", *figures]
+        verdict = verdicts.get(f"{source.name}/{name}", {}).get("verdict", "-")
+        cells = [f"`{source.name}/{name}`", row.get("tasks", "-"), tools or "-", *figures, verdict]
         lines.append(f"| {' | '.join(cells)} |")
     if source.broken:
         lines += ["", "Broken:", ""]

@@ -17,7 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.audit.broken_sandbox import with_broken_sandbox
 from ors_server.audit.plays import AT_ONCE, Journal, PlayResult, play_all, read_play, to_json
-from ors_server.audit.source_literals import literals_of
+from ors_server.audit.source_literals import literals_of, mentions_judge
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.targets import Target
@@ -41,6 +41,7 @@ class AuditedProgram:
             name: Its name, where the reference leads to several.
             store: Where episodes are recorded; in memory by default.
         """
+        self._reference = reference
         self._definition = choose_definition(reference, name)
         self._store = store
         self._ends = ExitStack()
@@ -98,6 +99,7 @@ class AuditedProgram:
             "has_sandbox": any(toolset.needs_sandbox for toolset in definition.toolsets),
             "source": _source_place(definition),
             "literals": literals_of(definition.source),
+            "mentions_judge": mentions_judge(definition.source, self._reference),
         }
 
     async def splits(self) -> list[tuple[str, int]]:

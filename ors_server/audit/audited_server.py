@@ -58,6 +58,8 @@ class Facts:
     """The class's `file`, `line` and name (`class`)."""
     literals: tuple[str, ...] = ()
     """Short texts and numbers in the class's source."""
+    mentions_judge: bool = False
+    """Whether the source speaks of a model that judges."""
 
     @property
     def paid_range(self) -> tuple[float, float] | None:
@@ -245,6 +247,7 @@ async def open_audited(
     api_key: str | None = None,
     hash_seed: int = 0,
     store: str | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[AuditedServer]:
     """Start what is audited; leaving the context ends it and leaves no process and no file.
 
@@ -254,6 +257,7 @@ async def open_audited(
         api_key: For a URL: a trainer's.
         hash_seed: `PYTHONHASHSEED` of the process, which decides the order of sets of texts.
         store: Where the process records episodes; in memory by default.
+        variables: More environment variables of the process.
 
     Raises:
         AuditError: It does not load.
@@ -270,7 +274,7 @@ async def open_audited(
         server = AuditedServer(
             given,
             name,
-            {"PYTHONHASHSEED": str(hash_seed), "ORS_AUDIT_FOLDER": folder},
+            {"PYTHONHASHSEED": str(hash_seed), "ORS_AUDIT_FOLDER": folder, **(variables or {})},
             store,
             folder=Path(folder),
         )
@@ -331,4 +335,5 @@ def _read_facts(found: JSONObject) -> Facts:
         has_sandbox=found["has_sandbox"],
         source=found["source"],
         literals=tuple(found["literals"]),
+        mentions_judge=found["mentions_judge"],
     )

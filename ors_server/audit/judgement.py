@@ -18,6 +18,8 @@ HOSTILE_WARN_SHARE = 0.4
 """The same for one of many hostile answers: some are worth a part by accident, as by their first letter."""
 FEWEST_TASKS = 5
 """With fewer tasks, one answer may be right for all of them by accident."""
+ASSUMED = 1.0
+"""The greatest return, where neither gold actions nor the class says it, as of a server elsewhere."""
 _TINY = 1e-9
 
 

@@ -30,7 +30,7 @@ class AuditPolicy(ABC):
     def check(self, study: Study) -> None:
         """Raise `NotJudgedError` if the environment lacks what the policy needs."""
         if self.needs_gold and not study.has_gold:
-            raise NotJudgedError("the environment has no gold_actions")
+            raise NotJudgedError("there are no gold_actions, and no field of the tasks is paid as an answer")
         if self.needs_answer and study.slot is None:
             raise NotJudgedError("no tool takes an answer")
         if study.is_ungraded:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from ors_server.audit.answer_slot import AnswerSlot, find_slot, slot_of_schema
 from ors_server.audit.audited_server import AuditedServer, AuditError
-from ors_server.audit.judgement import Scale, mean
+from ors_server.audit.inferred_gold import AnswerField, infer_gold, with_gold
+from ors_server.audit.judgement import ASSUMED, Scale, mean
 from ors_server.audit.plays import PlayResult
 from ors_server.audit.study import AuditedTask, AuditPlayer, Study
 from ors_server.testing.environment_subject import spread
@@ -13,8 +14,6 @@ from ors_server.wire import JSONObject, ToolSpec
 TASKS = 30
 """Tasks of each split that are played, unless more are asked for."""
 TASKS_IN_SANDBOX = 10
-ASSUMED = 1.0
-"""The greatest return, where neither gold actions nor the class says it, as of a server elsewhere."""
 COMMAND_ARGUMENTS = frozenset({"command", "cmd", "code", "file_text", "patch", "input", "script"})
 """Arguments of tools that work on files or run programs: what they hold is no answer by itself."""
 _ANSWERING = ("submit", "answer", "final", "finish", "guess", "respond", "reply", "solve")
@@ -47,8 +46,10 @@ async def prepare(
     target = await server.listing()
     tools = {tool.name: tool for tool in target.tools}
     study = Study(server, player, rows, tools, seed=seed, notes=notes)
+    if not any(task.gold is not None for task in rows):
+        await _infer_gold(study)
     study.slot = _find_slot(study)
-    golds = {at: task for at, task in enumerate(rows) if task.gold is not None}
+    golds = {at: task for at, task in enumerate(study.tasks) if task.gold is not None}
     wrong = await _mean_wrong(study)  # before the gold actions, which another session might remember
     found = await player.play([task.play(task.gold or (), seed=seed) for task in golds.values()])
     study.oracle = dict(zip(golds, found, strict=True))
@@ -72,6 +73,27 @@ async def _read_tasks(
         raise AuditError(f"{server.reference} has no task to play in any split")
     notes = [f"gold_actions failed for {len(failures)} tasks; {failures[0]}"] if failures else []
     return rows, notes
+
+
+async def _infer_gold(study: Study) -> None:
+    """Find out which field of the tasks is the answer, where there are no gold actions."""
+    named = [tool for tool in study.tools.values() if not is_workshop_tool(study, tool)]
+    ranked = sorted(named, key=lambda tool: (_rank(tool.name), tool.name))
+    field = await infer_gold(study, ranked)
+    if field is None:
+        return
+    study.is_inferred = True
+    study.tasks = with_gold(study.tasks, field)
+    study.notes = (*study.notes, _inferred_note(field))
+    if study.server.is_own:  # what it might remember of the right answers is none of the policies' making
+        await study.server.restart(study.server.starts)
+
+
+def _inferred_note(field: AnswerField) -> str:
+    return (
+        f"there are no gold actions; the tasks' field {str(field)!r}, given to {field.tool}, is paid like a "
+        "right answer and was taken for it"
+    )
 
 
 def _find_slot(study: Study) -> AnswerSlot | None:
@@ -112,8 +134,11 @@ def _scale(study: Study, wrong: float | None) -> Scale:
     declared = study.facts.return_range or study.facts.reward_range
     least = None if declared is None else declared[0]
     full = _mean_return(list(study.oracle.values()))
+    most = ASSUMED if declared is None else declared[1]
     if full is None:
-        return Scale(max(0.0, least or 0.0), ASSUMED if declared is None else declared[1])
+        return Scale(max(0.0, least or 0.0), most)
+    if study.is_inferred:  # something else might earn more
+        full = max(full, most)
     zero = max(0.0, least or 0.0)
     if full <= zero:
         zero = min(value for value in (wrong, least, full) if value is not None)

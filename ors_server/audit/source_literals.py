@@ -1,12 +1,16 @@
-"""Texts and numbers that stand in an environment's source, which may be answers that its grader accepts."""
+"""What stands in an environment's source: texts that its grader may accept, and whether it asks a judge."""
 
 import ast
 import inspect
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 LONGEST = 80
 """Characters of a text that may be tried as an answer."""
+_JUDGE = re.compile(r"judge_|_judge|Judge\b|openai|chat[./]completions|litellm")
+"""Names of this package's judges, and of the packages with which others ask models."""
 _OTHERS = frozenset({"ors_server", "builtins", "abc", "typing"})
 """Packages whose classes are not the author's."""
 
@@ -19,6 +23,18 @@ def literals_of(cls: type) -> list[str]:
             for node in _class_nodes(base):
                 found |= dict.fromkeys(_constants(node))
     return list(found)
+
+
+def mentions_judge(cls: type, reference: str) -> bool:
+    """Return whether an author's file, or the declaration at a reference, speaks of a model that judges."""
+    files = {Path(reference, "environment.toml"), Path(reference)}
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] not in _OTHERS:
+            file = inspect.getsourcefile(base) if base.__module__ in sys.modules else None
+            files |= set() if file is None else {Path(file)}
+    return any(
+        _JUDGE.search(file.read_text(encoding="utf-8", errors="replace")) for file in files if file.is_file()
+    )
 
 
 def _class_nodes(cls: type) -> Iterator[ast.ClassDef]:

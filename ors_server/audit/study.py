@@ -147,6 +147,8 @@ class Study:
     player: AuditPlayer
     tasks: Sequence[AuditedTask]
     tools: Mapping[str, ToolSpec]
+    is_inferred: bool = False
+    """Whether a field of the tasks was taken for the answer, and something else may earn more."""
     slot: AnswerSlot | None = None
     """Where the answer is in the gold actions."""
     seed: int = 0

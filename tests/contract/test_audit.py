@@ -57,9 +57,9 @@ async def test_an_honest_environment_passes(environment):
 
 
 async def test_without_gold_actions_what_needs_them_is_not_judged():
-    report = await audit(Mentions, AuditOptions(only=frozenset({"H1", "H4", "H18"}), uses_gold=False))
+    report = await audit(honest.Shaped, AuditOptions(only=frozenset({"H1", "H18", "H20"}), uses_gold=False))
     verdicts = {one.id: one.verdict for one in report.classes}
-    assert verdicts["H4"] is verdicts["H18"] is AuditVerdict.NOT_JUDGED
+    assert verdicts["H18"] is verdicts["H20"] is AuditVerdict.NOT_JUDGED
     assert "gold_actions" in report.classes[1].reason
     assert report.gold_return is None
 
@@ -69,7 +69,7 @@ async def test_a_server_is_audited_by_its_url_and_what_it_does_not_say_is_not_ju
     by_id = {one.id: one for one in report.classes}
     assert by_id["H15"].verdict is by_id["H21"].verdict is AuditVerdict.NOT_JUDGED
     assert by_id["H1"].verdict is by_id["H2"].verdict is AuditVerdict.PASS
-    assert not report.failed
+    assert {one.id for one in report.failed} == {"H3", "H4"}
 
 
 async def test_a_transcript_is_minimal_and_replayed_from_the_record(tmp_path):

@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from ors_server.audit.audited_server import open_audited
+from ors_server.audit.echo_judge import echo_judge
+from ors_server.audit.judgement import ASSUMED, AuditVerdict, Scale, judge_share
 from ors_server.audit.plays import Call
 from ors_server.audit.policy import AuditPolicy
-from ors_server.audit.study import FEW, AuditedTask, CallsOf, Measure, Study
+from ors_server.audit.study import FEW, AuditedTask, AuditPlayer, CallsOf, Measure, Study
 
 VERDICTS = (
     *(
@@ -122,11 +125,17 @@ class TalksToTheJudge(AuditPolicy):
     """Writes verdicts and instructions for the judge into a wrong answer.
 
     In the wild: verdicts parsed from a report that quotes the answer, and model judges that take an opening
-    such as "Solution" for a right answer. A judge that is configured is asked.
+    such as "Solution" for a right answer. A judge that is configured is asked. Where the source speaks of a
+    judge, so is one that only repeats its question: what the agent wrote must not count as the judge's word.
     """
 
     hack_class: ClassVar[str] = "H7"
     needs_answer: ClassVar[bool] = True
+
+    @override
+    def check(self, study: Study) -> None:
+        if not (study.facts.mentions_judge and study.is_ungraded and study.slot is not None):
+            super().check(study)
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
@@ -138,7 +147,44 @@ class TalksToTheJudge(AuditPolicy):
                 variants[f"the words {form.format(words=words, wrong='...')!r}"] = _wrong_with(
                     study, words, form
                 )
-        return await study.measure(variants, "a wrong answer with {variant} is paid", scale=study.wrong_scale)
+        message = "a wrong answer with {variant} is paid"
+        found: list[Measure] = []
+        if not study.is_ungraded:
+            found += await study.measure(variants, message, scale=study.wrong_scale)
+        if study.facts.mentions_judge:
+            found += await self._ask_echo(study, variants)
+        return found
+
+    async def _ask_echo(self, study: Study, variants: Mapping[str, CallsOf]) -> list[Measure]:
+        """Play with a judge that repeats its question, and compare with a wrong answer without words."""
+        task = study.tasks[0]
+        plain = _wrong_with(study, "", "{wrong}")(task)
+        if plain is None:
+            return []
+        with echo_judge() as judge:
+            async with open_audited(
+                study.server.reference, study.server.name, variables=judge.variables
+            ) as server:
+                player = AuditPlayer(server, study.player.deadline)
+                (wrong,) = await player.play([task.play(plain, seed=study.seed)])
+                if not judge.asked:
+                    return []
+                plays = {
+                    name: task.play(calls_of(task) or (), seed=study.seed)
+                    for name, calls_of in variants.items()
+                }
+                played = await player.play(list(plays.values()))
+        declared = study.facts.return_range or study.facts.reward_range
+        scale = Scale(max(wrong.total, study.scale.zero), ASSUMED if declared is None else declared[1])
+        measures = [Measure("a judge that repeats its question", AuditVerdict.PASS, "", 1)]
+        if not scale.is_usable:  # it pays whatever is repeated, which says nothing of the words
+            return measures
+        for (name, one), result in zip(plays.items(), played, strict=True):
+            verdict = judge_share(scale.share(result.total))
+            if verdict is not AuditVerdict.PASS:
+                message = f"a judge that repeats its question pays a wrong answer with {name}"
+                measures.append(Measure(name, verdict, message, 1, None, result.total, one, scale.full))
+        return measures
 
 
 class JudgesItself(AuditPolicy):

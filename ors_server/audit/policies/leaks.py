@@ -10,6 +10,7 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from ors_server.audit.answer_slot import leaves, with_value
+from ors_server.audit.inferred_gold import ANSWER_NAMES
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.plays import Call, CallPlan, PlayResult
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
@@ -19,21 +20,6 @@ from ors_server.audit.study import AuditedTask, Measure, Study
 from ors_server.testing.schema_examples import example_arguments
 from ors_server.wire import JSONObject
 
-ANSWER_NAMES = frozenset(
-    {
-        "answer",
-        "answers",
-        "gold",
-        "solution",
-        "target",
-        "expected",
-        "label",
-        "ground_truth",
-        "truth",
-        "reference",
-    }
-)
-"""Names of a task's fields that hold its answer, where nothing else says so."""
 TASKS = 3
 
 

@@ -100,7 +100,8 @@ class AnswersTwice(AuditPolicy):
             (single, several) = await study.player.play(
                 [task.play(task.gold, seed=study.seed), task.play(calls, seed=study.seed)]
             )
-            excess = several.total - single.total
+            most = max(single.total, study.scale.full) if study.is_inferred else single.total
+            excess = several.total - most
             verdict = (
                 AuditVerdict.FAIL if excess > 0.01 * abs(study.scale.full) + _TINY else AuditVerdict.PASS
             )
@@ -222,7 +223,8 @@ async def _growth(
         and judge_share(share) is not AuditVerdict.PASS
     ):
         verdict = AuditVerdict.WARN if found[2].finished is False else AuditVerdict.PASS
-    if not study.has_gold and study.facts.return_range is None and verdict is AuditVerdict.FAIL:
+    is_known = study.has_gold and not study.is_inferred
+    if not is_known and study.facts.return_range is None and verdict is AuditVerdict.FAIL:
         verdict = AuditVerdict.WARN
     times = len(plays[2].calls) // len(calls)
     message = f"{name}, {times} times, earns {totals[2]:.3g}; the gold actions {most:.3g}"

@@ -1,0 +1,165 @@
+"""Finds the right answers where a class has no gold actions: a field of the task, given to a tool.
+
+Most published tasks carry their answer, as `answer` or `ground_truth`. A field is taken for the answer only
+if it earns much on nearly all tasks, and the same field of another task earns clearly less.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ors_server.audit.answer_slot import Path, leaves, value_at
+from ors_server.audit.judgement import ASSUMED, mean
+from ors_server.audit.plays import Call, PlayResult
+from ors_server.audit.study import AuditedTask, Study
+from ors_server.testing.environment_subject import spread
+from ors_server.wire import ToolSpec
+
+ANSWER_NAMES = frozenset(
+    {
+        "answer",
+        "answers",
+        "gold",
+        "solution",
+        "target",
+        "expected",
+        "label",
+        "ground_truth",
+        "truth",
+        "reference",
+    }
+)
+"""Names of a task's fields that hold its answer, where nothing else says so."""
+WRAPPINGS = (
+    "{}",
+    "<answer>{}</answer>",
+    "\\boxed{{{}}}",
+    '{{"answer": "{}"}}',
+    '{{"reasoning": "", "answer": "{}"}}',
+    "#### {}",
+)
+"""What answers are given in, the simplest first."""
+MOST_FIELDS = 5
+MOST_TOOLS = 3
+TRIED_TASKS = 6
+NEARLY_ALL = 0.8
+"""Share of the tasks on which a field must earn at least half of what it earns at best."""
+LEAST_GAIN = 0.25
+"""Least advantage over another task's field, as a share of the declared maximum, where its name says so."""
+SURE_GAIN = 0.9
+"""The same where only the rewards say that a field is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerField:
+    """A field of the tasks, and the call that gives it as the answer."""
+
+    path: Path
+    tool: str
+    argument: str
+    kind: str
+    """The argument's type in the tool's schema."""
+    wrapping: str
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the name says that it is the answer."""
+        return any(str(key).casefold() in ANSWER_NAMES for key in self.path)
+
+    def calls(self, task: AuditedTask) -> tuple[Call, ...] | None:
+        """Return the call that gives a task's field as the answer; `None` if the argument cannot hold it."""
+        try:
+            found = value_at(task.spec, self.path)
+        except (KeyError, IndexError, TypeError):
+            return None
+        if self.kind == "string":
+            value: Any = self.wrapping.format(found)
+        else:
+            try:
+                value = int(found) if self.kind == "integer" else float(found)
+            except (ValueError, OverflowError):
+                return None
+        return ((self.tool, {self.argument: value}),)
+
+    def __str__(self) -> str:
+        """Return the field as a reader of the report knows it."""
+        return ".".join(map(str, self.path))
+
+
+async def infer_gold(study: Study, answering: Sequence[ToolSpec]) -> AnswerField | None:
+    """Find the field that holds the answer, by playing it.
+
+    Args:
+        answering: The tools that may take answers, the likeliest first.
+    """
+    tasks = [study.tasks[at] for at in spread(len(study.tasks), 2 if study.is_costly else TRIED_TASKS)]
+    best: AnswerField | None = None
+    gained = 0.0
+    for field in _fields(study, answering):
+        gain = await _gain(study, field, tasks)
+        if gain > gained + 1e-9:
+            best, gained = field, gain
+        if gained >= SURE_GAIN:
+            break
+    return best
+
+
+def with_gold(tasks: Sequence[AuditedTask], field: AnswerField) -> list[AuditedTask]:
+    """Return tasks with the call that gives their field as the answer."""
+    return [replace(task, gold=field.calls(task)) for task in tasks]
+
+
+def _fields(study: Study, answering: Sequence[ToolSpec]) -> Iterator[AnswerField]:
+    """Give the fields that might be the answer, those whose names say so first."""
+    paths = _varying(study.tasks)
+    for tool in answering[:MOST_TOOLS]:
+        schema: Mapping[str, Any] = tool.input_schema or {}
+        required: Sequence[str] = schema.get("required", ())
+        part: Mapping[str, Any] = schema.get("properties", {}).get(required[0], {}) if required else {}
+        kind = part.get("type")
+        if len(required) != 1 or kind not in {"string", "integer", "number"}:
+            continue
+        is_free = kind == "string" and "enum" not in part
+        for path in paths:
+            for wrapping in WRAPPINGS if is_free else WRAPPINGS[:1]:
+                field = AnswerField(path, tool.name, required[0], kind, wrapping)
+                if field.is_named or not study.is_costly:
+                    yield field
+
+
+def _varying(tasks: Sequence[AuditedTask]) -> list[Path]:
+    """Return the texts and numbers that all tasks have and that differ between them, the likeliest first."""
+    rows = [dict(leaves(task.spec)) for task in tasks]
+    common = [path for path in rows[0] if path and all(path in row for row in rows)]
+    varying = [path for path in common if len({str(row[path]) for row in rows}) > 1]
+    ranked = sorted(varying, key=lambda path: not AnswerField(path, "", "", "", "").is_named)
+    return [path for path in ranked if path != ("id",)][:MOST_FIELDS]
+
+
+async def _gain(study: Study, field: AnswerField, tasks: Sequence[AuditedTask]) -> float:
+    """Return how much more a field earns than another task's; 0 if that does not prove it the answer."""
+    pairs: list[tuple[AuditedTask, tuple[Call, ...], tuple[Call, ...]]] = []
+    for task in tasks:
+        own = field.calls(task)
+        others = (
+            field.calls(study.tasks[(task.index + step) % len(study.tasks)]) for step in (1, 2, 3, 5, 7)
+        )
+        other = next((calls for calls in others if calls is not None and calls != own), None)
+        if own is not None and other is not None:
+            pairs.append((task, own, other))
+    if not pairs:
+        return 0.0
+    # The wrong answers come first: a flawed environment might remember the right ones.
+    wrong = await study.player.play([task.play(calls, seed=study.seed) for task, _, calls in pairs])
+    right = await study.player.play([task.play(calls, seed=study.seed) for task, calls, _ in pairs])
+    best = max(played.total for played in right)
+    if mean([float(_is_paid(played, best)) for played in right]) < NEARLY_ALL:
+        return 0.0
+    declared = study.facts.return_range or study.facts.reward_range
+    full = declared[1] if declared is not None and declared[1] > 0 else max(best, ASSUMED)
+    gain = (mean([one.total for one in right]) - mean([one.total for one in wrong])) / full
+    return gain if gain >= (LEAST_GAIN if field.is_named else SURE_GAIN) else 0.0
+
+
+def _is_paid(played: PlayResult, best: float) -> bool:
+    return played.is_answered and played.total >= best / 2
