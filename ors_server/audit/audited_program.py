@@ -15,9 +15,9 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from ors_server.audit.broken_sandbox import with_broken_sandbox
+from ors_server.audit.broken_parts import Fault, with_broken_parts
 from ors_server.audit.plays import AT_ONCE, Journal, PlayResult, play_all, read_play, to_json
-from ors_server.audit.source_literals import literals_of, mentions_judge
+from ors_server.audit.source_literals import literals_of, mentions_judge, mentions_resources
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.targets import Target
@@ -66,16 +66,26 @@ class AuditedProgram:
         read, kept = [read_play(one) for one in plays], Journal(Path(journal))
         return [to_json(one) for one in self._portal.call(play_all, self._target, read, at_once, kept)]
 
-    def play_broken(self, plays: list[JSONObject]) -> list[JSONObject]:
-        """Play each in a session whose sandbox breaks after setup."""
+    def play_broken(self, plays: list[JSONObject], kind: str) -> list[tuple[JSONObject, int]]:
+        """Play each in a session whose sandbox and resources break after setup.
+
+        Returns:
+            What came of each, and how often something was asked of a broken part.
+        """
         assert self._portal is not None  # noqa: S101  (`start` was called)
         read = [read_play(one) for one in plays]
 
-        async def play() -> list[PlayResult]:
-            async with open_local_target(with_broken_sandbox(self._definition)) as target:
-                return await play_all(target, read)
+        async def play() -> list[tuple[PlayResult, int]]:
+            found: list[tuple[PlayResult, int]] = []
+            fault = Fault(kind)
+            async with open_local_target(with_broken_parts(self._definition, fault)) as target:
+                for one in read:
+                    before = fault.asked
+                    (played,) = await play_all(target, [one])
+                    found.append((played, fault.asked - before))
+            return found
 
-        return [to_json(one) for one in self._portal.call(play)]
+        return [(to_json(played), asked) for played, asked in self._portal.call(play)]
 
     def facts(self) -> JSONObject:
         """Return where it is served, and what the class declares."""
@@ -100,6 +110,7 @@ class AuditedProgram:
             "source": _source_place(definition),
             "literals": literals_of(definition.source),
             "mentions_judge": mentions_judge(definition.source, self._reference),
+            "mentions_resources": mentions_resources(definition.source),
         }
 
     async def splits(self) -> list[tuple[str, int]]:

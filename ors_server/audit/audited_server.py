@@ -60,6 +60,13 @@ class Facts:
     """Short texts and numbers in the class's source."""
     mentions_judge: bool = False
     """Whether the source speaks of a model that judges."""
+    mentions_resources: bool = False
+    """Whether the source acquires resources, such as a simulator."""
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether each session has a sandbox or a resource."""
+        return self.has_sandbox or self.mentions_resources
 
     @property
     def paid_range(self) -> tuple[float, float] | None:
@@ -170,10 +177,18 @@ class AuditedServer:
             return ended
         return {place: read_played(one) for place, one in enumerate(found)}
 
-    async def play_broken(self, plays: Sequence[CallPlan]) -> list[PlayResult]:
-        """Play each in a session whose sandbox breaks after setup; an own process's only."""
+    async def play_broken(self, plays: Sequence[CallPlan], kind: str) -> list[tuple[PlayResult, int]]:
+        """Play each in a session whose sandbox and resources break after setup; an own process's only.
+
+        Args:
+            kind: A key of `broken_parts.FAULTS`.
+
+        Returns:
+            What came of each, and how often something was asked of a broken part.
+        """
         assert self._worker is not None  # noqa: S101  (asked of an own process only)
-        return [read_played(one) for one in await self._worker.play_broken([to_json(one) for one in plays])]
+        found = await self._worker.play_broken([to_json(one) for one in plays], kind)
+        return [(read_played(one), asked) for one, asked in found]
 
     async def restart(self, seen: int) -> None:
         """Start the process again, unless somebody has since it had been started `seen` times."""
@@ -336,4 +351,5 @@ def _read_facts(found: JSONObject) -> Facts:
         source=found["source"],
         literals=tuple(found["literals"]),
         mentions_judge=found["mentions_judge"],
+        mentions_resources=found["mentions_resources"],
     )

@@ -38,7 +38,7 @@ class AuditOptions:
     """How an audit is run."""
 
     tasks: int | None = None
-    """Tasks of each split that are played: 30 by default, 10 with a sandbox."""
+    """Tasks of each split that are played: 30 by default, 10 with a sandbox or a resource."""
     plays_all: bool = False
     """Whether to play every task."""
     only: frozenset[str] = frozenset()

@@ -14,6 +14,7 @@ from ors_server.wire import JSONObject, ToolSpec
 TASKS = 30
 """Tasks of each split that are played, unless more are asked for."""
 TASKS_IN_SANDBOX = 10
+"""The same with a sandbox or a resource."""
 COMMAND_ARGUMENTS = frozenset({"command", "cmd", "code", "file_text", "patch", "input", "script"})
 """Arguments of tools that work on files or run programs: what they hold is no answer by itself."""
 _ANSWERING = ("submit", "answer", "final", "finish", "guess", "respond", "reply", "solve")
@@ -40,7 +41,7 @@ async def prepare(
     Raises:
         AuditError: If there is no task.
     """
-    own = TASKS_IN_SANDBOX if server.facts.has_sandbox else TASKS
+    own = TASKS_IN_SANDBOX if server.facts.is_costly else TASKS
     most = None if plays_all else (tasks or own)
     rows, notes = await _read_tasks(server, most, uses_gold=uses_gold)
     target = await server.listing()

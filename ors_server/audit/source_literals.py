@@ -1,10 +1,9 @@
-"""What stands in an environment's source: texts that its grader may accept, and whether it asks a judge."""
+"""What stands in an environment's source: texts that its grader may accept, judges, resources."""
 
 import ast
 import inspect
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 LONGEST = 80
@@ -27,14 +26,33 @@ def literals_of(cls: type) -> list[str]:
 
 def mentions_judge(cls: type, reference: str) -> bool:
     """Return whether an author's file, or the declaration at a reference, speaks of a model that judges."""
-    files = {Path(reference, "environment.toml"), Path(reference)}
-    for base in cls.__mro__:
-        if base.__module__.partition(".")[0] not in _OTHERS:
-            file = inspect.getsourcefile(base) if base.__module__ in sys.modules else None
-            files |= set() if file is None else {Path(file)}
-    return any(
-        _JUDGE.search(file.read_text(encoding="utf-8", errors="replace")) for file in files if file.is_file()
-    )
+    declared = {file for file in (Path(reference, "environment.toml"), Path(reference)) if file.is_file()}
+    own = (base for base in cls.__mro__ if base.__module__.partition(".")[0] not in _OTHERS)
+    return any(_JUDGE.search(_text(file)) for file in declared | _files(own))
+
+
+def mentions_resources(cls: type) -> bool:
+    """Return whether the files of a class and its bases acquire resources, so that a session is costly."""
+    return any("acquire_resource(" in _text(file) for file in _files(cls.__mro__))
+
+
+def _files(classes: Iterable[type]) -> set[Path]:
+    """Return the files of classes, where they have any."""
+    found: set[Path] = set()
+    for one in classes:
+        try:
+            file = inspect.getsourcefile(one)
+        except (OSError, TypeError):
+            continue
+        found |= set() if file is None else {Path(file)}
+    return found
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _class_nodes(cls: type) -> Iterator[ast.ClassDef]:

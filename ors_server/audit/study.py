@@ -190,8 +190,8 @@ class Study:
 
     @property
     def is_costly(self) -> bool:
-        """Whether each session has a sandbox, so that fewer are played."""
-        return self.facts.has_sandbox
+        """Whether each session has a sandbox or a resource, so that fewer are played."""
+        return self.facts.is_costly
 
     @property
     def chance(self) -> float:

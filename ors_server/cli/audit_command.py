@@ -42,7 +42,7 @@ class AuditCommandOptions(RecordedAuditOptions):
     tasks: Annotated[
         int | None,
         typer.Option(
-            help="Tasks of each split that are played.", min=1, show_default="30, with a sandbox 10"
+            help="Tasks of each split that are played.", min=1, show_default="30, with a sandbox or a resource 10"
         ),
     ] = None
     all: Annotated[bool, typer.Option("--all", help="Play every task.")] = False

@@ -8,6 +8,7 @@ from typing import ClassVar
 import anyio
 from typing_extensions import override
 
+from ors_server.audit.broken_parts import FAULTS
 from ors_server.audit.hostile_answers import (
     EVALUATED,
     EXPANDED,
@@ -36,7 +37,7 @@ _LOST = re.compile(r"\b(TimeoutError|ConnectionError|Connection\w+Error|OSError|
 
 
 class Unreadable(AuditPolicy):
-    """Gives answers that the grader cannot read, and breaks the sandbox with which it grades.
+    """Gives answers that the grader cannot read, and breaks the sandbox and the resources that it needs.
 
     In the wild: an `except` that returns the full reward, and services whose refusal counts as a pass. It
     compares with another task's answer, which can be read and is wrong.
@@ -46,35 +47,36 @@ class Unreadable(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
+        broken = await self._break_parts(study) if study.server.is_own else []
+        if study.facts.has_sandbox:
+            return broken
         slot = study.slot
-        if study.facts.has_sandbox and study.server.is_own:
-            return await self._break_sandbox(study)
-        if slot is None:
-            raise NotJudgedError("no tool takes an answer, and there is no sandbox to break")
-        if slot.choices:
-            return ()
+        if slot is None and not broken:
+            raise NotJudgedError("no tool takes an answer, and there is no sandbox or resource to break")
+        if slot is None or slot.choices:
+            return broken
         forms = [(text, text[:40]) for text in UNREADABLE]
         if slot.has_format:
             forms += [(slot.wrapped(text), slot.wrapped(text[:40])) for text in UNREADABLE]
         variants = {f"the answer {shown!r}": study.saying(text) for text, shown in forms}
         message = "{variant}, which cannot be read, is paid"
-        return await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
+        return [*broken, *await study.measure(variants, message, scale=study.wrong_scale, few=FEW)]
 
-    async def _break_sandbox(self, study: Study) -> list[Measure]:
-        """End episodes whose sandbox is lost: a reward then is no judgement."""
+    async def _break_parts(self, study: Study) -> list[Measure]:
+        """End episodes whose sandbox and resources are broken: a reward then is no judgement."""
         task = study.tasks[0]
-        endings = await ending_calls(study)
-        endings += [] if task.gold is None else list(task.gold[-1:])
+        endings = [*await ending_calls(study), *(task.gold or ())[-1:]]
         plays = [task.play([call], seed=study.seed) for call in endings]
-        measures = [Measure("a lost sandbox", AuditVerdict.PASS, "", len(plays))]
-        for one, played in zip(plays, await study.server.play_broken(plays), strict=True):
-            paid = [reward for reward in played.rewards if reward is not None]
-            if paid:
-                message = f"{one.calls[0][0]} earns {paid[-1]:.3g} though the sandbox was lost"
-                verdict = max(
-                    judge_share(study.scale.share(paid[-1])), AuditVerdict.WARN, key=lambda one: one.weight
-                )
-                measures.append(Measure("a lost sandbox", verdict, message, 1, None, paid[-1], one))
+        measures: list[Measure] = []
+        for kind in FAULTS:
+            found = await study.server.play_broken(plays, kind)
+            if not any(asked for _, asked in found):
+                break
+            measures.append(Measure(f"a part that is {kind}", AuditVerdict.PASS, "", len(plays)))
+            for one, (played, asked) in zip(plays, found, strict=True):
+                paid = [reward for reward in played.rewards if reward is not None]
+                if paid and asked:
+                    measures.append(_paid_in_spite(study, one, paid[-1], kind))
         return measures
 
 
@@ -189,6 +191,15 @@ class Executed(AuditPolicy):
                 why = "code in the answer wrote a file on the server"
                 return Measure("an answer that writes a file", AuditVerdict.FAIL, why, 1, play=one)
         return Measure("answers that write files", AuditVerdict.PASS, "", len(LEAVING))
+
+
+def _paid_in_spite(study: Study, one: CallPlan, reward: float, kind: str) -> Measure:
+    # Nobody can tell garbage from an answer; that it pays is what counts.
+    least = AuditVerdict.PASS if kind == "garbled" else AuditVerdict.WARN
+    verdict = max(judge_share(study.scale.share(reward)), least, key=lambda each: each.weight)
+    part = "sandbox" if study.facts.has_sandbox else "resource"
+    message = f"{one.calls[-1][0]} earns {reward:.3g} though the {part} was {kind}"
+    return Measure(f"a part that is {kind}", verdict, message, 1, None, reward, one)
 
 
 def _around(study: Study, form: str, *, is_control: bool = False) -> CallsOf:
