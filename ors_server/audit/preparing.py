@@ -46,7 +46,7 @@ async def prepare(
     rows, notes = await _read_tasks(server, most, uses_gold=uses_gold)
     target = await server.listing()
     tools = {tool.name: tool for tool in target.tools}
-    study = Study(server, player, rows, tools, seed=seed, notes=notes)
+    study = Study(server, player, rows, tools, seed=seed, notes=notes, is_thorough=plays_all)
     if not any(task.gold is not None for task in rows):
         await _infer_gold(study)
     study.slot = _find_slot(study)

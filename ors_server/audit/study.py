@@ -147,6 +147,8 @@ class Study:
     player: AuditPlayer
     tasks: Sequence[AuditedTask]
     tools: Mapping[str, ToolSpec]
+    is_thorough: bool = False
+    """Whether every task is played, and more random answers are given."""
     is_inferred: bool = False
     """Whether a field of the tasks was taken for the answer, and something else may earn more."""
     slot: AnswerSlot | None = None

@@ -42,10 +42,10 @@ class AuditCommandOptions(RecordedAuditOptions):
     tasks: Annotated[
         int | None,
         typer.Option(
-            help="Tasks of each split that are played.", min=1, show_default="30, with a sandbox or a resource 10"
+            help="Tasks of each split that are played.", min=1, show_default="30; 10 if sessions are costly"
         ),
     ] = None
-    all: Annotated[bool, typer.Option("--all", help="Play every task.")] = False
+    all: Annotated[bool, typer.Option("--all", help="Every task, and 10,000 random answers.")] = False
     only: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="A class to judge, such as H9; repeatable.")
     ] = None

@@ -27,7 +27,9 @@ from ors_server.audit.policy import AuditPolicy, NotJudgedError
 from ors_server.audit.study import FEW, AuditedTask, CallsOf, Measure, Study
 
 FUZZ = 150
-"""Random answers of each shape."""
+"""Random answers of each of four shapes."""
+FUZZ_OF_ALL = 2500
+"""The same where every task is played: 10,000 in all."""
 FUZZ_IN_SANDBOX = 20
 SLOW_SECONDS = 1.0
 """Processor time for one answer above which a grader can be held up."""
@@ -93,7 +95,8 @@ class OutOfRange(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        size = FUZZ_IN_SANDBOX if study.is_costly else FUZZ
+        size = FUZZ_OF_ALL if study.is_thorough else FUZZ
+        size = FUZZ_IN_SANDBOX if study.is_costly else size
         texts = [*SPECIAL, *UNREADABLE, *random_answers(study.seed, size)]
         plays: list[CallPlan] = []
         for number, text in enumerate(texts):

@@ -20,6 +20,7 @@ from ors_server.audit.hostile_answers import (
     random_answers,
 )
 from ors_server.audit.policies import POLICIES
+from ors_server.audit.policies.breaking import FUZZ_OF_ALL
 from ors_server.audit.policies.leaks import find_canary, make_canary
 
 
@@ -40,6 +41,7 @@ def test_hostile_answers_are_texts_that_json_can_carry():
     assert len(set(UNREADABLE)) == len(UNREADABLE)
     assert near_answers(None) == []
     assert random_answers(1, 5) == random_answers(1, 5) != random_answers(2, 5)
+    assert len(random_answers(0, FUZZ_OF_ALL)) == 10_000
     assert all("/x" in form.format(file="/x") for form in LEAVING)
     assert "{task.answer}" in EXPANDED
 
