@@ -11,7 +11,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ors_server.policy import WITHHELD, EpisodePolicy, PenaltyCause
+from ors_server.policy import TOOL_PART, WITHHELD, EpisodePolicy, PenaltyCause
 
 
 class _Word(StrEnum):
@@ -289,7 +289,7 @@ def apply_outcome(
     moved = move(state, EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END, now, stop_reason)
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED
     reward, held = _pay(state, policy, earned, can_pay=can_pay)
-    components: dict[str, float] = {} if outcome.reward is None else {"tool": outcome.reward}
+    components: dict[str, float] = {} if outcome.reward is None else {TOOL_PART: outcome.reward}
     if charged:
         components.update((cause.value, amount) for cause, amount in charged.items())
     if state.held is not None and held is None:

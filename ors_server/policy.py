@@ -12,6 +12,8 @@ from ors_server.errors import InvalidRequestError
 MAX_REWARD = 1e100
 """Greatest magnitude of one reward or penalty: sums of them stay finite however long an episode is."""
 
+TOOL_PART = "tool"
+"""Component of a reward that the tool's output states."""
 WITHHELD = "withheld"
 """Component of the reward of a step that pays for earlier ones too."""
 

@@ -6,6 +6,7 @@ answers questions that need the author's class.
 
 import inspect
 import math
+import os
 import resource
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -16,6 +17,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.audit.broken_parts import Fault, with_broken_parts
+from ors_server.audit.closed_network import VARIABLE, close_network
 from ors_server.audit.plays import AT_ONCE, Journal, PlayResult, play_all, read_play, to_json
 from ors_server.audit.source_literals import literals_of, mentions_judge, mentions_resources
 from ors_server.authoring.definition import EnvironmentDefinition
@@ -41,6 +43,8 @@ class AuditedProgram:
             name: Its name, where the reference leads to several.
             store: Where episodes are recorded; in memory by default.
         """
+        if os.environ.get(VARIABLE):
+            close_network()
         self._reference = reference
         self._definition = choose_definition(reference, name)
         self._store = store

@@ -67,8 +67,8 @@ _ROWS = (
         24,
         "rubric_introspectable",
         "The parts of the reward can be listed by name before an episode is played.",
-        "",
-        "A reward here names its parts only when it pays: no requirement lists them beforehand.",
+        "reward-parts-are-known",
+        "The parts are the tool's own reward, what is withheld, and each penalty.",
     ),
     _row(
         25,
@@ -123,8 +123,9 @@ _ROWS = (
         40,
         "verifier_portability",
         "The reward is the same where the verifier has no network.",
-        "",
-        "Graders run in the server's process: neither command runs them without a network.",
+        "H17",
+        "The audit grades again in a process that reaches this machine alone; programs that it starts may "
+        "reach more.",
     ),
     _row(
         11,

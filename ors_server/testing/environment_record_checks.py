@@ -2,6 +2,7 @@
 
 import math
 
+from ors_server.policy import TOOL_PART, WITHHELD, PenaltyCause
 from ors_server.sandboxes.isolation_report import IsolatedResource
 from ors_server.testing.environment_checks import requirement
 from ors_server.testing.environment_subject import SEED, EnvironmentSubject, Task, attempt
@@ -44,6 +45,17 @@ async def rewards_are_itemised(subject: EnvironmentSubject) -> None:
     paid = math.fsum(step.reward or 0.0 for step in steps)
     is_same = math.isclose(paid, summary.episode_return, rel_tol=1e-9, abs_tol=1e-9)
     expect(is_same, f"the rewards of {task} add up to {paid}; its return is {summary.episode_return}")
+
+
+@requirement(Level.MUST, "the parts of each reward have names that the policy lists before the episode")
+async def reward_parts_are_known(subject: EnvironmentSubject) -> None:
+    task, _, steps, _ = await _play_recorded(subject)
+    policy = subject.definition.policy
+    charged = {cause.value for cause in PenaltyCause if policy.penalty(cause)}
+    known = {TOOL_PART, WITHHELD} | charged
+    for step in steps:
+        unknown = sorted(set(step.components) - known)
+        expect(not unknown, f"step {step.number} of {task} pays {unknown}; the policy lists {sorted(known)}")
 
 
 @requirement(Level.SHOULD, "an agent's commands reach no network")

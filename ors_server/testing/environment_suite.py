@@ -58,6 +58,7 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     records.steps_are_recorded,
     records.steps_are_counted,
     records.rewards_are_itemised,
+    records.reward_parts_are_known,
     records.network_is_closed,
     records.host_is_out_of_reach,
     records.resources_are_bounded,

@@ -1,4 +1,4 @@
-"""The audit of environments whose resources break: a failure that pays is found, an error is none."""
+"""The audit of environments whose resources break, and of one that needs a network."""
 
 import pytest
 
@@ -27,3 +27,10 @@ async def test_a_lost_resource_that_pays_is_found(environment, kinds):
 async def test_a_lost_resource_that_is_an_error_is_no_hole():
     (found,) = (await audit(resources.Compared, FAULTS)).classes
     assert (found.verdict, found.findings) == (AuditVerdict.PASS, ())
+
+
+async def test_a_reward_that_needs_a_network_to_be_right_differs_without_one():
+    (found,) = (await audit(resources.Downloading, AuditOptions(tasks=4, only=frozenset({"H17"})))).classes
+    assert found.verdict is AuditVerdict.FAIL
+    message = "the same calls earn 1, and 0.5 played in a process without a network"
+    assert found.findings[0].message == message

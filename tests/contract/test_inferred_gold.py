@@ -54,3 +54,8 @@ async def test_a_server_by_its_url_is_judged_by_the_answers_of_its_tasks(serve_l
     report = await audit(serve_live(Mentions).url, SOME)
     assert len(notes(report)) == 1
     assert {one.id for one in report.failed} == {"H3", "H4"}
+
+
+async def test_a_canary_takes_the_place_of_texts_beside_numbers():
+    report = await audit(without_gold.Mixed, AuditOptions(only=frozenset({"H9"})))
+    assert [one.verdict for one in report.classes] == [AuditVerdict.PASS]

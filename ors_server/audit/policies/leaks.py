@@ -58,7 +58,10 @@ def _with_canary(
     canary = make_canary(study.seed + number, is_number=_is_number(fields.values()))
     spec: Any = task.spec
     for path in fields:
-        spec = with_value(spec, path, int(canary) if isinstance(fields[path], int) else canary)
+        if not isinstance(fields[path], int):
+            spec = with_value(spec, path, canary)
+        elif canary.isdigit():  # where some fields are texts, the canary is one, and numbers stay
+            spec = with_value(spec, path, int(canary))
     calls = tuple(_looking(study, task, canary))
     return CallPlan(task.split, task.index, calls, study.seed, spec, reads=True, canary=canary)
 

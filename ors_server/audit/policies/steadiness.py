@@ -6,6 +6,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from ors_server.audit.audited_server import open_audited
+from ors_server.audit.closed_network import VARIABLE
 from ors_server.audit.judgement import AuditVerdict, is_same
 from ors_server.audit.plays import CallPlan, PlayResult
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
@@ -21,7 +22,7 @@ STEADY = 10
 
 
 class DependsOnLuck(AuditPolicy):
-    """Plays the gold actions again with the same seed, here and in a process with another order of sets.
+    """Plays the gold actions again with the same seed; also in another process without a network.
 
     In the wild: graders that sample, that iterate over sets, or that look at the clock.
     """
@@ -39,11 +40,24 @@ class DependsOnLuck(AuditPolicy):
         repeats.append((await study.player.play(plays[::-1], again=True))[::-1])
         found = _difference(plays, repeats, "played again with the same seed")
         if found is None and study.server.is_own:
-            async with open_audited(study.server.reference, study.server.name, hash_seed=HASH_SEED) as other:
-                away = AuditPlayer(other, study.player.deadline)
-                repeats = [repeats[0], await away.play(plays)]
-            found = _difference(plays, repeats, "played in a process with another PYTHONHASHSEED")
+            away = await self._play_away(study, plays, HASH_SEED)
+            found = _difference(plays, [repeats[0], away], "played in a process without a network")
+            if found is not None:
+                hashed = await self._play_away(study, plays, HASH_SEED, has_network=True)
+                why = "played in a process with another PYTHONHASHSEED"
+                found = _difference(plays, [repeats[0], hashed], why) or found
         return [found or Measure("the same calls again", AuditVerdict.PASS, "", len(plays))]
+
+    async def _play_away(
+        self, study: Study, plays: Sequence[CallPlan], hash_seed: int, *, has_network: bool = False
+    ) -> list[PlayResult]:
+        """Play in another process."""
+        variables = {} if has_network else {VARIABLE: "1"}
+        server = study.server
+        async with open_audited(
+            server.reference, server.name, hash_seed=hash_seed, variables=variables
+        ) as other:
+            return await AuditPlayer(other, study.player.deadline).play(plays)
 
 
 class RemembersOthers(AuditPolicy):

@@ -12,7 +12,7 @@ from ors_server.testing import environment_record_checks as records
 from ors_server.testing.environment_subject import EnvironmentSubject
 from ors_server.testing.expectations import NotApplicableError, NotMetError
 
-RECORDS = ("steps-are-recorded", "steps-are-counted", "rewards-are-itemised")
+RECORDS = ("steps-are-recorded", "steps-are-counted", "rewards-are-itemised", "reward-parts-are-known")
 ISOLATION = (records.network_is_closed, records.host_is_out_of_reach, records.resources_are_bounded)
 
 
@@ -32,6 +32,12 @@ def test_records_are_right_also_where_calls_fail_or_are_refused(environments, na
     for kind in (environments.Good, environments.Fragile, environments.Bare):
         (verdict,) = check_environment(kind, only=[name]).verdicts
         assert verdict.outcome == "pass", verdict
+
+
+async def test_a_part_that_the_policy_does_not_list_is_named(good, monkeypatch):
+    monkeypatch.setattr(records, "TOOL_PART", "another")
+    with pytest.raises(NotMetError, match=r"pays \['tool'\]; the policy lists \['another', 'withheld'\]"):
+        await records.reward_parts_are_known.run(EnvironmentSubject(define(good), 1))
 
 
 @pytest.mark.parametrize("check", ISOLATION, ids=str)

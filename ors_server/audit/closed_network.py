@@ -1,0 +1,43 @@
+"""Closes the network of a process: its Python code reaches nothing but this machine."""
+
+import ipaddress
+import sys
+from typing import Any
+
+VARIABLE = "ORS_AUDIT_CLOSED_NETWORK"
+"""Environment variable with which an audited process starts without a network."""
+_CONNECTING = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_LOOKING_UP = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
+
+
+class ClosedNetworkError(OSError):
+    """Something outside of this machine was asked for in an audit without a network."""
+
+
+def close_network() -> None:
+    """Refuse connections to other machines and the look-up of their names, until the process ends."""
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, given: tuple[Any, ...]) -> None:
+    if event in _CONNECTING:
+        address = given[1]
+        host = address[0] if isinstance(address, tuple) else None  # others are files, such as Unix sockets
+    elif event in _LOOKING_UP:
+        host = given[0]
+    else:
+        return
+    if host is not None and not is_own_machine(host):
+        raise ClosedNetworkError(f"no connection to {host!r}: the audit plays without a network")
+
+
+def is_own_machine(host: object) -> bool:
+    """Return whether a host is this machine, by its name or a loopback address."""
+    text = host.decode(errors="replace") if isinstance(host, bytes) else str(host)
+    if text.casefold() in {"", "localhost"}:
+        return True
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return found.is_loopback or found.is_unspecified
