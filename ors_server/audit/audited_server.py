@@ -3,9 +3,10 @@
 import inspect
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from ors_server.audit.plays import AT_ONCE, CallPlan, Journal, PlayResult, play_all, read_played, to_json
+from ors_server.audit.stall_limit import call_within
 from ors_server.client.connection import HttpRequest
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
@@ -26,9 +28,11 @@ from ors_server.wire import JSONObject, ToolListing
 START_SECONDS = 120.0
 """Seconds that loading and starting an environment may take."""
 ASK_SECONDS = 60.0
-"""Seconds that the process may take to answer a question."""
+"""Seconds that the process may take to answer a question; waits for a processor do not count."""
 _PROGRAM = "ors_server.audit.audited_program:AuditedProgram"
 _MOST_BYTES = 64 << 20
+_BACKSTOP_SECONDS = 24 * 3600.0
+"""Of one call; `call_within` ends what stalls long before."""
 
 
 class AuditError(EnvironmentDefinitionError):
@@ -133,7 +137,7 @@ class AuditedServer:
             {"reference": self.reference, "name": self.name, "store": self.store},
             variables={**_own_variables(), "PYTHONHASHSEED": "0", **self.variables},
             start_timeout=START_SECONDS,
-            call_timeout=ASK_SECONDS,
+            call_timeout=_BACKSTOP_SECONDS,
             answer_limit=_MOST_BYTES,
             category="audit",
         )
@@ -142,7 +146,7 @@ class AuditedServer:
         self._worker = worker
         try:
             await worker.start()
-            found = await worker.facts()
+            found = await self._ask(worker.facts)
         except BaseException as error:  # whatever it is, the process must not stay
             with anyio.CancelScope(shield=True):
                 await self.kill()
@@ -158,8 +162,11 @@ class AuditedServer:
     ) -> dict[int, PlayResult]:
         """Play each in a session of its own, and return what came of them, by their place.
 
-        If that takes too long or ends the process, what had not ended is missing, and `suspects` has the
-        places of the plays that were going on. The process is killed and started again then.
+        If that stalls or ends the process, what had not ended is missing, and `suspects` has the places of
+        the plays that were going on. The process is killed and started again then.
+
+        Args:
+            seconds: In which some play must end; waits for a processor do not count.
         """
         self.suspects = frozenset()
         if self._target is not None:
@@ -168,9 +175,13 @@ class AuditedServer:
         assert worker is not None  # noqa: S101  (started by `open_audited`)
         journal = self.folder / "plays.jsonl"
         try:
-            with anyio.fail_after(seconds):
-                found = await worker.play([to_json(one) for one in plays], str(journal), at_once)
-        except (ResourceError, TimeoutError):
+            found = await self._ask(
+                worker.play,
+                *([to_json(one) for one in plays], str(journal), at_once),
+                seconds=seconds,
+                progress=partial(_size, journal),
+            )
+        except ResourceError:
             begun, ended = await anyio.to_thread.run_sync(Journal.read, journal)
             await self.restart(started)
             self.suspects = frozenset(begun - set(ended))
@@ -187,7 +198,7 @@ class AuditedServer:
             What came of each, and how often something was asked of a broken part.
         """
         assert self._worker is not None  # noqa: S101  (asked of an own process only)
-        found = await self._worker.play_broken([to_json(one) for one in plays], kind)
+        found = await self._ask(self._worker.play_broken, [to_json(one) for one in plays], kind)
         return [(read_played(one), asked) for one, asked in found]
 
     async def restart(self, seen: int) -> None:
@@ -210,7 +221,7 @@ class AuditedServer:
             client, name = target.client, target.environment
             return [TaskRow(await client.task(split, index, name)) for index in indices]
         assert self._worker is not None  # noqa: S101  (started by `open_audited`)
-        rows = await self._worker.gold(split, indices)
+        rows = await self._ask(self._worker.gold, split, indices)
         return [
             TaskRow(
                 row["spec"],
@@ -226,20 +237,33 @@ class AuditedServer:
             splits = await self._target.splits()
             return [(split.name, await self._target.num_tasks(split.name)) for split in splits]
         assert self._worker is not None  # noqa: S101  (started by `open_audited`)
-        return [(name, size) for name, size in await self._worker.splits()]
+        return [(name, size) for name, size in await self._ask(self._worker.splits)]
 
     async def listing(self) -> ToolListing:
         """Return the tools that every session has."""
         if self._target is not None:
             return await self._target.client.tools(self._target.environment)
         assert self._worker is not None  # noqa: S101  (started by `open_audited`)
-        return ToolListing.model_validate(await self._worker.listing())
+        return ToolListing.model_validate(await self._ask(self._worker.listing))
 
     async def used(self) -> tuple[float, int]:
         """Return the processor time in seconds and the greatest memory in bytes that the process has used."""
         assert self._worker is not None  # noqa: S101  (asked of an own process only)
-        found = await self._worker.used()
+        found = await self._ask(self._worker.used)
         return found["cpu_seconds"], found["peak_bytes"]
+
+    async def _ask(
+        self,
+        method: Callable[..., Awaitable[Any]],
+        *given: Any,
+        seconds: float = ASK_SECONDS,
+        progress: Callable[[], object] = lambda: None,
+    ) -> Any:
+        """Call a method of the process; `StalledError` if it stalls."""
+        assert self._worker is not None  # noqa: S101  (asked of an own process only)
+        process_id = self._worker.process_id
+        assert process_id is not None  # noqa: S101  (it was started)
+        return await call_within(seconds, process_id, lambda: method(*given), progress)
 
     async def use_url(self, target: Target) -> None:
         """Play on a server that somebody else runs."""
@@ -317,6 +341,13 @@ def reference_of(environment: str | type) -> str:
     if environment.__module__ != "__main__" and environment.__module__ in sys.modules:
         return f"{environment.__module__}:{environment.__name__}"
     return f"{inspect.getfile(environment)}:{environment.__name__}"
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _own_variables() -> dict[str, str]:

@@ -21,8 +21,8 @@ def close_network() -> None:
 
 def _refuse(event: str, given: tuple[Any, ...]) -> None:
     if event in _CONNECTING:
-        address = given[1]
-        host = address[0] if isinstance(address, tuple) else None  # others are files, such as Unix sockets
+        address: Any = given[1]
+        host: Any = address[0] if isinstance(address, tuple) else None  # others are files, as Unix sockets
     elif event in _LOOKING_UP:
         host = given[0]
     else:

@@ -21,8 +21,8 @@ from ors_server.wire import JSONObject, TextBlock
 
 Call: TypeAlias = tuple[str, JSONObject]
 """A tool and its arguments."""
-PLAY_SECONDS = 60.0
-"""Seconds that one play may take."""
+PLAY_SECONDS = 600.0
+"""Seconds that one play may take, on a machine however busy."""
 KEPT_CHARACTERS = 20_000
 """Characters that are kept of a prompt or of a call's text."""
 AT_ONCE = 8

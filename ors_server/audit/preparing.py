@@ -47,7 +47,7 @@ async def prepare(
     target = await server.listing()
     tools = {tool.name: tool for tool in target.tools}
     study = Study(server, player, rows, tools, seed=seed, notes=notes, is_thorough=plays_all)
-    if not any(task.gold is not None for task in rows):
+    if not notes and not any(task.gold is not None for task in rows):
         await _infer_gold(study)
     study.slot = _find_slot(study)
     golds = {at: task for at, task in enumerate(study.tasks) if task.gold is not None}

@@ -1,4 +1,4 @@
-"""What stands in an environment's source: texts that its grader may accept, judges, resources."""
+"""What is in an environment's source: texts that its grader may accept, judges, resources."""
 
 import ast
 import inspect

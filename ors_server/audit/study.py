@@ -29,9 +29,10 @@ FEW = 2
 _PROMISING = 0.1
 _BATCH = 256
 BATCH_SECONDS = 120.0
-"""Seconds that a batch of plays may take before its process is killed."""
+"""Seconds in which some play of a batch must end, or its process is killed; waits for a processor do not
+count."""
 ALONE_SECONDS = 20.0
-"""Seconds that a part of such a batch, or one play, may take then."""
+"""The same for one play with no other beside it."""
 
 
 @dataclass(frozen=True, slots=True)

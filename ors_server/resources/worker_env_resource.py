@@ -89,6 +89,11 @@ class WorkerEnvResource(EnvResource):
             else await anyio.to_thread.run_sync(child.memory_used, limiter=self._threads)
         )
 
+    @property
+    def process_id(self) -> int | None:
+        """The process that runs the environment; `None` before the start and after the end."""
+        return None if self._child is None else self._child.pid
+
     @override
     async def end(self) -> None:
         is_idle = self._status is ResourceStatus.RUNNING and not self._turn.locked()

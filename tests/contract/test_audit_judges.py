@@ -54,7 +54,8 @@ def test_the_echo_repeats_the_last_message_and_nothing_of_it_stays():
         parts = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
         assert ask(judge.url, {"messages": parts})["choices"][0]["message"]["content"] == "a\nb"
         assert judge.asked == 2
-        for wrong in ({}, [], {"messages": []}, {"messages": [{"content": 3}]}):
+        bodies: list[object] = [{}, [], {"messages": []}, {"messages": [{"content": 3}]}]
+        for wrong in bodies:
             with pytest.raises(urllib.error.HTTPError, match="400"):
                 ask(judge.url, wrong)
     assert "echo-judge" not in {thread.name for thread in threading.enumerate()}

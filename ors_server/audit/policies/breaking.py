@@ -197,7 +197,7 @@ class Executed(AuditPolicy):
 
 
 def _paid_in_spite(study: Study, one: CallPlan, reward: float, kind: str) -> Measure:
-    # Nobody can tell garbage from an answer; that it pays is what counts.
+    # Garbage may look like an answer; only its pay counts.
     least = AuditVerdict.PASS if kind == "garbled" else AuditVerdict.WARN
     verdict = max(judge_share(study.scale.share(reward)), least, key=lambda each: each.weight)
     part = "sandbox" if study.facts.has_sandbox else "resource"

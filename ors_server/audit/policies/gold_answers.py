@@ -111,9 +111,7 @@ class WrongGold(AuditPolicy):
                 message = f"{1 - mean(kept):.0%} of the right answers with {name} are not paid"
                 play, total = plays[lost][1], found[lost].total
                 measures.append(
-                    Measure(
-                        name, AuditVerdict.WARN, message, len(kept), mean(kept), total, play, study.scale.full
-                    )
+                    Measure(name, AuditVerdict.WARN, message, len(kept), None, total, play, study.scale.full)
                 )
         return measures
 
