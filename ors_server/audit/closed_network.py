@@ -2,7 +2,7 @@
 
 import ipaddress
 import sys
-from typing import Any
+from typing import Any, cast
 
 VARIABLE = "ORS_AUDIT_CLOSED_NETWORK"
 """Environment variable with which an audited process starts without a network."""
@@ -20,13 +20,11 @@ def close_network() -> None:
 
 
 def _refuse(event: str, given: tuple[Any, ...]) -> None:
-    if event in _CONNECTING:
-        address: Any = given[1]
-        host: Any = address[0] if isinstance(address, tuple) else None  # others are files, as Unix sockets
-    elif event in _LOOKING_UP:
-        host = given[0]
-    else:
+    if event not in _CONNECTING | _LOOKING_UP:
         return
+    address = given[1] if event in _CONNECTING else (given[0],)
+    # Addresses of other kinds are files, such as those of Unix sockets.
+    host: object = cast("tuple[object, ...]", address)[0] if isinstance(address, tuple) else None
     if host is not None and not is_own_machine(host):
         raise ClosedNetworkError(f"no connection to {host!r}: the audit plays without a network")
 
