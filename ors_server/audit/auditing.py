@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import anyio
+
 from ors_server.audit.audited_server import AuditedServer, open_audited
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
@@ -116,10 +118,7 @@ async def _audit(
             for kind in policies
         ]
         policies = []
-    for kind in policies:
-        player.on_progress = partial(_announce, on_progress, kind.hack_class, tuple(reports))
-        player.on_progress(player.played)
-        reports.append(await _judge(kind(), study))
+    reports += await _judge_all(study, policies, on_progress)
     facts = server.facts
     reports = with_source_findings(reports, facts.source, options.only)
     return AuditReport(
@@ -135,6 +134,28 @@ async def _audit(
         classes=tuple(_with_causes(sorted(reports, key=lambda one: HACK_CLASSES[one.id].number))),
         notes=(*study.notes, *_killed(player)),
     )
+
+
+async def _judge_all(
+    study: Study, policies: Sequence[type[AuditPolicy]], on_progress: Callable[[Progress], None]
+) -> list[ClassReport]:
+    """Return the reports of policies, which are asked in turn, but for those that play in another process."""
+    reports: list[ClassReport] = []
+    player = study.player
+    apart = [kind for kind in policies if kind.has_own_process and study.server.is_own]
+
+    async def judge_apart(kind: type[AuditPolicy]) -> None:
+        reports.append(await _judge(kind(), study))
+
+    async with anyio.create_task_group() as tasks:
+        for kind in apart:
+            tasks.start_soon(judge_apart, kind)
+        for kind in policies:
+            if kind not in apart:
+                player.on_progress = partial(_announce, on_progress, kind.hack_class, tuple(reports))
+                player.on_progress(player.played)
+                reports.append(await _judge(kind(), study))
+    return reports
 
 
 def _killed(player: AuditPlayer) -> list[str]:

@@ -24,6 +24,9 @@ class AuditPolicy(ABC):
     needs_answer: ClassVar[bool] = False
     """Whether it cannot judge an environment in which no answer is given."""
 
+    has_own_process: ClassVar[bool] = False
+    """Whether it plays an own environment in another process only, beside the other policies."""
+
     needs_scale: ClassVar[bool] = True
     """Whether it cannot judge where the gold actions earn nothing."""
 

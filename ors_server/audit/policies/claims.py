@@ -150,7 +150,7 @@ class TalksToTheJudge(AuditPolicy):
         message = "a wrong answer with {variant} is paid"
         found: list[Measure] = []
         if not study.is_ungraded:
-            found += await study.measure(variants, message, scale=study.wrong_scale)
+            found += await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
         if study.facts.mentions_judge:
             found += await self._ask_echo(study, variants)
         return found

@@ -1,6 +1,7 @@
 """The same calls again: do they earn the same, and does one session change another?"""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from typing_extensions import override
@@ -10,6 +11,7 @@ from ors_server.audit.closed_network import VARIABLE
 from ors_server.audit.judgement import AuditVerdict, is_same
 from ors_server.audit.plays import CallPlan, PlayResult
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.side_by_side import run_both
 from ors_server.audit.study import AuditedTask, AuditPlayer, Measure, Study
 
 HASH_SEED = 1
@@ -35,12 +37,11 @@ class DependsOnLuck(AuditPolicy):
         if not study.server.has_seeds:
             raise NotJudgedError("this server's sessions have no seed, so that any game of chance may differ")
         plays = [_answer(study, task) for task in _some(study)]
-        repeats = [await study.player.play_in_turn(plays) for _ in range(2)]
-        repeats += [await study.player.play(plays, again=True) for _ in range(REPEATS - 2)]
-        repeats.append((await study.player.play(plays[::-1], again=True))[::-1])
+        repeats, away = await run_both(
+            partial(self._play_here, study, plays), partial(self._play_away, study, plays, HASH_SEED)
+        )
         found = _difference(plays, repeats, "played again with the same seed")
-        if found is None and study.server.is_own:
-            away = await self._play_away(study, plays, HASH_SEED)
+        if found is None and away:
             found = _difference(plays, [repeats[0], away], "played in a process without a network")
             if found is not None:
                 hashed = await self._play_away(study, plays, HASH_SEED, has_network=True)
@@ -48,10 +49,19 @@ class DependsOnLuck(AuditPolicy):
                 found = _difference(plays, [repeats[0], hashed], why) or found
         return [found or Measure("the same calls again", AuditVerdict.PASS, "", len(plays))]
 
+    async def _play_here(self, study: Study, plays: Sequence[CallPlan]) -> list[list[PlayResult]]:
+        """Play in turn and at once, forwards and backwards."""
+        repeats = [await study.player.play_in_turn(plays) for _ in range(2)]
+        repeats += [await study.player.play(plays, again=True) for _ in range(REPEATS - 2)]
+        repeats.append((await study.player.play(plays[::-1], again=True))[::-1])
+        return repeats
+
     async def _play_away(
         self, study: Study, plays: Sequence[CallPlan], hash_seed: int, *, has_network: bool = False
     ) -> list[PlayResult]:
-        """Play in another process."""
+        """Play in another process; nothing for a server elsewhere."""
+        if not study.server.is_own:
+            return []
         variables = {} if has_network else {VARIABLE: "1"}
         server = study.server
         async with open_audited(
@@ -67,6 +77,7 @@ class RemembersOthers(AuditPolicy):
     """
 
     hack_class: ClassVar[str] = "H22"
+    has_own_process: ClassVar[bool] = True
     needs_gold: ClassVar[bool] = True
     needs_scale: ClassVar[bool] = False
 

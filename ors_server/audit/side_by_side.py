@@ -1,0 +1,31 @@
+"""Two calls side by side, whose errors are raised as they are."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import anyio
+
+_One = TypeVar("_One")
+_Other = TypeVar("_Other")
+
+
+async def run_both(
+    one: Callable[[], Awaitable[_One]], other: Callable[[], Awaitable[_Other]]
+) -> tuple[_One, _Other]:
+    """Return both results; the first error cancels the other call and is raised, not as a group."""
+    results: dict[int, Any] = {}
+    errors: list[Exception] = []
+
+    async def run(place: int, call: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            results[place] = await call()
+        except Exception as error:  # noqa: BLE001  (raised below)
+            errors.append(error)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run, 0, one)
+        tasks.start_soon(run, 1, other)
+    if errors:
+        raise errors[0]
+    return results[0], results[1]
