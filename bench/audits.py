@@ -1,7 +1,7 @@
 """The audit of flawed and of honest environments: what it finds, what it accuses wrongly, how long it takes.
 
-The testing half was not looked at before the policies were written. Its first audit found 20 of 22 flaws and failed
-two honest environments; that was mended, so it is not unseen any more.
+The testing half was not looked at before the policies were written. Its first audit found 20 of 22 flaws and
+failed two honest environments; that was mended, so it is not unseen any more.
 """
 
 import json

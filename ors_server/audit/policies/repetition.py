@@ -138,7 +138,7 @@ class AnswersTwice(AuditPolicy):
                 return [*task.gold[:at], *(calls[at] for calls in found if calls), *task.gold[at + 1 :]]
             return [call for calls in saying if calls for call in calls]
 
-        message = "{variant} earn more than one answer by chance"
+        message = "{variant} earn more than one answer at random"
         return await study.measure({"all choices, one after the other,": calls_of}, message)
 
 
