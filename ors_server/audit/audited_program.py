@@ -16,7 +16,7 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from ors_server.audit.broken_parts import Fault, with_broken_parts
+from ors_server.audit.broken_parts import InjectedFault, with_broken_parts
 from ors_server.audit.closed_network import VARIABLE, close_network
 from ors_server.audit.plays import AT_ONCE, Journal, PlayResult, play_all, read_play, to_json
 from ors_server.audit.source_literals import literals_of, mentions_judge, mentions_resources
@@ -81,7 +81,7 @@ class AuditedProgram:
 
         async def play() -> list[tuple[PlayResult, int]]:
             found: list[tuple[PlayResult, int]] = []
-            fault = Fault(kind)
+            fault = InjectedFault(kind)
             async with open_local_target(with_broken_parts(self._definition, fault)) as target:
                 for one in read:
                     before = fault.asked

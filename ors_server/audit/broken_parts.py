@@ -42,7 +42,7 @@ FAULTS: Mapping[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 
 @dataclass
-class Fault:
+class InjectedFault:
     """A fault that is injected into sessions."""
 
     kind: str
@@ -56,7 +56,7 @@ class BrokenPart:
     """Is before a sandbox or a resource; once it is broken, only what ends it still works."""
 
     _real: Any
-    _fault: Fault
+    _fault: InjectedFault
     _is_sandbox: bool
     _is_broken: bool = False
 
@@ -77,7 +77,7 @@ class BrokenPart:
         return fail
 
 
-def with_broken_parts(definition: EnvironmentDefinition, fault: Fault) -> EnvironmentDefinition:
+def with_broken_parts(definition: EnvironmentDefinition, fault: InjectedFault) -> EnvironmentDefinition:
     """Return an environment whose sandbox and resources break after setup."""
     hooks = definition.hooks
     setup = hooks.setup

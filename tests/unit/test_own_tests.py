@@ -41,6 +41,7 @@ SLEEPS = {
     "unit/offload/slow_to_import.py": "a module that takes long to import",
     "unit/sessions/test_endings.py": "a task that ignores its cancellation must leave the loop to others",
     "unit/tasks/shell/test_object_store.py": REAL,
+    "unit/audit/test_stall_limit.py": REAL,
     "unit/test_call_clock.py": REAL,
     "unit/test_loop_watch.py": REAL,
     "unit/testing/environments.py": HOLDS,
