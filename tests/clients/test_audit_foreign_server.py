@@ -1,0 +1,42 @@
+"""The audit of a flawed environment that the `openreward` package's own server serves, by its URL."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clients.conftest import client_python, free_port, running
+
+SCRIPT = Path(__file__).parent / "scripts" / "serve_flawed_openreward.py"
+
+
+@pytest.fixture(scope="module")
+def flawed_url():
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with running([str(client_python("openreward")), str(SCRIPT), str(port)], url) as served:
+        yield served
+
+
+def audit(url, *options):
+    command = [sys.executable, "-m", "ors_server", "audit", url, "--json", *options]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return ran.returncode, ran.stdout
+
+
+def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(flawed_url):
+    status, printed = audit(flawed_url)
+    report = json.loads(printed)
+    assert status == 1
+    verdicts = {one["id"]: one["verdict"] for one in report["classes"]}
+    assert {name for name, verdict in verdicts.items() if verdict == "fail"} == {"H3", "H4", "H9"}
+    assert verdicts["H15"] == verdicts["H17"] == verdicts["H21"] == "not_judged"
+    assert any("the tasks' field 'answer', given to submit" in note for note in report["notes"])
+    (leak,) = (one["findings"][0] for one in report["classes"] if one["id"] == "H9")
+    assert leak["message"] == "the answer is in the prompt, in base64"
+
+
+def test_the_same_command_prints_the_same_json(flawed_url):
+    assert audit(flawed_url) == audit(flawed_url)
