@@ -18,7 +18,15 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.audit.broken_parts import InjectedFault, with_broken_parts
 from ors_server.audit.closed_network import VARIABLE, close_network
-from ors_server.audit.plays import AT_ONCE, Journal, PlayResult, play_all, read_play, to_json
+from ors_server.audit.plays import (
+    AT_ONCE,
+    BUSY_PLAY_SECONDS,
+    Journal,
+    PlayResult,
+    play_all,
+    read_play,
+    to_json,
+)
 from ors_server.audit.source_literals import literals_of, mentions_judge, mentions_resources
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.evaluation.local_target import choose_definition, open_local_target
@@ -68,7 +76,10 @@ class AuditedProgram:
         assert self._portal is not None  # noqa: S101  (`start` was called)
         assert self._target is not None  # noqa: S101  (as above)
         read, kept = [read_play(one) for one in plays], Journal(Path(journal))
-        return [to_json(one) for one in self._portal.call(play_all, self._target, read, at_once, kept)]
+        return [
+            to_json(one)
+            for one in self._portal.call(play_all, self._target, read, at_once, kept, BUSY_PLAY_SECONDS)
+        ]
 
     def play_broken(self, plays: list[JSONObject], kind: str) -> list[tuple[JSONObject, int]]:
         """Play each in a session whose sandbox and resources break after setup.
@@ -85,7 +96,7 @@ class AuditedProgram:
             async with open_local_target(with_broken_parts(self._definition, fault)) as target:
                 for one in read:
                     before = fault.asked
-                    (played,) = await play_all(target, [one])
+                    (played,) = await play_all(target, [one], seconds=BUSY_PLAY_SECONDS)
                     found.append((played, fault.asked - before))
             return found
 

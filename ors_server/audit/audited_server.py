@@ -15,8 +15,18 @@ from urllib.parse import quote
 import anyio
 import anyio.to_thread
 
-from ors_server.audit.plays import AT_ONCE, CallPlan, Journal, PlayResult, play_all, read_played, to_json
-from ors_server.audit.stall_limit import call_within
+from ors_server.audit.audited_facts import Facts, read_facts
+from ors_server.audit.plays import (
+    AT_ONCE,
+    PLAY_SECONDS,
+    CallPlan,
+    Journal,
+    PlayResult,
+    play_all,
+    read_played,
+    to_json,
+)
+from ors_server.audit.stall_limit import StalledError, call_within
 from ors_server.client.connection import HttpRequest
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
@@ -29,6 +39,8 @@ START_SECONDS = 120.0
 """Seconds that loading and starting an environment may take."""
 ASK_SECONDS = 60.0
 """Seconds that the process may take to answer a question; waits for a processor do not count."""
+MOST_SILENCES = 2
+"""Batches in a row of which a server elsewhere answers no play, before it is asked nothing more."""
 _PROGRAM = "ors_server.audit.audited_program:AuditedProgram"
 _MOST_BYTES = 64 << 20
 _BACKSTOP_SECONDS = 24 * 3600.0
@@ -39,44 +51,6 @@ class AuditError(EnvironmentDefinitionError):
     """An environment cannot be audited."""
 
     code = "audit"
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of an environment besides what its server says; of a foreign server, nothing."""
-
-    name: str
-    version: str = ""
-    reward_range: tuple[float, float] | None = None
-    return_range: tuple[float, float] | None = None
-    penalties: float = 0.0
-    """The sum of all that a step may be charged."""
-    step_limit: int | None = None
-    has_gold: bool = False
-    chance: float | None = None
-    answer_fields: tuple[str, ...] = ()
-    toolset_tools: frozenset[str] = frozenset()
-    """Names of the tools that come from toolsets, such as `bash`."""
-    has_sandbox: bool = False
-    source: Mapping[str, Any] | None = None
-    """The class's `file`, `line` and name (`class`)."""
-    literals: tuple[str, ...] = ()
-    """Short texts and numbers in the class's source."""
-    mentions_judge: bool = False
-    """Whether the source speaks of a model that judges."""
-    mentions_resources: bool = False
-    """Whether the source acquires resources, such as a simulator."""
-
-    @property
-    def is_costly(self) -> bool:
-        """Whether each session has a sandbox or a resource."""
-        return self.has_sandbox or self.mentions_resources
-
-    @property
-    def paid_range(self) -> tuple[float, float] | None:
-        """Least and greatest reward of a step, penalties included."""
-        bounds = self.reward_range
-        return None if bounds is None else (bounds[0] - self.penalties, bounds[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +82,7 @@ class AuditedServer:
     _target: Target | None = None
     _worker: WorkerEnvResource | None = None
     _knows_seeds: bool = False
+    _silences: int = 0
     _starting: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
@@ -155,7 +130,7 @@ class AuditedServer:
             if isinstance(error, ResourceError):
                 raise AuditError(f"{self.reference} cannot be audited: {error}") from error
             raise
-        self._facts = _read_facts(found)
+        self._facts = read_facts(found)
 
     async def play(
         self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
@@ -167,10 +142,18 @@ class AuditedServer:
 
         Args:
             seconds: In which some play must end; waits for a processor do not count.
+
+        Raises:
+            StalledError: If a server elsewhere answers no play of several batches.
         """
         self.suspects = frozenset()
         if self._target is not None:
-            return dict(enumerate(await play_all(self._target, plays, at_once)))
+            played = await play_all(self._target, plays, at_once, seconds=PLAY_SECONDS)
+            is_silent = bool(played) and all(one.blame == "slow" for one in played)
+            self._silences = self._silences + 1 if is_silent else 0
+            if self._silences >= MOST_SILENCES:
+                raise StalledError(f"the server answered no play within {PLAY_SECONDS:g} seconds")
+            return dict(enumerate(played))
         started, worker = self.starts, self._worker
         assert worker is not None  # noqa: S101  (started by `open_audited`)
         journal = self.folder / "plays.jsonl"
@@ -361,26 +344,3 @@ def _own_variables() -> dict[str, str]:
 
 def _last_line(error: ResourceCallError) -> str:
     return str(error).partition(" raised ")[2] or str(error)
-
-
-def _read_facts(found: JSONObject) -> Facts:
-    def pair(name: str) -> tuple[float, float] | None:
-        return None if found[name] is None else (float(found[name][0]), float(found[name][1]))
-
-    return Facts(
-        name=found["name"],
-        version=found["version"],
-        reward_range=pair("reward_range"),
-        return_range=pair("return_range"),
-        penalties=found["penalties"],
-        step_limit=found["step_limit"],
-        has_gold=found["has_gold"],
-        chance=found["chance"],
-        answer_fields=tuple(found["answer_fields"]),
-        toolset_tools=frozenset(found["toolset_tools"]),
-        has_sandbox=found["has_sandbox"],
-        source=found["source"],
-        literals=tuple(found["literals"]),
-        mentions_judge=found["mentions_judge"],
-        mentions_resources=found["mentions_resources"],
-    )

@@ -21,8 +21,10 @@ from ors_server.wire import JSONObject, TextBlock
 
 Call: TypeAlias = tuple[str, JSONObject]
 """A tool and its arguments."""
-PLAY_SECONDS = 600.0
-"""Seconds that one play may take, on a machine however busy."""
+PLAY_SECONDS = 60.0
+"""Seconds that one play may take on a server elsewhere."""
+BUSY_PLAY_SECONDS = 600.0
+"""The same in a process of the audit's own, whose stalls end long before; a machine may be that busy."""
 KEPT_CHARACTERS = 20_000
 """Characters that are kept of a prompt or of a call's text."""
 AT_ONCE = 8
@@ -81,17 +83,32 @@ class PlayResult:
 
 
 async def play_all(
-    target: Target, plays: Sequence[CallPlan], at_once: int = AT_ONCE, journal: "Journal | None" = None
+    target: Target,
+    plays: Sequence[CallPlan],
+    at_once: int = AT_ONCE,
+    journal: "Journal | None" = None,
+    seconds: float = PLAY_SECONDS,
 ) -> list[PlayResult]:
-    """Play each in a session of its own, several at the same time."""
+    """Play each in a session of its own, several at the same time.
+
+    Args:
+        seconds: What each may take; where none of as many as are played at once is answered, the rest is not
+            played.
+    """
     results: dict[int, PlayResult] = {}
     limiter = anyio.CapacityLimiter(at_once)
+    slow = 0  # plays in a row that were not answered
 
     async def play_one(number: int) -> None:
+        nonlocal slow
         async with limiter:
+            if slow >= at_once:
+                results[number] = PlayResult(failure="the plays before it were not answered", blame="slow")
+                return
             if journal is not None:
                 journal.begin(number)
-            results[number] = await play(target, plays[number])
+            results[number] = await play(target, plays[number], seconds)
+            slow = slow + 1 if results[number].blame == "slow" else 0
             if journal is not None:
                 journal.end(number, results[number])
 
@@ -135,11 +152,11 @@ class Journal:
         return begun, ended
 
 
-async def play(target: Target, one: CallPlan) -> PlayResult:
-    """Play one, and return what came of it; a failure is a result."""
+async def play(target: Target, one: CallPlan, seconds: float = PLAY_SECONDS) -> PlayResult:
+    """Play one, and return what came of it; a failure is a result, and so is a play that takes too long."""
     taken = _Taken([], [], [])
     failure: tuple[str, str] | None = None
-    with anyio.move_on_after(PLAY_SECONDS) as scope:
+    with anyio.move_on_after(seconds) as scope:
         try:
             await _play(target, one, taken)
         except UnreachableError:
@@ -147,7 +164,7 @@ async def play(target: Target, one: CallPlan) -> PlayResult:
         except OrsServerError as error:
             failure = (f"{error.code}: {error}", _blame(error))
     if scope.cancelled_caught:
-        failure = (f"no answer within {PLAY_SECONDS:g} seconds", "slow")
+        failure = (f"no answer within {seconds:g} seconds", "slow")
     return PlayResult(
         rewards=tuple(taken.rewards),
         total=math.fsum(reward or 0.0 for reward in taken.rewards) if taken.total is None else taken.total,

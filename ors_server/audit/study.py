@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 from ors_server.audit.answer_slot import AnswerSlot
-from ors_server.audit.audited_server import AuditedServer, Facts
+from ors_server.audit.audited_facts import Facts
+from ors_server.audit.audited_server import AuditedServer
 from ors_server.audit.judgement import (
     HOSTILE_WARN_SHARE,
     WARN_SHARE,

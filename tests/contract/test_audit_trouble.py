@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 
+import anyio
 import pytest
 
 from ors_server.audit.audited_server import AuditError, open_audited
@@ -103,3 +104,10 @@ async def test_the_same_audit_twice_is_the_same_json():
     first, second = [await audit(Mentions, only("H3", "H4", "H12")) for _ in range(2)]
     assert first.model_dump_json() == second.model_dump_json()
     assert json.loads(first.model_dump_json())["environment"] == "mentions"
+
+
+async def test_a_server_elsewhere_that_never_answers_is_given_up(serve_live, monkeypatch):
+    monkeypatch.setattr("ors_server.audit.audited_server.PLAY_SECONDS", 0.5)
+    with pytest.raises(OrsServerError, match=r"the server answered no play within 0.5 seconds"):
+        with anyio.fail_after(120):
+            await audit(serve_live(troubled.Silent).url)
