@@ -18,7 +18,7 @@ from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.report import AuditReport
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.audited import exploits, honest
-from tests.fixtures.audited.development_answers import Mentions, TaggedAnswers
+from tests.fixtures.audited.development_answers import Mentions
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +65,7 @@ async def test_without_gold_actions_what_needs_them_is_not_judged():
 
 
 async def test_a_server_is_audited_by_its_url_and_what_it_does_not_say_is_not_judged(serve_live):
-    report = await audit(serve_live(Mentions).url)
+    report = await audit(serve_live(Mentions).url, AuditOptions(tasks=10))
     by_id = {one.id: one for one in report.classes}
     assert by_id["H15"].verdict is by_id["H21"].verdict is AuditVerdict.NOT_JUDGED
     assert by_id["H1"].verdict is by_id["H2"].verdict is AuditVerdict.PASS
@@ -91,10 +91,3 @@ async def test_a_transcript_is_minimal_and_replayed_from_the_record(tmp_path):
 async def test_a_report_is_json_that_reads_itself():
     report = await audit(Mentions, AuditOptions(only=frozenset({"H1", "H3"}), tasks=6))
     assert AuditReport.model_validate_json(report.model_dump_json()) == report
-
-
-async def test_the_same_audit_prints_the_same_json():
-    options = AuditOptions(tasks=8, seed=3)
-    first, second = [(await audit(TaggedAnswers, options)).model_dump_json() for _ in range(2)]
-    assert first == second
-    assert {one.id for one in AuditReport.model_validate_json(first).failed} >= {"H13"}

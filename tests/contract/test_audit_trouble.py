@@ -101,7 +101,7 @@ async def test_a_budget_that_is_over_leaves_the_rest_unjudged():
 
 
 async def test_the_same_audit_twice_is_the_same_json():
-    first, second = [await audit(Mentions, only("H3", "H4", "H12")) for _ in range(2)]
+    first, second = [await audit(Mentions, AuditOptions(tasks=6, seed=3)) for _ in range(2)]
     assert first.model_dump_json() == second.model_dump_json()
     assert json.loads(first.model_dump_json())["environment"] == "mentions"
 
