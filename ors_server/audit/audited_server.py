@@ -3,7 +3,7 @@
 import inspect
 import os
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -121,7 +121,7 @@ class AuditedServer:
         self._worker = worker
         try:
             await worker.start()
-            found = await self._ask(worker.facts)
+            found = await self._ask("facts")
         except BaseException as error:  # whatever it is, the process must not stay
             with anyio.CancelScope(shield=True):
                 await self.kill()
@@ -154,12 +154,11 @@ class AuditedServer:
             if self._silences >= MOST_SILENCES:
                 raise StalledError(f"the server answered no play within {PLAY_SECONDS:g} seconds")
             return dict(enumerate(played))
-        started, worker = self.starts, self._worker
-        assert worker is not None  # noqa: S101  (started by `open_audited`)
+        started = self.starts
         journal = self.folder / "plays.jsonl"
         try:
             found = await self._ask(
-                worker.play,
+                "play",
                 *([to_json(one) for one in plays], str(journal), at_once),
                 seconds=seconds,
                 progress=partial(_size, journal),
@@ -175,13 +174,12 @@ class AuditedServer:
         """Play each in a session whose sandbox and resources break after setup; an own process's only.
 
         Args:
-            kind: A key of `broken_parts.FAULTS`.
+            kind: One of `broken_parts.FAULTS`.
 
         Returns:
             What came of each, and how often something was asked of a broken part.
         """
-        assert self._worker is not None  # noqa: S101  (asked of an own process only)
-        found = await self._ask(self._worker.play_broken, [to_json(one) for one in plays], kind)
+        found = await self._ask("play_broken", [to_json(one) for one in plays], kind)
         return [(read_played(one), asked) for one, asked in found]
 
     async def restart(self, seen: int) -> None:
@@ -203,8 +201,7 @@ class AuditedServer:
             target = self._target
             client, name = target.client, target.environment
             return [TaskRow(await client.task(split, index, name)) for index in indices]
-        assert self._worker is not None  # noqa: S101  (started by `open_audited`)
-        rows = await self._ask(self._worker.gold, split, indices)
+        rows = await self._ask("gold", split, indices)
         return [
             TaskRow(
                 row["spec"],
@@ -219,34 +216,32 @@ class AuditedServer:
         if self._target is not None:
             splits = await self._target.splits()
             return [(split.name, await self._target.num_tasks(split.name)) for split in splits]
-        assert self._worker is not None  # noqa: S101  (started by `open_audited`)
-        return [(name, size) for name, size in await self._ask(self._worker.splits)]
+        return [(name, size) for name, size in await self._ask("splits")]
 
     async def listing(self) -> ToolListing:
         """Return the tools that every session has."""
         if self._target is not None:
             return await self._target.client.tools(self._target.environment)
-        assert self._worker is not None  # noqa: S101  (started by `open_audited`)
-        return ToolListing.model_validate(await self._ask(self._worker.listing))
+        return ToolListing.model_validate(await self._ask("listing"))
 
     async def used(self) -> tuple[float, int]:
         """Return the processor time in seconds and the greatest memory in bytes that the process has used."""
-        assert self._worker is not None  # noqa: S101  (asked of an own process only)
-        found = await self._ask(self._worker.used)
+        found = await self._ask("used")
         return found["cpu_seconds"], found["peak_bytes"]
 
     async def _ask(
         self,
-        method: Callable[..., Awaitable[Any]],
+        method: str,
         *given: Any,
         seconds: float = ASK_SECONDS,
         progress: Callable[[], object] = lambda: None,
     ) -> Any:
         """Call a method of the process; `StalledError` if it stalls."""
-        assert self._worker is not None  # noqa: S101  (asked of an own process only)
-        process_id = self._worker.process_id
+        worker = self._worker
+        assert worker is not None  # noqa: S101  (asked of an own process only)
+        process_id = worker.process_id
         assert process_id is not None  # noqa: S101  (it was started)
-        return await call_within(seconds, process_id, lambda: method(*given), progress)
+        return await call_within(seconds, process_id, partial(getattr(worker, method), *given), progress)
 
     async def use_url(self, target: Target) -> None:
         """Play on a server that somebody else runs."""

@@ -1,6 +1,5 @@
 """Parts of an environment that fail whatever is asked of them, as where a machine was lost."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,27 +17,8 @@ _KEPT_OF_RESOURCE = frozenset(
 )
 _WHY = "a fault that the audit injected"
 GARBAGE = "\x00 garbage, a fault that the audit injected"
-
-
-def _raise(error: Exception) -> Any:
-    raise error
-
-
-FAULTS: Mapping[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-    "lost": (
-        lambda: _raise(SandboxClosedError(f"the sandbox was lost ({_WHY})")),
-        lambda: _raise(ResourceClosedError(f"the resource was lost ({_WHY})")),
-    ),
-    "too slow": (
-        lambda: _raise(TimeoutError(f"no answer in time ({_WHY})")),
-        lambda: _raise(TimeoutError(f"no answer in time ({_WHY})")),
-    ),
-    "garbled": (
-        lambda: _raise(SandboxClosedError(f"the sandbox was lost ({_WHY})")),
-        lambda: GARBAGE,
-    ),
-}
-"""What a sandbox and what a resource do instead of an answer, by the name of the fault."""
+FAULTS = ("lost", "too slow", "garbled")
+"""What a sandbox or a resource may be."""
 
 
 @dataclass
@@ -46,7 +26,7 @@ class InjectedFault:
     """A fault that is injected into sessions."""
 
     kind: str
-    """A key of `FAULTS`."""
+    """One of `FAULTS`."""
     asked: int = 0
     """How often something was asked of a broken part."""
 
@@ -72,7 +52,14 @@ class BrokenPart:
 
         async def fail(*_: Any, **__: Any) -> Any:
             self._fault.asked += 1
-            return FAULTS[self._fault.kind][0 if self._is_sandbox else 1]()
+            kind = self._fault.kind
+            if kind == "too slow":
+                raise TimeoutError(f"no answer in time ({_WHY})")
+            if self._is_sandbox:
+                raise SandboxClosedError(f"the sandbox was lost ({_WHY})")
+            if kind == "garbled":
+                return GARBAGE
+            raise ResourceClosedError(f"the resource was lost ({_WHY})")
 
         return fail
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ors_server.audit.answer_slot import Path, leaves, value_at
+from ors_server.audit.answer_slot import AnswerSlot, Path, leaves, value_at
 from ors_server.audit.judgement import ASSUMED, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.audit.study import AuditedTask, Study
@@ -31,14 +31,14 @@ ANSWER_NAMES = frozenset(
 )
 """Names of a task's fields that hold its answer, where nothing else says so."""
 WRAPPINGS = (
-    "{}",
-    "<answer>{}</answer>",
-    "\\boxed{{{}}}",
-    '{{"answer": "{}"}}',
-    '{{"reasoning": "", "answer": "{}"}}',
-    "#### {}",
+    ("", ""),
+    ("<answer>", "</answer>"),
+    ("\\boxed{", "}"),
+    ('{"answer": "', '"}'),
+    ('{"reasoning": "", "answer": "', '"}'),
+    ("#### ", ""),
 )
-"""What answers are given in, the simplest first."""
+"""What is before and after answers, the simplest first."""
 MOST_FIELDS = 5
 MOST_TOOLS = 3
 TRIED_TASKS = 6
@@ -52,19 +52,10 @@ SURE_GAIN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class AnswerField:
-    """A field of the tasks, and the call that gives it as the answer."""
+    """A field of the tasks, and where it is given as the answer."""
 
     path: Path
-    tool: str
-    argument: str
-    kind: str
-    """The argument's type in the tool's schema."""
-    wrapping: str
-
-    @property
-    def is_named(self) -> bool:
-        """Whether the name says that it is the answer."""
-        return any(str(key).casefold() in ANSWER_NAMES for key in self.path)
+    slot: AnswerSlot
 
     def calls(self, task: AuditedTask) -> tuple[Call, ...] | None:
         """Return the call that gives a task's field as the answer; `None` if the argument cannot hold it."""
@@ -72,14 +63,8 @@ class AnswerField:
             found = value_at(task.spec, self.path)
         except (KeyError, IndexError, TypeError):
             return None
-        if self.kind == "string":
-            value: Any = self.wrapping.format(found)
-        else:
-            try:
-                value = int(found) if self.kind == "integer" else float(found)
-            except (ValueError, OverflowError):
-                return None
-        return ((self.tool, {self.argument: value}),)
+        value = self.slot.as_value(self.slot.wrapped(str(found)))
+        return None if value is None else ((self.slot.tool, {str(self.slot.path[0]): value}),)
 
     def __str__(self) -> str:
         """Return the field as a reader of the report knows it."""
@@ -119,12 +104,14 @@ def _fields(study: Study, answering: Sequence[ToolSpec]) -> Iterator[AnswerField
         kind = part.get("type")
         if len(required) != 1 or kind not in {"string", "integer", "number"}:
             continue
-        is_free = kind == "string" and "enum" not in part
+        choices: tuple[Any, ...] = tuple(part.get("enum", ()))
+        is_free = kind == "string" and not choices
         for path in paths:
-            for wrapping in WRAPPINGS if is_free else WRAPPINGS[:1]:
-                field = AnswerField(path, tool.name, required[0], kind, wrapping)
-                if field.is_named or not study.is_costly:
-                    yield field
+            if study.is_costly and not _is_named(path):
+                continue
+            for before, after in WRAPPINGS if is_free else WRAPPINGS[:1]:
+                slot = AnswerSlot(tool.name, (required[0],), before, after, kind == "string", choices)
+                yield AnswerField(path, slot)
 
 
 def _varying(tasks: Sequence[AuditedTask]) -> list[Path]:
@@ -132,8 +119,13 @@ def _varying(tasks: Sequence[AuditedTask]) -> list[Path]:
     rows = [dict(leaves(task.spec)) for task in tasks]
     common = [path for path in rows[0] if path and all(path in row for row in rows)]
     varying = [path for path in common if len({str(row[path]) for row in rows}) > 1]
-    ranked = sorted(varying, key=lambda path: not AnswerField(path, "", "", "", "").is_named)
+    ranked = sorted(varying, key=lambda path: not _is_named(path))
     return [path for path in ranked if path != ("id",)][:MOST_FIELDS]
+
+
+def _is_named(path: Path) -> bool:
+    """Return whether a field's name says that it is the answer."""
+    return any(str(key).casefold() in ANSWER_NAMES for key in path)
 
 
 async def _gain(study: Study, field: AnswerField, tasks: Sequence[AuditedTask]) -> float:
@@ -158,7 +150,7 @@ async def _gain(study: Study, field: AnswerField, tasks: Sequence[AuditedTask]) 
     declared = study.facts.return_range or study.facts.reward_range
     full = declared[1] if declared is not None and declared[1] > 0 else max(best, ASSUMED)
     gain = (mean([one.total for one in right]) - mean([one.total for one in wrong])) / full
-    return gain if gain >= (LEAST_GAIN if field.is_named else SURE_GAIN) else 0.0
+    return gain if gain >= (LEAST_GAIN if _is_named(field.path) else SURE_GAIN) else 0.0
 
 
 def _is_paid(played: PlayResult, best: float) -> bool:

@@ -92,8 +92,8 @@ async def _infer_gold(study: Study) -> None:
 
 def _inferred_note(field: AnswerField) -> str:
     return (
-        f"there are no gold actions; the tasks' field {str(field)!r}, given to {field.tool}, is paid like a "
-        "right answer and was taken for it"
+        f"there are no gold actions; the tasks' field {str(field)!r}, given to {field.slot.tool}, is paid "
+        "like a right answer and was taken for it"
     )
 
 

@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import anyio
+import anyio.to_thread
 
+from ors_server.audit.side_by_side import run_both
 from ors_server.resources.resource_errors import ResourceTimeoutError
 from ors_server.rewards.batch.machine_delay import MachineDelay
 
@@ -37,32 +40,28 @@ async def call_within(
     Raises:
         StalledError: If the limit is over.
     """
-    results: list[_Result] = []
-    errors: list[Exception] = []
-    async with anyio.create_task_group() as tasks:
+    is_answered = anyio.Event()
 
-        async def make_call() -> None:
-            try:
-                results.append(await call())
-            except Exception as error:  # noqa: BLE001  (raised below, and not as a group)
-                errors.append(error)
-            tasks.cancel_scope.cancel()
+    async def make_call() -> _Result:
+        try:
+            return await call()
+        finally:
+            is_answered.set()
 
-        tasks.start_soon(make_call)
-        await _wait_for_stall(seconds, process_id, progress)
-        tasks.cancel_scope.cancel()
-    if errors:
-        raise errors[0]
-    if not results:
-        raise StalledError(f"the environment did not answer within {seconds:g} seconds")
-    return results[0]
+    result, _ = await run_both(make_call, partial(_watch, seconds, process_id, progress, is_answered))
+    return result
 
 
-async def _wait_for_stall(seconds: float, process_id: int, progress: Callable[[], object]) -> None:
+async def _watch(
+    seconds: float, process_id: int, progress: Callable[[], object], is_answered: anyio.Event
+) -> None:
+    """Return at the answer; `StalledError` at the limit."""
     delay = MachineDelay(process_id)
     began, seen = time.monotonic(), await anyio.to_thread.run_sync(progress)
     while True:
-        await anyio.sleep(LOOK_SECONDS)
+        with anyio.move_on_after(LOOK_SECONDS):
+            await is_answered.wait()
+            return
         await anyio.to_thread.run_sync(delay.look_now)
         found = await anyio.to_thread.run_sync(progress)
         now = time.monotonic()
@@ -70,4 +69,4 @@ async def _wait_for_stall(seconds: float, process_id: int, progress: Callable[[]
             began, seen = now, found
         waited = now - began
         if waited > seconds * BACKSTOP or waited - delay.since(began) > seconds:
-            return
+            raise StalledError(f"the environment did not answer within {seconds:g} seconds")

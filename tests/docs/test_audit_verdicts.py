@@ -1,14 +1,13 @@
 """The page of verdicts follows from its data, and every environment that comes with the server passes."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
+from tests.script_modules import load_script
+
 ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("audit_verdicts", ROOT / "scripts" / "audit_verdicts.py")
-verdicts = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(verdicts)
+verdicts = load_script("audit_verdicts")
 
 
 def test_the_page_follows_from_the_data():

@@ -1,14 +1,9 @@
 """The gallery page follows from its figures and the sources, and has every environment."""
 
-import importlib.util
-from pathlib import Path
-
 from ors_server.authoring.sources import load_source, source_names
+from tests.script_modules import load_script
 
-ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("gallery", ROOT / "scripts" / "gallery.py")
-gallery = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(gallery)
+gallery = load_script("gallery")
 
 
 def test_the_page_follows_from_the_figures():

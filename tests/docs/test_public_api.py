@@ -1,25 +1,20 @@
 """What is public is listed, and a signature that changes is in the changelog."""
 
 import importlib
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
 import ors_server
+from tests.script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("scripts_public_api", ROOT / "scripts/public_api.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("public_api")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """What is written down of the code is what the code says."""
 
 import importlib
-import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -15,6 +14,7 @@ from ors_server.episode import TRANSITIONS
 from ors_server.rewards.catalogue import list_rewards
 from ors_server.rewards.deviations import DEVIATIONS
 from ors_server.settings import Settings
+from tests.script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["settings.md", "cli.md", "control-api.md", "rewards.md", "../rewards-deviations.md"]
@@ -23,12 +23,7 @@ PAGES += ["environment.schema.json", "audit.schema.json"]
 
 @pytest.fixture(scope="module")
 def pages():
-    spec = importlib.util.spec_from_file_location("scripts_docs", ROOT / "scripts/docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("docs")
 
 
 @pytest.mark.parametrize("name", PAGES)

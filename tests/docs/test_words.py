@@ -1,25 +1,19 @@
 """The lint of words finds what the glossary retires, in names and in sentences, and nothing else."""
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from tests.script_modules import load_script
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def lint():
-    spec = importlib.util.spec_from_file_location("scripts_check_words", ROOT / "scripts/check_words.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_script("check_words")
 
 
 @pytest.fixture

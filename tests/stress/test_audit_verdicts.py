@@ -1,15 +1,11 @@
 """The verdicts of the page are those of an audit today."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("audit_verdicts", ROOT / "scripts" / "audit_verdicts.py")
-verdicts = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(verdicts)
-OTHERS = ("reasoning_gym/chain_sum", "gymnasium/FrozenLake-v1", "bfcl/multi_turn_base")
+from tests.script_modules import load_script
+
+verdicts = load_script("audit_verdicts")
+OTHERS = ("reasoning_gym/ab", "gymnasium/FrozenLake-v1", "bfcl/multi_turn_base")
 
 
 @pytest.mark.stress

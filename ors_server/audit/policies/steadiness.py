@@ -38,13 +38,13 @@ class DependsOnLuck(AuditPolicy):
             raise NotJudgedError("this server's sessions have no seed, so that any game of chance may differ")
         plays = [_answer(study, task) for task in _some(study)]
         repeats, away = await run_both(
-            partial(self._play_here, study, plays), partial(self._play_away, study, plays, HASH_SEED)
+            partial(self._play_here, study, plays), partial(self._play_away, study, plays)
         )
         found = _difference(plays, repeats, "played again with the same seed")
         if found is None and away:
             found = _difference(plays, [repeats[0], away], "played in a process without a network")
             if found is not None:
-                hashed = await self._play_away(study, plays, HASH_SEED, has_network=True)
+                hashed = await self._play_away(study, plays, has_network=True)
                 why = "played in a process with another PYTHONHASHSEED"
                 found = _difference(plays, [repeats[0], hashed], why) or found
         return [found or Measure("the same calls again", AuditVerdict.PASS, "", len(plays))]
@@ -57,7 +57,7 @@ class DependsOnLuck(AuditPolicy):
         return repeats
 
     async def _play_away(
-        self, study: Study, plays: Sequence[CallPlan], hash_seed: int, *, has_network: bool = False
+        self, study: Study, plays: Sequence[CallPlan], *, has_network: bool = False
     ) -> list[PlayResult]:
         """Play in another process; nothing for a server elsewhere."""
         if not study.server.is_own:
@@ -65,7 +65,7 @@ class DependsOnLuck(AuditPolicy):
         variables = {} if has_network else {VARIABLE: "1"}
         server = study.server
         async with open_audited(
-            server.reference, server.name, hash_seed=hash_seed, variables=variables
+            server.reference, server.name, hash_seed=HASH_SEED, variables=variables
         ) as other:
             return await AuditPlayer(other, study.player.deadline).play(plays)
 

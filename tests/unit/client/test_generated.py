@@ -1,27 +1,19 @@
 """The blocking client is what its script makes of the async one."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
 from ors_server import client
 from ors_server.client import blocking, mcp_blocking
+from tests.script_modules import load_script
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("blocking_client", ROOT / "scripts/blocking_client.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script("blocking_client")
 
 
 def test_the_blocking_client_is_up_to_date(script):
