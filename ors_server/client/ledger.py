@@ -41,6 +41,9 @@ class Ledger:
     """The steps when this client joined the episode."""
     _receipts: dict[str, Receipt] = field(default_factory=dict[str, Receipt])
     _open: dict[str, None] = field(default_factory=dict[str, None])
+    _counted: int = field(default=0, init=False)
+    """Receipts that are steps and no failures."""
+    _finished: bool = field(default=False, init=False)
 
     def expect(self, call_id: str) -> None:
         """Record that a call was sent."""
@@ -53,6 +56,8 @@ class Ledger:
         known = self._receipts.get(receipt.call_id)
         if known is None or known.is_failure:
             self._receipts[receipt.call_id] = receipt
+            self._counted += receipt.is_step and not receipt.is_failure
+            self._finished = self._finished or receipt.finished
         elif known.reward != receipt.reward and not receipt.is_failure:
             raise SumMismatchError(
                 f"the call {receipt.call_id!r} was first answered with the reward {known.reward} and then "
@@ -91,13 +96,12 @@ class Ledger:
     @property
     def steps(self) -> int:
         """Steps that this client knows, without failed calls, which the server may have counted."""
-        known = (receipt for receipt in self._receipts.values() if receipt.is_step and not receipt.is_failure)
-        return self.opening_steps + sum(1 for _ in known)
+        return self.opening_steps + self._counted
 
     @property
     def finished(self) -> bool:
         """Whether an answer reported the end of the episode."""
-        return any(receipt.finished for receipt in self._receipts.values())
+        return self._finished
 
     @property
     def unanswered(self) -> tuple[str, ...]:
