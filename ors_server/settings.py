@@ -51,9 +51,7 @@ class Settings(BaseSettings):
     which wins over the default.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="ORS_", extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix="ORS_", extra="forbid", frozen=True)
 
     _file_values: ClassVar[Mapping[str, Any]] = {}
 

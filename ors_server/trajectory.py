@@ -19,7 +19,6 @@ SEEDS = 2**53
 """Number of seeds: integers that a 64-bit float, and so JSON everywhere, keeps exactly."""
 
 RECORD_CONFIG = ConfigDict(
-    use_attribute_docstrings=True,
     json_schema_serialization_defaults_required=True,
     validate_by_alias=True,
     validate_by_name=True,

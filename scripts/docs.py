@@ -16,6 +16,7 @@ import httpx2
 import typer
 
 from ors_server import create_app
+from ors_server.attribute_docs import attribute_docs
 from ors_server.audit.report_schema import report_schema
 from ors_server.authoring.declared.declaration_schema import declaration_schema
 from ors_server.cli.exit_status import MEANINGS
@@ -73,7 +74,8 @@ def default(name: str) -> str:
 
 def field_texts(cls: type[Settings]) -> dict[str, str]:
     """Return what each setting means, in order."""
-    return {name: " ".join((field.description or "").split()) for name, field in cls.model_fields.items()}
+    docs = attribute_docs(cls)
+    return {name: " ".join(docs[name].split()) for name in cls.model_fields}
 
 
 def cli_page() -> str:

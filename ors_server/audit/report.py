@@ -10,7 +10,7 @@ from ors_server.audit.judgement import AuditVerdict
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class TranscriptCall(_Frozen):

@@ -16,7 +16,6 @@ from ors_server.authoring.definition import ToolDefinition, ToolsetDefinition
 from ors_server.authoring.docstrings import read_docstring
 from ors_server.authoring.marked_members import Member, marked_members, read_mark
 from ors_server.authoring.schema import Signature, make_parser, output_reader, read_signature
-from ors_server.authoring.schema_tools import define_schema_tool
 from ors_server.authoring.tool import MARK, ToolMarks, Toolset
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.wire import JSONObject, ToolOutput, ToolSpec
@@ -47,7 +46,9 @@ def define_tool(member: Member[ToolMarks]) -> ToolDefinition:
     function = inspect.unwrap(member.function)
     _check_kind(function, marks, where)
     if marks.schema is not None:
-        return define_schema_tool(member)
+        from ors_server.authoring import schema_tools  # noqa: PLC0415  (jsonschema takes long to load)
+
+        return schema_tools.define_schema_tool(member)
     names = names_of(function)
     signature = read_signature(function, where, takes_self=member.takes_self, is_closed=names is not None)
     schema = signature.input_schema()

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
+from ors_server.attribute_docs import attribute_docs
 from ors_server.cli.command_options import Command, from_fields
 from ors_server.settings import Flag, Settings, names_of
 
@@ -33,8 +34,9 @@ def with_flags(command: Callable[[Any], None], options: type) -> Any:
 
 def options_with_flags(options: type) -> type:
     """Return a dataclass that derives from `options` and has a field for each flag, `None` by default."""
+    docs = attribute_docs(Settings)
     flags = [
-        (name, _annotation(name, setting, flag), field(default=None))
+        (name, _annotation(name, setting, flag, docs[name]), field(default=None))
         for name, setting in Settings.model_fields.items()
         if (flag := flag_of(setting)) is not None
     ]
@@ -46,12 +48,12 @@ def flag_of(setting: FieldInfo) -> Flag | None:
     return next((item for item in setting.metadata if isinstance(item, Flag)), None)
 
 
-def _annotation(name: str, setting: FieldInfo, flag: Flag) -> Any:
+def _annotation(name: str, setting: FieldInfo, flag: Flag, text: str) -> Any:
     kind = _kind(setting.annotation)
     names = names_of(setting.annotation)
     option = typer.Option(
         f"--{name.replace('_', '-')}",
-        help=" ".join((setting.description or "").split()) + (" Repeatable." if kind is list else ""),
+        help=" ".join(text.split()) + (" Repeatable." if kind is list else ""),
         show_default=_shown(setting.get_default(call_default_factory=True)),
         metavar=flag.value or _placeholder(setting.annotation, names),
         rich_help_panel=flag.section,

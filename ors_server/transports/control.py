@@ -10,6 +10,7 @@ from anyio.lowlevel import checkpoint
 from pydantic import BaseModel, TypeAdapter
 
 from ors_server._version import __version__
+from ors_server.attribute_docs import DocumentedJsonSchema, attribute_docs
 from ors_server.errors import OrsServerError
 from ors_server.logs import get_logger
 from ors_server.sessions.manager import SessionManager
@@ -289,6 +290,7 @@ def describe(operations: Sequence[Operation], *, needs_credential: bool) -> dict
         [(kind, cast("Any", mode), TypeAdapter(kind)) for kind, mode in wanted],
         by_alias=True,
         ref_template="#/components/schemas/{model}",
+        schema_generator=DocumentedJsonSchema,
     )
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -331,13 +333,14 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
+    docs = {} if operation.query is None else attribute_docs(operation.query)
     return [
         {
             "name": name,
             "in": "query",
             "required": field.is_required(),
             "schema": _without_null(TypeAdapter(field.rebuild_annotation()).json_schema()),
-            **({} if field.description is None else {"description": field.description}),
+            **({"description": docs[name]} if name in docs else {}),
         }
         for name, field in ({} if operation.query is None else operation.query.model_fields).items()
     ]

@@ -30,13 +30,13 @@ _Content = TypeVar("_Content")
 class RequestBody(BaseModel):
     """Base of the bodies that callers send."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class RequestQuery(BaseModel):
     """Base of query parameters, which travel as text."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     repeatable: ClassVar[frozenset[str]] = frozenset()
     """Parameters that may be given several times; each is a list."""
@@ -48,7 +48,6 @@ class ResponseModel(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         json_schema_serialization_defaults_required=True,
-        use_attribute_docstrings=True,
         ser_json_inf_nan="constants",  # so that writing an answer fails, instead of telling a null
     )
 

@@ -45,7 +45,7 @@ _HACK_CLASSES = {
 
 
 class _RecordedModel(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class RecordedFinding(_RecordedModel):

@@ -23,7 +23,7 @@ SPLIT_TYPES: dict[str, SplitType] = {
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SplitData(_Table):

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from ors_server.attribute_docs import DocumentedJsonSchema
 from ors_server.authoring.declared.declaration import Declaration
 from ors_server.authoring.declared.declaration_file import recipe_names
 from ors_server.authoring.toolset_names import TOOLSETS
@@ -11,7 +12,9 @@ from ors_server.rewards.catalogue import reward_names
 
 def declaration_schema() -> str:
     """Return the schema as JSON text: draft 2020-12, with the names of recipes, rewards and toolsets."""
-    schema: dict[str, Any] = Declaration.model_json_schema(by_alias=True)
+    schema: dict[str, Any] = Declaration.model_json_schema(
+        by_alias=True, schema_generator=DocumentedJsonSchema
+    )
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "environment.toml"
     properties = schema["properties"]

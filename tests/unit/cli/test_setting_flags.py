@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from ors_server.attribute_docs import attribute_docs
 from ors_server.cli.data_options import DataOptions
 from ors_server.cli.serve_command import ServeOptions, serve, settings_of
 from ors_server.cli.setting_flags import options_with_flags, with_flags
@@ -32,7 +33,7 @@ def test_flags_that_are_not_given_leave_settings_alone():
 def test_every_flag_has_the_meaning_and_the_default_of_its_setting():
     shown = {option.name: option for option in with_flags(serve, ServeOptions).params}
     for name in set(Settings.model_fields) - NO_FLAG:
-        assert shown[name].help.startswith(" ".join(Settings.model_fields[name].description.split()))
+        assert shown[name].help.startswith(" ".join(attribute_docs(Settings)[name].split()))
         assert shown[name].opts == [f"--{name.replace('_', '-')}"]
 
 
