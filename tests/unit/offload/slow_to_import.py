@@ -7,7 +7,7 @@ IMPORT_SECONDS = 0.6
 
 while time.process_time() < IMPORT_SECONDS:
     pass
-time.sleep(4.0)
+time.sleep(8.0)
 
 
 def pid() -> int:
