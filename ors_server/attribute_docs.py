@@ -7,7 +7,7 @@ command's start (0.14 of 0.68 s).
 import ast
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -59,8 +59,11 @@ def _fields(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the fields of a model's or a dataclass's core schema; validators may be around them."""
     while "schema" in schema and "fields" not in schema:
         schema = schema["schema"]
-    fields: Any = schema.get("fields", [])
-    return list(fields.items()) if isinstance(fields, dict) else [(field["name"], field) for field in fields]
+    fields: Any = schema.get("fields", ())
+    named: Iterable[tuple[str, Mapping[str, Any]]] = (
+        fields.items() if hasattr(fields, "items") else ((field["name"], field) for field in fields)
+    )
+    return list(named)
 
 
 @cache

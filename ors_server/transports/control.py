@@ -333,7 +333,7 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
-    docs = {} if operation.query is None else attribute_docs(operation.query)
+    docs: Mapping[str, str] = {} if operation.query is None else attribute_docs(operation.query)
     return [
         {
             "name": name,

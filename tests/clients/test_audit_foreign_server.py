@@ -26,8 +26,13 @@ def audit(url, *options):
     return ran.returncode, ran.stdout
 
 
-def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(flawed_url):
-    status, printed = audit(flawed_url)
+@pytest.fixture(scope="module")
+def audited(flawed_url):
+    return audit(flawed_url)
+
+
+def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(audited):
+    status, printed = audited
     report = json.loads(printed)
     assert status == 1
     verdicts = {one["id"]: one["verdict"] for one in report["classes"]}
@@ -38,5 +43,5 @@ def test_its_holes_are_found_and_what_the_wire_does_not_say_is_not_judged(flawed
     assert leak["message"] == "the answer is in the prompt, in base64"
 
 
-def test_the_same_command_prints_the_same_json(flawed_url):
-    assert audit(flawed_url) == audit(flawed_url)
+def test_the_same_command_prints_the_same_json(audited, flawed_url):
+    assert audit(flawed_url) == audited

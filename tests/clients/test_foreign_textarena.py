@@ -196,7 +196,7 @@ def test_other_names_and_splits_without_tasks_are_refused():
 
 
 def test_passes_the_checks(number):
-    report = check_environment(number)
+    report = check_environment(number, tasks_per_split=1)
     assert [verdict for verdict in report.verdicts if verdict.outcome == "fail"] == []
 
 

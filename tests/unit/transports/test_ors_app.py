@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from typing import Any
 
 import anyio
@@ -370,10 +371,10 @@ async def test_numbers_of_any_form_hold_nobody_up(open_door, form):
         own = sum(map(str.isdigit, number)) + 12 * ("e" in number)
         count = min(MAX_VALUES - 10, MAX_ALL_DIGITS // own, (4 << 20) // (len(number) + 1)) - 20
         body = '{"name": "take", "input": {"values": [' + ",".join([number] * count) + "]}}"
-        spent = []
-        for _ in range(3):
+        spent = [math.inf]
+        while spent[-1] >= 1.25 and len(spent) < 4:  # other work may take the caches
             with measured_slices() as slices:
                 answer = await door.post("/shop/call", content=body, headers=sid())
+            assert answer.status_code == 200
             spent.append(slices.worst / yardstick())
-        assert answer.status_code == 200
-        assert min(spent) < 1.25, (number, count, spent)
+        assert spent[-1] < 1.25, (number, count, spent)
