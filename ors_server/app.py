@@ -25,6 +25,7 @@ from ors_server.errors import (
     SettingsError,
     ShuttingDownError,
 )
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.manager import SessionManager, open_manager
@@ -61,6 +62,8 @@ class InProcess:
     sandboxes: BackendRequest | Sandboxes | None = None
     """The isolation to open, or one that is open already and not closed here; by default the strongest that
     works on this machine."""
+    resources: ResourcePool | None = None
+    """What sessions share, open already and not closed here; the application's own by default."""
 
 
 class App:
@@ -171,6 +174,7 @@ class App:
                     clock=self._clock,
                     store=store,
                     sandboxes=self.sandboxes,
+                    resources=None if self._in_process is None else self._in_process.resources,
                 )
             )
             if self._in_process is None:

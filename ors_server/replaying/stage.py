@@ -19,6 +19,7 @@ from ors_server.errors import UnknownEnvironmentError
 from ors_server.policy import EpisodePolicy
 from ors_server.replaying.recorded_policy import overrides_of, recorded_policy
 from ors_server.replaying.replay_session import ReplaySession, create_session, has_same_task, read_environment
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.trajectory import EpisodeOrigin, UserTurn
@@ -87,12 +88,16 @@ class ServerStage(Stage):
 
 @dataclass(slots=True)
 class LocalStage(Stage):
-    """Makes sessions in this process, each in its own application; made by `open_local_stage`."""
+    """Makes sessions in this process, each in its own application; made by `open_local_stage`.
+
+    What sessions share, such as worker processes, goes from one to the next.
+    """
 
     definitions: Mapping[str, EnvironmentDefinition]
     """Environments by recorded name; others are found by their entry points."""
     sandbox: BackendRequest | None
     stack: AsyncExitStack
+    resources: ResourcePool
     instead: EnvironmentDefinition | None = None
     """Played instead of environments that are not in `definitions`."""
     found: dict[str, EnvironmentDefinition] = field(default_factory=dict[str, EnvironmentDefinition])
@@ -109,7 +114,7 @@ class LocalStage(Stage):
             f"the environment's own {name} is another now; the recorded one was used"
             for name in overrides_of(policy, definition.policy)[1]
         ]
-        in_process = InProcess(sandboxes=await self._prepare(definition))
+        in_process = InProcess(sandboxes=await self._prepare(definition), resources=self.resources)
         async with (
             open_in_process([replace(definition, policy=policy)], in_process) as app,
             app.client() as client,
@@ -165,7 +170,9 @@ async def open_local_stage(
     """
     known = {definition.name: definition for definition in environments}
     async with AsyncExitStack() as stack:
-        yield LocalStage(known, sandbox, stack, environments[0] if len(environments) == 1 else None)
+        resources = await stack.enter_async_context(ResourcePool())
+        only = environments[0] if len(environments) == 1 else None
+        yield LocalStage(known, sandbox, stack, resources, only)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from ors_server.errors import (
     UnknownEnvironmentError,
 )
 from ors_server.loop_watch import LoopWatch
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.background_tasks import BackgroundTasks
 from ors_server.sessions.quotas import Quotas, RecentIds
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
@@ -302,11 +303,13 @@ async def open_manager(
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
     sandboxes: Sandboxes = NO_SANDBOXES,
+    resources: ResourcePool | None = None,
 ) -> AsyncGenerator[SessionManager, None]:
     """Serve sessions in this process; leaving the context ends every session.
 
     Args:
         definitions: The environments, at least one, each name once; the first one is the default.
+        resources: What sessions share, which is not closed here; their own by default, which is.
     """
     options = options or SessionOptions()
     clock = clock or SystemClock()
@@ -324,6 +327,7 @@ async def open_manager(
         workers=workers,
         gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
         watch=LoopWatch(),
+        resources=resources or ResourcePool(),
     )
     manager = SessionManager(definitions, services)
     background.spawn(manager.reap)
@@ -334,5 +338,6 @@ async def open_manager(
             with anyio.CancelScope(shield=True):
                 await manager.aclose()
                 await background.aclose(options.lingering_time_limit)
-                await services.resources.aclose()
+                if resources is None:
+                    await services.resources.aclose()
                 await store.aclose()

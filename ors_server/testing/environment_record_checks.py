@@ -92,7 +92,9 @@ async def _play_recorded(
     """Play the first task, and return the calls with their results, the recorded steps and the summary."""
     task = (await subject.sample())[0]
     made: list[tuple[str, JSONObject, JSONObject]] = []
-    async with open_environment(subject.definition, sandbox=subject.sandboxes) as client:
+    async with open_environment(
+        subject.definition, sandbox=subject.sandboxes, resources=subject.resources
+    ) as client:
         session = await client.create(split=task.split, index=task.index, seed=SEED)
         for tool, arguments in subject.some_actions(task):
             subject.on_progress(f"{task}: {tool}")

@@ -12,6 +12,7 @@ from typing_extensions import override
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.errors import OrsServerError
 from ors_server.loop_watch import LoopHold
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
@@ -67,6 +68,8 @@ class EnvironmentSubject:
     """Whether `gold_actions` and `blank_actions` are played for every task, and not for a sample."""
     sandboxes: Sandboxes = NO_SANDBOXES
     """Prepared once for all episodes."""
+    resources: ResourcePool = field(default_factory=ResourcePool)
+    """What the sessions of all episodes share; its maker closes it."""
     made: int = 0
     """Number of sessions that were created."""
     teardowns: list[int] = field(default_factory=list[int])
@@ -126,7 +129,9 @@ class EnvironmentSubject:
 
     async def play(self, task: Task, actions: Actions) -> PlayedActions:
         """Play an episode; all episodes of a task have the same seed."""
-        async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
+        async with open_environment(
+            self._watched(), sandbox=self.sandboxes, resources=self.resources
+        ) as client:
             session = await client.create(split=task.split, index=task.index, seed=SEED)
             self.made += 1
             tools = [tool.name for tool in (await session.tools()).tools]
@@ -143,7 +148,9 @@ class EnvironmentSubject:
     ) -> tuple[list[JSONObject], ...]:
         """Play two episodes of one task in turn, call by call, and return the results of each."""
         results: tuple[list[JSONObject], ...] = ([], [])
-        async with open_environment(self._watched(), sandbox=self.sandboxes) as client:
+        async with open_environment(
+            self._watched(), sandbox=self.sandboxes, resources=self.resources
+        ) as client:
             order: dict[str, Any] = {"split": task.split, "index": task.index, "seed": SEED}
             sessions = [await client.create(**order) for _ in results]
             self.made += len(sessions)
@@ -155,7 +162,9 @@ class EnvironmentSubject:
 
     async def in_sessions(self, judge: Callable[[Task, LocalSession], Awaitable[None]]) -> None:
         """Call a function with each sampled task and a new session of it."""
-        async with open_environment(self.definition, sandbox=self.sandboxes) as client:
+        async with open_environment(
+            self.definition, sandbox=self.sandboxes, resources=self.resources
+        ) as client:
             for task in await self.sample():
                 session = await client.create(split=task.split, index=task.index)
                 await judge(task, session)

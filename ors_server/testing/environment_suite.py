@@ -21,6 +21,7 @@ from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import definitions_of
 from ors_server.errors import OrsServerError
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
 from ors_server.testing import environment_record_checks as records
@@ -151,8 +152,8 @@ async def inspect_environment(
     chosen = frozenset(only)
     verdicts: list[CheckVerdict] = []
     for definition in definitions_of(environment):
-        async with open_sandboxes([definition]) as sandboxes:
-            subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes)
+        async with open_sandboxes([definition]) as sandboxes, ResourcePool() as resources:
+            subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes, resources)
             for check in ENVIRONMENT_CHECKS:
                 if not chosen or check.id in chosen:
                     verdicts.append(await _judge(check, subject, on_progress))

@@ -15,6 +15,7 @@ from ors_server.client.server import SessionPlace
 from ors_server.clock import Clock
 from ors_server.errors import ClientError
 from ors_server.recording import STEP
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.sandboxing import Sandboxes
@@ -150,6 +151,7 @@ async def open_environment(
     clock: Clock | None = None,
     store: EpisodeStore | None = None,
     sandbox: BackendRequest | Sandboxes | None = None,
+    resources: ResourcePool | None = None,
 ) -> AsyncGenerator[LocalClient]:
     """Run environments in this process; leaving the context ends all sessions.
 
@@ -158,6 +160,7 @@ async def open_environment(
         store: Where episodes are recorded; memory by default.
         sandbox: The isolation of agents' commands, or prepared sandboxes, which are not closed here; the
             strongest isolation that works by default.
+        resources: What sessions share, such as worker processes, not closed here; their own by default.
 
     Raises:
         UnknownEnvironmentError: If a reference is unknown.
@@ -165,7 +168,7 @@ async def open_environment(
         SandboxUnavailableError: If the requested isolation does not work here.
     """
     definitions = [definition for item in environments for definition in definitions_of(item)]
-    in_process = InProcess(options, sandbox)
+    in_process = InProcess(options, sandbox, resources)
     async with (
         open_in_process(definitions, in_process, clock=clock, store=store) as app,
         app.client() as client,

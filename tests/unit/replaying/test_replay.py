@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ors_server import EpisodePolicy, ToolOutput, tool
+from ors_server.authoring.loading import define
 from ors_server.errors import OrsServerError
+from ors_server.replaying.replay import ReplayRequest, replay_episode
 from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
+from ors_server.replaying.stage import open_local_stage
+from ors_server.resources.spec import LocalEnvResourceSpec
 from ors_server.wire import ImageBlock, TextBlock
 from tests.unit.replaying.conftest import Casino
 
@@ -254,3 +258,36 @@ async def test_pictures_are_compared_and_details_too(record, again, altered, cas
 
 async def test_a_replay_without_steps_is_identical(record, again, casino):
     assert (await again(await record(casino, []), casino)).verdict is ReplayVerdict.IDENTICAL
+
+
+class Dice:
+    """What sessions share."""
+
+    made = ended = 0
+
+    def __init__(self):
+        Dice.made += 1
+
+    def reset(self):
+        pass
+
+    def close(self):
+        Dice.ended += 1
+
+
+DICE = LocalEnvResourceSpec(Dice)
+
+
+class Sharing(Casino):
+    async def setup(self):
+        await self.context.acquire_resource(spec=DICE, scope="global")
+
+
+async def test_what_sessions_share_goes_from_one_replayed_episode_to_the_next(record):
+    episodes = [await record(Sharing, ["fair"], index=index) for index in range(3)]
+    made = Dice.made
+    async with open_local_stage([define(Sharing)]) as stage:
+        replays = [await replay_episode(episode, stage, ReplayRequest()) for episode in episodes]
+        assert Dice.ended == made
+    assert [replay.verdict for replay in replays] == [ReplayVerdict.IDENTICAL] * 3
+    assert (Dice.made, Dice.ended) == (made + 1, made + 1)

@@ -42,6 +42,14 @@ def own():
         child.close()
 
 
+def test_identity_hashes_say_nothing_of_what_was_there_before(jvm):
+    def hash_of_a_new_object():
+        lang = jvm.classes.java.lang
+        return lang.System.identityHashCode(lang.Object())
+
+    assert len({jvm.call(hash_of_a_new_object) for _ in range(5)}) == 1
+
+
 def test_java_objects_are_called_and_what_they_print_is_in_nobody_s_way(jvm):
     def play(text):
         jvm.classes.java.lang.System.out.println(text * 100_000)

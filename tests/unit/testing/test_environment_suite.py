@@ -78,3 +78,11 @@ def test_a_reference_may_lead_to_several_environments():
 )
 def test_tasks_are_sampled_from_the_first_to_the_last(size, count, positions):
     assert spread(size, count) == positions
+
+
+def test_what_sessions_share_is_started_once_for_all_episodes(environments):
+    dice = environments.Dice
+    report = check_environment(environments.Sharing)
+    assert [str(verdict) for verdict in report.verdicts if verdict.outcome == "fail"] == []
+    assert 1 <= dice.made <= 2  # two sessions are played side by side
+    assert dice.ended == dice.made
