@@ -29,10 +29,12 @@ _OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UnlockExperimentalVMOptions",
     "-XX:hashCode=2",
+    "-XX:+IgnoreUnrecognizedVMOptions",
 )
 """One JVM of many: one thread collects garbage, and only the quick compiler runs. In ScienceWorld it spends
 a third less processor on a game than both compilers, and no more after 2,000 steps. All objects have the same
-identity hash, a random number otherwise, by which sets would be in another order in each session of a JVM."""
+identity hash, a random number otherwise, by which sets would be in another order in each session of a JVM;
+a JVM of another maker may not know how, and starts all the same."""
 _GREETING_BYTES = 4_096
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _RELEASE = "m\nd\n{}\ne\n"
