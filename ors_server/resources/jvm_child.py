@@ -88,6 +88,7 @@ class JvmChild:
         self._lock = threading.Lock()
         self._released: deque[str] = deque()
         self._connection: Any = None
+        self._is_closed = False
         self._child = WatchedChild(
             [
                 *(java, f"-Xmx{heap_mib}m", *_OPTIONS, "-classpath", paths),
@@ -132,8 +133,10 @@ class JvmChild:
                 problem = self._explain(error, seconds)
                 if problem is None:
                     raise
-            except Exception:
-                raise
+            except Exception as error:
+                if not self._is_closed:
+                    raise
+                problem = f"was closed meanwhile ({_cause(error)})"  # py4j does not expect that
             except BaseException:  # it broke a call off, and the next call would read that one's answer
                 self._child.kill()
                 raise
@@ -150,6 +153,7 @@ class JvmChild:
 
     def close(self) -> None:
         """Kill it, which frees a call that waits for it; a second call does nothing."""
+        self._is_closed = True
         self._child.end()
         with suppress(Exception):
             if self._connection is not None:

@@ -121,6 +121,17 @@ def test_memory_that_runs_out_kills_it(own):
     wait_until_gone(jvm.pid)
 
 
+def test_a_call_that_fails_since_the_jvm_was_closed_is_the_jvms_error(own):
+    jvm = own()
+
+    def call():
+        jvm.close()
+        raise ValueError("I/O operation on closed file")
+
+    with pytest.raises(ResourceError, match="closed meanwhile"):
+        jvm.call(call)
+
+
 def test_closing_a_stopped_one_frees_the_call_that_waits_for_it(own):
     jvm = own()
     os.kill(jvm.pid, signal.SIGSTOP)
