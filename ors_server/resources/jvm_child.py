@@ -133,10 +133,10 @@ class JvmChild:
                 problem = self._explain(error, seconds)
                 if problem is None:
                     raise
-            except Exception as error:
+            except Exception as error:  # the border to py4j, which may raise anything once it was closed
                 if not self._is_closed:
                     raise
-                problem = f"was closed meanwhile ({_cause(error)})"  # py4j does not expect that
+                problem = f"was closed meanwhile ({_cause(error)})"
             except BaseException:  # it broke a call off, and the next call would read that one's answer
                 self._child.kill()
                 raise
