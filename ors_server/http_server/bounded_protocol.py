@@ -6,7 +6,6 @@ against the client. A refused request gets an answer, and further bytes are read
 closing a connection with unread bytes would lose the answer.
 """
 
-import json
 import math
 from collections import Counter
 from enum import Enum, auto
@@ -15,6 +14,7 @@ from typing import Any, cast
 import httptools
 from typing_extensions import override
 
+from ors_server.compact_json import compact_json
 from ors_server.errors import (
     HeaderTooLargeError,
     MalformedRequestError,
@@ -304,7 +304,7 @@ class BoundedProtocol(BaseProtocol):
 
     def _answer(self, error: OrsServerError) -> None:
         problem = {"detail": str(error), "code": error.code, "blame": error.blame}
-        body = json.dumps(problem, separators=(",", ":")).encode()
+        body = compact_json(problem).encode()
         headers = [
             *self.server_state.default_headers,
             (b"content-type", b"application/json"),

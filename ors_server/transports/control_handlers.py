@@ -17,6 +17,7 @@ from pydantic import Field, RootModel, SecretStr
 
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.compact_json import compact_json
 from ors_server.errors import (
     AuthorError,
     Blame,
@@ -34,7 +35,6 @@ from ors_server.transports import control_models as m
 from ors_server.transports.access import Caller, Keyring
 from ors_server.transports.control_operations import ControlRequest, ResponseModel
 from ors_server.transports.redaction import may_see_rewards, redact, withhold
-from ors_server.transports.sse import compact_json
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject, ToolListing, ToolOutput
 

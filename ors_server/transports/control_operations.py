@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl, unquote
 from pydantic import BaseModel, ConfigDict, RootModel, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json
 
+from ors_server.compact_json import compact_json
 from ors_server.errors import Blame, ClientError, EnvironmentFailedError, InvalidRequestError
 from ors_server.transports.access import Caller, Role
 from ors_server.transports.json_parts import json_parts
-from ors_server.transports.sse import compact_json
 
 PREFIX = "/_ors"
 """Path of the control API; no environment's name begins with an underscore."""
@@ -225,7 +225,7 @@ class Operation:
 
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
         """Return the values of the names in braces, or `None` if the path is another one's."""
-        expected = self.path.split("/")[1:]
+        expected = _parts(self.path)
         if len(expected) != len(segments) or not all(segments):
             return None
         found: dict[str, str] = {}
@@ -263,6 +263,11 @@ class Operation:
         if wanted.body is not None:
             arguments[wanted.body[0]] = _read_body(wanted.body[1], request.raw_body)
         return self.handler(**arguments)
+
+
+@cache
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/")[1:])
 
 
 def _read_query(model: type[RequestQuery], text: str) -> RequestQuery:

@@ -1,7 +1,6 @@
 """Shared by the HTTP applications: reads a limited body, sends answers, notices a disconnect."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -10,6 +9,7 @@ from anyio import Event
 from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
+from ors_server.compact_json import compact_json
 from ors_server.errors import OrsServerError, PayloadTooLargeError
 from ors_server.logs import get_logger
 from ors_server.transports.codings import decode
@@ -142,7 +142,7 @@ async def send_json(
     send: Send, value: Any, status: int = 200, extra: Mapping[str, str] | None = None
 ) -> None:
     """Send a JSON answer."""
-    body = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True).encode()
+    body = compact_json(value).encode()
     await send_pieces(send, status, (body,), b"application/json", extra)
 
 

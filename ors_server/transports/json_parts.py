@@ -4,13 +4,16 @@ import io
 from collections.abc import Iterator
 from typing import cast
 
-from ors_server.transports.sse import TEXT_PART, compact_json, text_json
+from ors_server.compact_json import compact_json
+from ors_server.transports.sse import TEXT_PART, text_json
 
 LONG = 1 << 18
 """Characters of strings above which a value is written in parts; up to here that takes about 1 ms."""
 
 _DEEPEST = 32
 """Levels of lists and dicts that are written in parts; deeper values are written at once."""
+_SHORT = frozenset({int, float, bool, type(None)})
+"""Types of values without a length."""
 _VALUE_OVERHEAD = 16
 """Characters that a value or a container counts as, besides its text."""
 
@@ -21,6 +24,8 @@ def is_long(value: object) -> bool:
     while pending and length <= LONG:
         item = pending.pop()
         length += _VALUE_OVERHEAD
+        if type(item) in _SHORT:
+            continue
         if isinstance(item, str):
             length += len(item)
         elif isinstance(item, dict):

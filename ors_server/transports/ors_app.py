@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.compact_json import compact_json
 from ors_server.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
@@ -33,7 +34,7 @@ from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader
 from ors_server.transports.ors_creates import CLIENT, CreateRetries, DeferredCreates, fingerprint_of
 from ors_server.transports.redaction import withhold
-from ors_server.transports.sse import END_OF_LIFE, compact_json, event
+from ors_server.transports.sse import END_OF_LIFE, event
 from ors_server.wire import (
     CallRequest,
     CreateRequest,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import anyio
 from anyio.lowlevel import checkpoint
 
+from ors_server.compact_json import compact_json
 from ors_server.errors import OrsServerError
 from ors_server.logs import get_logger
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
@@ -14,7 +15,7 @@ from ors_server.transports import http
 from ors_server.transports.access import Caller
 from ors_server.transports.json_parts import LONG, text_parts
 from ors_server.transports.redaction import may_see_rewards, redact, withhold
-from ors_server.transports.sse import EVENT_HEADERS, comment, compact_json, event, result_events, result_parts
+from ors_server.transports.sse import EVENT_HEADERS, comment, event, result_events, result_parts
 from ors_server.visibility import Visibility
 from ors_server.wire import TextBlock, ToolOutput
 

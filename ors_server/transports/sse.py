@@ -5,36 +5,15 @@ space: results are compact ASCII JSON, in which a space occurs only inside a str
 escape.
 """
 
-import json
-import json.encoder
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+
+from ors_server.compact_json import compact_json
 
 PIECE = 4096
 """Characters, and bytes, of one piece; well below the 64 KiB that a client reads as one line."""
 
 TEXT_PART = 1 << 16
 """Characters of a string that are written at once."""
-
-_COMPACT = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-
-
-def _kept_encoder() -> Callable[[Any], str]:
-    """Return `_COMPACT.encode` without what it makes anew for each value, which costs half of a short one."""
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # an interpreter without it
-        return _COMPACT.encode
-    write = json.encoder.encode_basestring_ascii
-    settings = None, _COMPACT.default, write, None, ":", ",", False, False, False
-    encode: Callable[[Any, int], Iterable[str]] = make(*settings)
-
-    def to_text(value: Any) -> str:
-        return "".join(encode(value, 0))
-
-    return to_text
-
-
-_encode = _kept_encoder()
 
 END_OF_LIFE = b"event: end\ndata: \n\n"
 
@@ -55,16 +34,6 @@ def event(name: str, data: str) -> bytes:
 def comment(text: str) -> bytes:
     """Write a comment of one line, which clients ignore; it keeps the connection alive."""
     return f": {text}\n\n".encode()
-
-
-def compact_json(value: Any) -> str:
-    """Write a JSON value as ASCII JSON without spaces.
-
-    Raises:
-        ValueError: If it holds NaN or an infinity.
-        RecursionError: If it is nested too deeply, or contains itself.
-    """
-    return _encode(value)
 
 
 def text_json(text: str) -> Iterator[str]:

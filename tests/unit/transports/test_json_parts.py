@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ors_server.compact_json import compact_json
 from ors_server.transports.json_parts import LONG, is_long, json_parts
-from ors_server.transports.sse import TEXT_PART, compact_json
+from ors_server.transports.sse import TEXT_PART
 
 LONG_TEXT = 'é\x01"\\\u2028😀 ' * (LONG // 4)
 VALUES = st.recursive(

@@ -1,18 +1,17 @@
 """Events as the reference clients read them: nothing is lost at a cut, whatever the text."""
 
 import json
-import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ors_server.compact_json import compact_json
 from ors_server.transports.sse import (
     END_OF_LIFE,
     PIECE,
     TEXT_PART,
     comment,
-    compact_json,
     event,
     result_events,
     result_parts,
@@ -85,12 +84,6 @@ def test_a_comment_is_no_event_and_a_session_ends_with_an_empty_end():
     assert read(comment("ping")) == []
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_no_nonsense_is_written(value):
-    with pytest.raises(ValueError, match=r"JSON compliant|float"):
-        compact_json({"reward": value})
-
-
 @given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=3 * PIECE), max_size=6))
 def test_a_payload_in_parts_is_written_as_it_is_in_one(parts):
     assert b"".join(result_parts(parts)) == result_events("".join(parts))
@@ -99,34 +92,3 @@ def test_a_payload_in_parts_is_written_as_it_is_in_one(parts):
 @pytest.mark.parametrize("text", ["", "a", "é\ud800\x00", "😀" * (TEXT_PART + 1), '"' * 3 * TEXT_PART])
 def test_a_text_in_parts_is_the_same_json(text):
     assert "".join(text_json(text)) == json.dumps(text)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        'a \u2028 \ud800 "',
-        [],
-        {},
-        [1, -2.5, 1e300, 10**30, True, {"a": {"b": [None]}}],
-        {2: "a", None: "b", 1.5: "c", True: "d"},
-        ("a", ["b"]),
-    ],
-)
-def test_compact_json_is_what_the_standard_library_writes(value):
-    assert compact_json(value) == json.dumps(value, separators=(",", ":"))
-
-
-@pytest.mark.parametrize(
-    ("value", "error"), [(math.nan, ValueError), ([-math.inf], ValueError), (object(), TypeError)]
-)
-def test_compact_json_refuses_what_json_has_not(value, error):
-    with pytest.raises(error):
-        compact_json(value)
-
-
-def test_compact_json_refuses_what_contains_itself():
-    value: list[object] = []
-    value.append(value)
-    with pytest.raises(RecursionError):
-        compact_json(value)
