@@ -4,12 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from uuid import uuid4
 
 import anyio
 from typing_extensions import override
 
-from ors_server.client.call_arguments import check_arguments, check_call_id
+from ors_server.client.call_arguments import check_arguments, check_call_id, new_call_id
 from ors_server.client.call_result import OVER, CallResult, read_blocks, read_known, text_of
 from ors_server.client.call_streams import ToolCaller
 from ors_server.client.client_errors import ClosedError, SumMismatchError
@@ -108,7 +107,7 @@ class AsyncEpisode(ABC):
             CallLostError: If the answer is lost, and a repetition could run the call twice.
             OrsServerError: If the call failed, and the agent is not to blame.
         """
-        own_id = check_call_id(call_id) or str(uuid4())
+        own_id = check_call_id(call_id) or new_call_id()
         given = check_arguments(tool, arguments)
         self.ledger.expect(own_id)
         try:

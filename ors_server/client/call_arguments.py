@@ -5,6 +5,7 @@ Every function raises `InvalidRequestError` for a value of another form.
 
 import json
 from collections.abc import Mapping
+from secrets import token_hex
 from typing import Any, cast
 
 from ors_server.errors import InvalidRequestError
@@ -40,6 +41,11 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, str):
         return value.isascii()
     return value is None or (isinstance(value, int) and -_LARGE < value < _LARGE)
+
+
+def new_call_id() -> str:
+    """Return a random call id; ids of 32 hexadecimal digits are the server's own."""
+    return f"call-{token_hex(16)}"
 
 
 def check_call_id(call_id: object) -> str | None:

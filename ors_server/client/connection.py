@@ -4,13 +4,13 @@ A request is repeated if the server did not accept it (429, 503), if it was not 
 refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
-import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import SystemRandom
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 import httpx2
@@ -24,6 +24,7 @@ from ors_server.client.client_errors import (
     error_from,
 )
 from ors_server.clock import Clock, SystemClock
+from ors_server.compact_json import compact_json
 from ors_server.errors import InvalidRequestError, OrsServerError
 
 NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
@@ -33,7 +34,6 @@ PERHAPS_ACCEPTED = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT
 EVENT_STREAM = "text/event-stream"
 
 _random = SystemRandom()
-_JSON = json.JSONEncoder(allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +92,14 @@ class Attempts:
         await self.clock.sleep(wait)
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(NamedTuple):
     """A request of the client."""
 
     method: str
     path: str
     body: Any = None
     """A JSON value; `None` for no body."""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = MappingProxyType({})
     is_repeatable: bool = True
     """Whether sending it twice has no further effect."""
     is_tool_call: bool = False
@@ -214,7 +213,7 @@ def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 def _encode(request: HttpRequest) -> bytes:
     try:
-        return _JSON.encode(request.body).encode()
+        return compact_json(request.body).encode()
     except (TypeError, ValueError, RecursionError) as error:
         what = f"the body of {request.method} {request.path} cannot be written as JSON: {error}"
         raise InvalidRequestError(what) from error

@@ -42,23 +42,15 @@ class EventReader:
         if self._length > MAX_LINE:
             raise ValueError(f"a line of the stream has more than {MAX_LINE} bytes")
         for line in lines:
-            event = self._take(line.removesuffix(b"\r"))
-            if event is not None:
-                yield event
-
-    def _take(self, line: bytes) -> ServerSentEvent | None:
-        if line:
-            label, _, value = line.partition(b":")
-            if label == b"event":
-                self._name = value.removeprefix(b" ")
-            elif label == b"data":
+            content = line.removesuffix(b"\r")
+            label, _, value = content.partition(b":")
+            if label == b"data":
                 self._data.append(value.removeprefix(b" "))
-            return None
-        name, data = self._name, b"\n".join(self._data)
-        is_event = name or self._data
-        self._name, self._data = b"", []
-        return ServerSentEvent(_text(name) or "message", _text(data)) if is_event else None
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", errors="replace")
+            elif label == b"event":
+                self._name = value.removeprefix(b" ")
+            elif not content and (self._name or self._data):
+                name, data = self._name, b"\n".join(self._data)
+                self._name, self._data = b"", []
+                yield ServerSentEvent(
+                    name.decode(errors="replace") or "message", data.decode(errors="replace")
+                )

@@ -265,7 +265,8 @@ def other(value: Any) -> Any:
         case int() | float():
             return value + 1
         case str():
-            return f"{value}x" if value[4:5] != "-" else f"{int(value[:4]) + 1}{value[4:]}"
+            is_date = value[:4].isdigit() and value[4:5] == "-"
+            return f"{int(value[:4]) + 1}{value[4:]}" if is_date else f"{value}x"
         case list():
             return value[:-1] if value else [{"type": "text", "text": "more", "detail": None}]
         case _:

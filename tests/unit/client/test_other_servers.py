@@ -254,6 +254,28 @@ async def test_a_result_of_another_form_is_no_answer(open_client, text):
         await play(open_client, reference)
 
 
+@pytest.mark.parametrize("reward", ['"1.0"', "true", "NaN", "Infinity", "1e999", "[1]", "{}"])
+@pytest.mark.parametrize("extra", ["", ', "later": 1'], ids=["all fields", "an unknown field"])
+async def test_a_reward_that_is_no_number_is_never_received(open_client, reward, extra):
+    output = f'{{"blocks": [], "metadata": null, "reward": {reward}, "finished": false{extra}}}'
+    text = f'{{"ok": true, "output": {output}}}'
+    reference = Reference(streams=[whole(("task_id", "t1"), ("end", text))])
+    with pytest.raises(BrokenAnswerError, match="form"):
+        await play(open_client, reference)
+
+
+@pytest.mark.parametrize("reward", [1, 0.5, None])
+async def test_a_result_reads_the_same_with_and_without_unknown_fields(open_client, reward):
+    output = {"blocks": [{"text": "a", "type": "text"}], "metadata": {"a": [1]}, "reward": reward}
+    results = list[object]()
+    for fields in ({**output, "finished": True}, {**output, "finished": True, "later": 1}):
+        text = json.dumps({"ok": True, "output": fields})
+        _, result = await play(open_client, Reference(streams=[whole(("task_id", "t1"), ("end", text))]))
+        assert type(result.reward) is (float if reward is not None else type(None))
+        results.append(result.output)
+    assert results[0] == results[1]
+
+
 async def test_what_a_server_lacks_is_told_by_name(open_client):
     gone = httpx2.Response(404, json={"detail": "Active environment not found"})
     with pytest.raises(errors.SessionNotFoundError, match="Active environment"):

@@ -27,7 +27,7 @@ def test_events_are_read_whatever_the_line_ends_and_the_cuts_and_as_the_standard
     assert read(stream) == whole
     assert read(*(stream[at : at + 1] for at in range(len(stream)))) == whole
     assert read(b"event: chunk\ndata:   two spaces\n\n") == [ServerSentEvent("chunk", "  two spaces")]
-    assert read(b"data: a\ndata: b\n\n") == [ServerSentEvent("message", "a\nb")]
+    assert read(b"data: a\n:\ndata: b\n\n") == [ServerSentEvent("message", "a\nb")]
     assert read(b"event: end\ndata: {}\n") == []
 
 
