@@ -209,8 +209,13 @@ class EpisodeSummary:
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures with JSON types and the names of the wire; times become ISO 8601 strings."""
-        names = {each.name: each.name for each in fields(self)} | {"episode_return": "return"}
-        return {stated: _as_json(getattr(self, name)) for name, stated in names.items()}
+        return {stated: _as_json(getattr(self, name)) for name, stated in _FIGURES}
+
+
+_FIGURES = [
+    (each.name, "return" if each.name == "episode_return" else each.name) for each in fields(EpisodeSummary)
+]
+"""The figures' names here, and on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
