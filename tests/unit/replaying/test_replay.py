@@ -10,8 +10,8 @@ from ors_server.errors import OrsServerError
 from ors_server.replaying.replay import ReplayRequest, replay_episode
 from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.replaying.stage import open_local_stage
-from ors_server.resources.spec import LocalEnvResourceSpec
 from ors_server.wire import ImageBlock, TextBlock
+from tests.fixtures.shared_dice import DICE, Dice
 from tests.unit.replaying.conftest import Casino
 
 
@@ -258,24 +258,6 @@ async def test_pictures_are_compared_and_details_too(record, again, altered, cas
 
 async def test_a_replay_without_steps_is_identical(record, again, casino):
     assert (await again(await record(casino, []), casino)).verdict is ReplayVerdict.IDENTICAL
-
-
-class Dice:
-    """What sessions share."""
-
-    made = ended = 0
-
-    def __init__(self):
-        Dice.made += 1
-
-    def reset(self):
-        pass
-
-    def close(self):
-        Dice.ended += 1
-
-
-DICE = LocalEnvResourceSpec(Dice)
 
 
 class Sharing(Casino):

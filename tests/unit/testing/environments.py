@@ -5,7 +5,7 @@ import time
 from typing import Any, ClassVar
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
-from ors_server.resources.spec import LocalEnvResourceSpec
+from tests.fixtures.shared_dice import DICE
 
 
 class Good(Environment):
@@ -38,24 +38,6 @@ class Good(Environment):
     async def guess(self, word: str) -> ToolOutput:
         """Guesses."""
         return ToolOutput.final("noted", reward=float(word == self.task_spec["answer"]))
-
-
-class Dice:
-    """What sessions share."""
-
-    made = ended = 0
-
-    def __init__(self) -> None:
-        Dice.made += 1
-
-    def reset(self) -> None:
-        pass
-
-    def close(self) -> None:
-        Dice.ended += 1
-
-
-DICE = LocalEnvResourceSpec(Dice)
 
 
 class Sharing(Good):
