@@ -238,7 +238,7 @@ def _take(name: str, data: str, content: _StreamContent, sent: _SentCall) -> Non
 
 @with_config(extra="forbid", strict=True, allow_inf_nan=False)
 class _Output(TypedDict):
-    """A `ToolOutput` with all its fields; as strict, in a fourth of the time."""
+    """A `ToolOutput` with all its fields, which is read in less than half the time of the model."""
 
     blocks: list[Block]
     metadata: JSONObject | None
