@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from anyio.lowlevel import RunVar
 
+from ors_server.late_alarm import TOLERANCE, LateAlarm, make_alarm
 from ors_server.logs import get_logger
 
 log = get_logger("ors_server.loop")
@@ -29,8 +30,6 @@ T = TypeVar("T")
 
 BEAT = 0.1
 """Seconds between two heartbeats."""
-TOLERANCE = 0.02
-"""Seconds that a heartbeat may be late on an idle machine; only more counts."""
 HELD = 0.1
 """Seconds for which a step of an author's code may hold the loop without being named."""
 STUCK = 1.0
@@ -129,43 +128,6 @@ class LoopFigures:
         }
 
 
-class _MachineDelay:
-    """Measures how long the machine kept the process from running, by a thread that only sleeps."""
-
-    def __init__(self, thread_id: int) -> None:
-        clock_of = getattr(time, "pthread_getcpuclockid", None)
-        self._cpu_clock: int | None = None if clock_of is None else clock_of(thread_id)
-        self.lost_s = 0.0
-        """Seconds that were lost, in all, until the thread last woke."""
-        self._due = math.inf
-        self._cpu = self._cpu_seconds()
-
-    def sleeps_until(self, due: float) -> None:
-        """Note when the thread wants to wake."""
-        self._cpu = self._cpu_seconds()
-        self._due = due
-
-    def woke(self, now: float) -> None:
-        """Note when it did."""
-        self.lost_s = self.lost_until(now)
-        self._due = math.inf
-
-    def lost_until(self, now: float) -> float:
-        """Return the seconds that were lost, in all: lateness that the loop's thread did not compute away."""
-        late = now - self._due
-        if late <= TOLERANCE:
-            return self.lost_s
-        return self.lost_s + max(0.0, late - (self._cpu_seconds() - self._cpu))
-
-    def _cpu_seconds(self) -> float:
-        if self._cpu_clock is None:
-            return 0.0
-        try:
-            return time.clock_gettime(self._cpu_clock)
-        except OSError:  # the loop's thread has ended
-            return self._cpu
-
-
 class LoopWatch:
     """Measures one event loop; everything but its own thread's look happens on that loop."""
 
@@ -182,7 +144,7 @@ class LoopWatch:
         self._lost_before = 0.0
         self._running: AuthorCode | str | None = None
         self._seen: str | None = None
-        self._machine: _MachineDelay | None = None
+        self._alarm: LateAlarm | None = None
         self._loop_thread = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -195,7 +157,10 @@ class LoopWatch:
         """Note that the loop is free, and set when it should be free again."""
         now = self.now()
         late = now - self._due
-        lost = 0.0 if self._machine is None else self._machine.lost_s
+        lost = 0.0
+        if self._alarm is not None:
+            lost = self._alarm.lost_until(now)
+            self._alarm.put_off(BEAT + TOLERANCE)
         if late > TOLERANCE:
             self._late += late
             self._longest = max(self._longest, late)
@@ -253,8 +218,8 @@ class LoopWatch:
         on_hold: Callable[[float], None] | None,
     ) -> Any:
         outer, self._running = self._running, name
-        now, claimed, machine = self.now, self._claimed, self._machine
-        lost = 0.0 if machine is None else machine.lost_s
+        now, claimed, alarm = self.now, self._claimed, self._alarm
+        lost = 0.0 if alarm is None else alarm.lost_s
         began = now()
         try:
             return step(argument)
@@ -267,8 +232,8 @@ class LoopWatch:
                 self._note_step(str(name), ended - began - (self._claimed - claimed), lost)
 
     def _note_step(self, name: str, held: float, lost: float) -> None:
-        if self._machine is not None:
-            held -= self._machine.lost_until(self.now()) - lost
+        if self._alarm is not None:
+            held -= self._alarm.lost_until(self.now()) - lost
         if held > HELD:
             self._claimed += held
             self._hold(name, held, self._seen)
@@ -295,9 +260,8 @@ class LoopWatch:
     def watching(self) -> Generator["LoopWatch"]:
         """Watch the loop that runs this, until the context is left."""
         self._loop_thread = threading.get_ident()
-        self._machine = _MachineDelay(self._loop_thread)
-        stop = threading.Event()
-        looker = threading.Thread(target=self._look, args=(stop,), name="ors-loop-watch", daemon=True)
+        alarm = self._alarm = make_alarm(self.now)
+        looker = threading.Thread(target=self._look, args=(alarm,), name="ors-loop-watch", daemon=True)
         loop = asyncio.get_running_loop()
 
         def beat_again() -> None:
@@ -314,19 +278,15 @@ class LoopWatch:
             current_watch.set(before)
             if self._timer is not None:
                 self._timer.cancel()
-            stop.set()
             self._due = math.inf
-            self._machine = None
+            self._alarm = None
+            alarm.close()
 
-    def _look(self, stop: threading.Event) -> None:
-        """Run in a thread: wake up often, and look at the loop's stack whenever it is late."""
-        machine = self._machine
+    def _look(self, alarm: LateAlarm) -> None:
+        """Run in a thread: look at the loop's stack whenever the loop is late."""
         logged = -math.inf
-        while machine is not None and not stop.is_set():
-            machine.sleeps_until(self.now() + BEAT / 2)
-            stop.wait(BEAT / 2)
+        while alarm.wait():
             now, due = self.now(), self._due
-            machine.woke(now)
             if now - due <= TOLERANCE:
                 continue
             self._seen = _place(_frames_of_threads().get(self._loop_thread))

@@ -185,16 +185,3 @@ async def test_a_loop_that_is_really_held_is_found_with_the_place_in_the_code(ca
     assert "test_loop_watch.py" in events["event_loop_held"]["at"]
     assert "in author" in events["event_loop_stuck"]["at"]
     assert events["event_loop_stuck"]["by"] == "tool 'buy' of 'shop'"
-
-
-async def test_the_machines_own_delays_are_not_the_codes(monkeypatch):
-    machine = loop_watch._MachineDelay(__import__("threading").get_ident())
-    machine.sleeps_until(10.0)
-    assert machine.lost_until(10.01) == 0.0
-    assert machine.lost_until(12.0) == pytest.approx(2.0, abs=0.5)
-    machine.woke(12.0)
-    assert machine.lost_s == pytest.approx(2.0, abs=0.5)
-    machine.sleeps_until(20.0)
-    monkeypatch.setattr(machine, "_cpu_seconds", lambda: 1e9)  # the loop's thread computed all the while
-    machine.woke(25.0)
-    assert machine.lost_s == pytest.approx(2.0, abs=0.5)
