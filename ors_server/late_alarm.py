@@ -47,7 +47,7 @@ def make_alarm(now: Callable[[], float]) -> LateAlarm:
     """Make the alarm of the event loop that this thread runs; `now` is its time."""
     try:
         return TimerAlarm()
-    except (OSError, AttributeError):  # not Linux, or a sandbox without these
+    except (OSError, AttributeError, ValueError):  # not Linux, or a sandbox without these
         return SleepingAlarm(now)
 
 
@@ -55,14 +55,13 @@ class TimerAlarm:
     """Linux: a timer of the kernel, and the kernel's account of the thread's waits for a processor."""
 
     def __init__(self) -> None:
-        """Set no time yet; `OSError` or `AttributeError` if the kernel has no such timer or account."""
+        """Set no time yet; `OSError`, `AttributeError` or `ValueError` if the kernel has not both."""
         self._closed = False
         self._account = os.open(
             f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY | os.O_CLOEXEC
         )
         try:
-            self.lost_s = 0.0
-            self.lost_until(0.0)
+            self.lost_s = self._look()
             self._library: Any = ctypes.CDLL(None, use_errno=True)
             self._timer: int = self._library.timerfd_create(time.CLOCK_MONOTONIC, os.O_CLOEXEC)
         except BaseException:
@@ -75,8 +74,7 @@ class TimerAlarm:
     def lost_until(self, now: float) -> float:
         """See `LateAlarm.lost_until`: the time for which the thread was ready to run and did not."""
         del now
-        _, waited, _ = os.pread(self._account, 128, 0).split()
-        self.lost_s = int(waited) / _NANOSECONDS
+        self.lost_s = self._look()
         return self.lost_s
 
     def put_off(self, seconds: float) -> None:
@@ -96,6 +94,12 @@ class TimerAlarm:
         """See `LateAlarm.close`."""
         self._closed = True
         self._set(1)
+
+    def _look(self) -> float:
+        ran, waited, _ = os.pread(self._account, 128, 0).split()
+        if not int(ran):
+            raise OSError("the kernel keeps no account of threads")
+        return int(waited) / _NANOSECONDS
 
     def _set(self, nanoseconds: int) -> None:
         repeat = int(REPEAT * _NANOSECONDS)

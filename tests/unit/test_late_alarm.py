@@ -129,13 +129,23 @@ def test_without_a_timer_a_thread_that_wakes_late_shows_the_machines_delays(monk
     assert alarm.lost_s == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("error", [OSError("no such account"), AttributeError("no such timer")])
+@pytest.mark.parametrize(
+    "error", [OSError("no such account"), AttributeError("no such timer"), ValueError("no such form")]
+)
 def test_a_system_without_the_timer_gets_the_thread_that_sleeps(monkeypatch, error):
     def fails() -> None:
         raise error
 
     monkeypatch.setattr(late_alarm, "TimerAlarm", fails)
     assert isinstance(make_alarm(time.monotonic), SleepingAlarm)
+
+
+@pytest.mark.parametrize("account", [b"0 0 0\n", b"", b"not numbers here\n"])
+def test_a_kernel_that_keeps_no_account_gets_the_thread_that_sleeps(monkeypatch, account):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, "pread", lambda *_arguments: account)
+    assert isinstance(make_alarm(time.monotonic), SleepingAlarm)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_kernel_that_refuses_the_timer_leaves_no_descriptor(monkeypatch):
