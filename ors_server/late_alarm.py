@@ -63,13 +63,10 @@ class TimerAlarm:
         try:
             self.lost_s = self._look()
             self._library: Any = ctypes.CDLL(None, use_errno=True)
-            self._timer: int = self._library.timerfd_create(time.CLOCK_MONOTONIC, os.O_CLOEXEC)
+            self._timer = self._make_timer()
         except BaseException:
             os.close(self._account)
             raise
-        if self._timer < 0:
-            os.close(self._account)
-            raise OSError(ctypes.get_errno(), "timerfd_create")
 
     def lost_until(self, now: float) -> float:
         """See `LateAlarm.lost_until`: the time for which the thread was ready to run and did not."""
@@ -94,6 +91,12 @@ class TimerAlarm:
         """See `LateAlarm.close`."""
         self._closed = True
         self._set(1)
+
+    def _make_timer(self) -> int:
+        timer: int = self._library.timerfd_create(time.CLOCK_MONOTONIC, os.O_CLOEXEC)
+        if timer < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        return timer
 
     def _look(self) -> float:
         ran, waited, _ = os.pread(self._account, 128, 0).split()

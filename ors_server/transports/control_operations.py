@@ -209,7 +209,7 @@ class Operation:
     @property
     def parameters(self) -> list[str]:
         """Names in braces, in order."""
-        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+        return [part[1:-1] for part in _parts(self.path) if part.startswith("{")]
 
     @property
     def all_failures(self) -> list[int]:

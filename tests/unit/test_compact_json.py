@@ -32,6 +32,12 @@ def test_compact_json_refuses_what_json_has_not(value, error):
         compact_json(value)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_no_nonsense_is_written(value):
+    with pytest.raises(ValueError, match=r"JSON compliant|float"):
+        compact_json({"reward": value})
+
+
 def test_compact_json_refuses_a_list_that_contains_itself():
     endless: list[object] = []
     endless.append(endless)

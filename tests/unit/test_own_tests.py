@@ -43,7 +43,6 @@ SLEEPS = {
     "unit/tasks/shell/test_object_store.py": REAL,
     "unit/audit/test_stall_limit.py": REAL,
     "unit/test_call_clock.py": REAL,
-    "unit/test_late_alarm.py": REAL,
     "unit/test_loop_watch.py": REAL,
     "unit/testing/environments.py": HOLDS,
     "unit/testing/test_environment_returns.py": TOOL,
