@@ -31,7 +31,6 @@ class Start:
     __slots__ = ("_now", "_watch", "at", "late")
 
     def __init__(self, now: Callable[[], float], watch: LoopWatch | None) -> None:
-        """Wait for the first moment of a thread's function."""
         self._now = now
         self._watch = watch
         self.at: float | None = None

@@ -43,7 +43,6 @@ class LastUse:
     __slots__ = ("_now", "at")
 
     def __init__(self, clock: Clock) -> None:
-        """Begin now."""
         self._now = clock.monotonic
         self.at = clock.monotonic()
         """Seconds from the clock's origin."""

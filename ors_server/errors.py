@@ -244,7 +244,6 @@ class MachineryError(OrsServerError):
     """Seconds after which a repeat is sensible, at least 1."""
 
     def __init__(self, message: str = "", *, retry_after: int | None = None) -> None:
-        """Keep the message, and the advice if it is not the class's own."""
         super().__init__(message)
         if retry_after is not None:
             self.retry_after = retry_after
@@ -276,7 +275,6 @@ class StoreError(MachineryError):
     code = "store_unavailable"
 
     def __init__(self, message: str, *, pending_call: str | None = None) -> None:
-        """Keep the message and the call."""
         super().__init__(message)
         self.pending_call = pending_call
         """Id of the call that ran and whose step waits to be written; a repeat under this id writes it and

@@ -57,7 +57,6 @@ class AuthorCode:
     """Whether a client waits for it before play can begin."""
 
     def __str__(self) -> str:
-        """Name it."""
         return f"{self.part} of {self.environment!r}"
 
 

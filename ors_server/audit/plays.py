@@ -122,7 +122,6 @@ class Journal:
     """A file of the plays that were begun and ended, which outlives the process that writes it."""
 
     def __init__(self, file: Path) -> None:
-        """Begin an empty file."""
         self._file = file
         self._file.write_bytes(b"")
 

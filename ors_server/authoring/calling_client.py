@@ -39,7 +39,6 @@ class AbilityError(AskError):
     code = "client_ability"
 
     def __init__(self, missing: frozenset[Ability]) -> None:
-        """Name the missing abilities."""
         names = ", ".join(sorted(missing))
         super().__init__(f"the calling program does not offer {names}; catch this error to go on without it")
         self.missing = missing

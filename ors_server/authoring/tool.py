@@ -174,7 +174,6 @@ class Toolset:
         """Raise `EnvironmentDefinitionError` if the toolset cannot serve an environment's class."""
 
     def __init__(self, environment: Any) -> None:
-        """Keep the environment."""
         self.environment = environment
 
     async def grade(self, reward: object = None, /, **fields: Any) -> RewardResult:

@@ -26,11 +26,7 @@ PLAIN, HEADING, FAINT, ALARM = "", "bold", "dim", "red"
 
 
 async def show_from(reader: "RecordReader", options: "ShowOptions") -> None:
-    """Print one episode.
-
-    Raises:
-        CommandError: If the episode has no step with this number.
-    """
+    """Print one episode; raises `CommandError` if the episode has no step with this number."""
     from ors_server.store.lookup import find_episode
 
     record = await find_episode(reader, options.episode)

@@ -153,11 +153,7 @@ class EvalOptions(
 
 
 def read_run_options(options: EvalOptions) -> "RunOptions":
-    """Return the options of the run.
-
-    Raises:
-        typer.BadParameter: If a value cannot be read.
-    """
+    """Return the options of the run; raises `typer.BadParameter` if a value cannot be read."""
     from ors_server.evaluation.planning import RunOptions
 
     return RunOptions(
@@ -180,11 +176,7 @@ def read_run_options(options: EvalOptions) -> "RunOptions":
 
 
 def run_budget(options: EvalOptions) -> "UsageBudget":
-    """Return the budget of the whole run.
-
-    Raises:
-        BudgetError: If a limit is not a positive number.
-    """
+    """Return the budget of the whole run; raises `BudgetError` if a limit is not a positive number."""
     from ors_server.evaluation.budgets import UsageBudget
 
     return UsageBudget(options.total_steps, options.total_tokens, options.total_cost, options.total_seconds)

@@ -31,7 +31,6 @@ class Reloader:
     """Looks at the files of the served environments, and replaces those of an application that runs."""
 
     def __init__(self, app: "App", references: Sequence[str], options: DataOptions) -> None:
-        """Remember the files as they are."""
         self._app, self._references, self._options = app, list(references), options
         self._seen = self.stamp()
 

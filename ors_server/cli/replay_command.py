@@ -80,11 +80,7 @@ def replay(options: ReplayOptions) -> None:
 
 
 def read_request(options: ReplayOptions) -> "ReplayRequest":
-    """Return the request.
-
-    Raises:
-        typer.BadParameter: If a secret or a pattern is wrong.
-    """
+    """Return the request; raises `typer.BadParameter` if a secret or a pattern is wrong."""
     from ors_server.authoring.volatile import check_patterns
     from ors_server.replaying.replay import ReplayRequest
 

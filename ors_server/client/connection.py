@@ -66,7 +66,6 @@ class Attempts:
     count: int = 0
 
     def __post_init__(self) -> None:
-        """Start the time."""
         self.began = self.clock.monotonic()
 
     def renew(self) -> None:

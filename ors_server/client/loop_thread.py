@@ -58,7 +58,6 @@ class LoopThread:
     """
 
     def __init__(self, aclose: Callable[[], Awaitable[None]]) -> None:
-        """Start the thread; `aclose` is called last, and must not refer to the owner of this object."""
         started: futures.Future[_Running] = futures.Future()
         self._thread = Thread(target=_serve, args=(started, aclose), name="ors-client", daemon=True)
         self._thread.start()

@@ -46,11 +46,7 @@ class UsageBudget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Check every limit.
-
-        Raises:
-            BudgetError: If one is not a positive number.
-        """
+        """Check every limit; raises `BudgetError` if one is not a positive number."""
         for each in fields(self):
             limit = getattr(self, each.name)
             if limit is not None and not (math.isfinite(limit) and limit > 0):

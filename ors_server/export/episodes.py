@@ -38,7 +38,6 @@ class ExportCounts:
     """Episodes (for preferences: groups too) that were not written, by reason."""
 
     def __str__(self) -> str:
-        """Return the counts in one line."""
         line = f"{self.rows} rows from {self.episodes} episodes, {self.steps} steps"
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.most_common())
         return f"{line}; left out: {reasons}" if reasons else line

@@ -47,13 +47,11 @@ class TableWriter:
         self._weight = 0
 
     def __enter__(self) -> Self:
-        """Return the writer."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Complete the file, or leave it as it is if something went wrong."""
         if error is None:
             self._flush()
         self._writer.close()

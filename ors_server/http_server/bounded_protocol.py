@@ -60,7 +60,6 @@ class BoundedServerState(ServerState):
     """State that the connections of one server share."""
 
     def __init__(self, limits: ConnectionLimits, connections: Connections) -> None:
-        """Start without connections."""
         super().__init__()
         self.limits = limits
         self.open = connections

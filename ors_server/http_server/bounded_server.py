@@ -69,7 +69,6 @@ class BoundedServer(Server):
     def __init__(
         self, app: Application, limits: ConnectionLimits, options: ServerOptions | None = None
     ) -> None:
-        """Make a server that does not listen yet."""
         self._options = options or ServerOptions()
         self._app = app
         super().__init__(

@@ -35,7 +35,6 @@ class WorkerCall:
     """One call: what to run, within which limits; any thread may cancel it."""
 
     def __init__(self, path: str, arguments: tuple[Any, ...], limits: OffloadLimits) -> None:
-        """Keep what to run."""
         self.path = path
         self.arguments = arguments
         self.limits = limits

@@ -56,7 +56,6 @@ class EnvHost:
     """The environment object, and how its methods are called."""
 
     def __init__(self) -> None:
-        """Create nothing yet."""
         self._env: Any = None
         self._limit = 0
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -14,7 +14,6 @@ class EnvResource(Resource):
     """An environment object. All its methods, sync or async, are called by their names and awaited."""
 
     def __init__(self, spec: ResourceSpec, resource_id: str) -> None:
-        """Start nothing."""
         self.resource_id = resource_id
         self.category = spec.category
         self._label = spec.label

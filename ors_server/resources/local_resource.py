@@ -25,7 +25,6 @@ class LocalEnvResource(EnvResource):
     """An environment object in this process."""
 
     def __init__(self, spec: LocalEnvResourceSpec, resource_id: str) -> None:
-        """Start nothing."""
         super().__init__(spec, resource_id)
         self._spec = spec
         self._env: Any = None

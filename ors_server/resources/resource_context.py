@@ -208,13 +208,11 @@ class Context:
             self._closed.set()
 
     async def __aenter__(self) -> Self:
-        """Return the context."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
         await self.aclose()
 
     @property

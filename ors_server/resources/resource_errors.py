@@ -33,7 +33,6 @@ class ResourceCallError(AuthorError):
     code = "resource_call"
 
     def __init__(self, message: str, *, kind: str = "", remote_traceback: str = "") -> None:
-        """Keep the type's name and the traceback of what it raised."""
         super().__init__(message)
         self.kind = kind
         self.remote_traceback = remote_traceback

@@ -212,13 +212,11 @@ class ResourcePool:
             closed.set()
 
     async def __aenter__(self) -> Self:
-        """Return the pool."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
         await self.aclose()
 
     async def _lease(self, claim: Claim, key: tuple[str, ResourceSpec]) -> _Lease:

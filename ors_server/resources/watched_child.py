@@ -37,7 +37,6 @@ class WatchedChild(ChildProcess):
         variables: Mapping[str, str] | None = None,
         folder: str | None = None,
     ) -> None:
-        """Start a program; see `ChildProcess`."""
         self._tail = bytearray()
         self._is_reaped = False
         self._lock = threading.Lock()

@@ -44,7 +44,6 @@ class WorkerEnvResource(EnvResource):
     """An environment object in a process of its own."""
 
     def __init__(self, spec: WorkerEnvResourceSpec, resource_id: str) -> None:
-        """Start nothing."""
         super().__init__(spec, resource_id)
         self._spec = spec
         self._child: WatchedChild | None = None
@@ -112,7 +111,6 @@ class WorkerEnvResource(EnvResource):
                 )
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the environment."""
         if name.startswith("_") or name not in self._methods:
             raise AttributeError(f"neither {type(self).__name__} nor its environment has a method {name!r}")
         return partial(self._call, name)

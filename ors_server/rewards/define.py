@@ -121,7 +121,6 @@ class FunctionReward(Reward):
         direct_call: DirectCall = "mapping",
         prepare: Prepare | None = None,
     ) -> None:
-        """Check the range and that parameters can be filled by name."""
         self._function = function
         self._prepare = prepare
         self.name = name

@@ -63,7 +63,6 @@ class JudgeError(MachineryError):
     code = "judge_failed"
 
     def __init__(self, message: str, extras: Mapping[str, Any] = NOTHING) -> None:
-        """Keep the message and the cost."""
         super().__init__(message)
         self.extras = extras
 

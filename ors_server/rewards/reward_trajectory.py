@@ -81,19 +81,15 @@ class Trajectory:
         return self.outcome if self.full_outcome is None else self.full_outcome
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield the messages."""
         return iter(self.messages)
 
     def __len__(self) -> int:
-        """Count the messages."""
         return len(self.messages)
 
     def __getitem__(self, index: int) -> Message:
-        """Return one message."""
         return self.messages[index]
 
     def __bool__(self) -> bool:
-        """A trajectory is true, even an empty one."""
         return True
 
 

@@ -76,7 +76,6 @@ class SandboxPathError(SandboxFileError):
     code = "sandbox_path"
 
     def __init__(self, path: str, reason: str, *, is_no_place: bool = False) -> None:
-        """Remember whether the path itself is wrong."""
         super().__init__(path, reason)
         self.is_no_place = is_no_place
 

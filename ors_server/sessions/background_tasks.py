@@ -17,7 +17,6 @@ class BackgroundTasks:
     """
 
     def __init__(self) -> None:
-        """Start with nothing to run."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:

@@ -51,7 +51,6 @@ class SessionEnding:
     def __init__(
         self, parts: SessionParts, event: EpisodeEvent, reason: StopReason, *, server_stops: bool
     ) -> None:
-        """Begin; as `Session.aclose`."""
         self._parts = parts
         self._services = parts.recorder.services
         self.answered = asyncio.Event()

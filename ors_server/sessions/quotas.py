@@ -26,7 +26,6 @@ class Quotas:
     """Admits sessions within the limits."""
 
     def __init__(self, limits: SessionLimits) -> None:
-        """Start without sessions."""
         self._limits = limits
         self._all = 0
         self._by_environment: Counter[str] = Counter()
@@ -65,7 +64,6 @@ class RecentIds:
     __slots__ = ("_ids",)
 
     def __init__(self) -> None:
-        """Remember none."""
         self._ids: OrderedDict[str, None] = OrderedDict()
 
     def __contains__(self, an_id: str) -> bool:

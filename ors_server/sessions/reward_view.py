@@ -25,7 +25,6 @@ class RewardView:
     def __init__(
         self, recorder: EpisodeRecorder, definition: EnvironmentDefinition, instance: Instance
     ) -> None:
-        """Look at an episode."""
         self._recorder = recorder
         self._definition = definition
         self._instance = instance

@@ -36,11 +36,7 @@ class Sandboxes:
         return None if self.report is None else self.report.as_dict()
 
     def require(self) -> Backend:
-        """Return the backend.
-
-        Raises:
-            SandboxUnavailableError: If there is none.
-        """
+        """Return the backend; raises `SandboxUnavailableError` if there is none."""
         if self.backend is None:
             raise SandboxUnavailableError(self.refusal)
         return self.backend

@@ -35,7 +35,6 @@ class RecordHealth:
     """Remembers the latest write of the record that failed, in any session, until one succeeds."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        """Start well."""
         self._clock = clock or SystemClock()
         self._failure: StoreError | None = None
         self._failed_at = 0.0

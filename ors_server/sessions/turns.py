@@ -30,7 +30,6 @@ class Turns:
     __slots__ = ("_concurrent", "_exclusive", "_serial", "_waiting")
 
     def __init__(self) -> None:
-        """Start with no turn taken."""
         self._serial = False
         self._concurrent = 0
         self._exclusive = False

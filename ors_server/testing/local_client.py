@@ -49,7 +49,6 @@ class CallRefusedError(ClientError):
     code = "call_refused"
 
     def __init__(self, reason: RefusalReason, message: str) -> None:
-        """Keep the reason."""
         super().__init__(message)
         self.reason = reason
 

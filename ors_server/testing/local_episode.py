@@ -18,7 +18,6 @@ class LocalEpisode:
     """An episode that `play` opened: the client's `Episode`, in the types of the server."""
 
     def __init__(self, episode: Episode) -> None:
-        """Play an open episode."""
         self._episode = episode
 
     @property

@@ -156,7 +156,6 @@ class DefectGuard:
     """Keeps an unexpected exception inside one request: logs it, and answers 500 if nothing was sent yet."""
 
     def __init__(self, app: Application) -> None:
-        """Guard an application."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -81,11 +81,7 @@ class OrsRequest:
         return session_id
 
     def parse(self, model: type[_Model]) -> _Model:
-        """Validate the body.
-
-        Raises:
-            pydantic.ValidationError: If it is not what the model describes.
-        """
+        """Validate the body; raises `pydantic.ValidationError` if it is not what the model describes."""
         return model.model_validate_json(self.body or b"null")
 
 
@@ -110,7 +106,6 @@ class OrsApp:
     def __init__(
         self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
     ) -> None:
-        """Serve the sessions of one manager."""
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes

@@ -36,7 +36,6 @@ class CreateRetries:
     """
 
     def __init__(self, sessions: SessionManager) -> None:
-        """Start without lost answers."""
         self._sessions = sessions
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._lost: dict[str, bytes] = {}

@@ -13,7 +13,6 @@ class HeldEpisode:
     """An episode whose context a task of its own holds open."""
 
     def __init__(self, served: ServedEnvironment, index: int, seed: int | None = None) -> None:
-        """Open nothing yet."""
         self._served = served
         self._request = served.request(index, seed)
         self._leave = asyncio.Event()

@@ -46,7 +46,6 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
     """Set by the class that `make_class` makes."""
 
     def __init__(self) -> None:
-        """Open nothing yet."""
         super().__init__()
         self._open = ExitStack()
         self._episode: Episode | None = None

@@ -56,7 +56,6 @@ class DataFlow:
     """Where the values in an environment's functions come from."""
 
     def __init__(self, source: ParsedClass) -> None:
-        """Follow the values of all functions that run in an episode."""
         self.source = source
         self.functions = source.live
         self._names: dict[SourceFunction, dict[str, Labels]] = defaultdict(dict)

@@ -16,7 +16,6 @@ class RewardFlow:
     """The functions that compute rewards: judges, and what tools give as `reward=`."""
 
     def __init__(self, flow: DataFlow) -> None:
-        """Find them."""
         self.flow = flow
         source = flow.source
         tools = [one for one in flow.functions if one.is_tool]

@@ -106,7 +106,6 @@ class FilePaths:
     """Fields of a task that name files below a folder."""
 
     def __init__(self, names: Iterable[str], folder: Path) -> None:
-        """Keep the fields' names and the folder."""
         self._names, self._folder = tuple(names), folder.resolve()
 
     def resolve(self, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,6 @@ class BadRowsError(EnvironmentDefinitionError):
     """A data file has rows that are not tasks; `reports` has the first of them, one line each."""
 
     def __init__(self, message: str, reports: Iterable[str] = ()) -> None:
-        """Keep the message and the reports."""
         super().__init__(message)
         self.reports = tuple(reports)
 

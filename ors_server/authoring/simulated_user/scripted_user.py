@@ -46,11 +46,7 @@ class FunctionUser:
         self._function = function
 
     async def reply(self, message: str, before: Sequence[UserTurn], seed: int) -> UserReply:
-        """Answer by the function.
-
-        Raises:
-            UserSettingsError: If it returned no text.
-        """
+        """Answer by the function; raises `UserSettingsError` if it returned no text."""
         _ = seed
         await anyio.lowlevel.checkpoint()
         text: object = self._function(message, before)

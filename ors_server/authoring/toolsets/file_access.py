@@ -58,11 +58,7 @@ def same_place(sandbox: Sandbox, path: str) -> str:
 
 
 def encode(text: str) -> bytes:
-    """Return a text in UTF-8.
-
-    Raises:
-        ToolError: UTF-8 cannot express it.
-    """
+    """Return a text in UTF-8; raises `ToolError` if UTF-8 cannot express it."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -51,7 +51,6 @@ class PythonTools(SandboxToolset):
     """One interpreter per session."""
 
     def __init__(self, environment: Any) -> None:
-        """Keep the environment; nothing is started before the first call."""
         super().__init__(environment)
         self._folder: str | None = None
         self._was_started = False

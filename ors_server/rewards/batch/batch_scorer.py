@@ -113,11 +113,9 @@ class BatchScorer:
         self._pool.close()
 
     def __enter__(self) -> Self:
-        """Return the scorer."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the workers."""
         self.close()
 
     def _run(self, source: RowSource, group_by: str | None) -> Generator[RewardResult, None, None]:

@@ -47,7 +47,6 @@ class Usage:
     """Unusable replies after which the model was asked again."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Add up two figures."""
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
         names = [one.name for one in fields(self) if one.name != "cost"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}

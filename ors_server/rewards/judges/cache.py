@@ -37,7 +37,6 @@ class JudgeCache:
             database.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, text))
 
     def __len__(self) -> int:
-        """Count the replies."""
         with self._open() as database:
             row: tuple[Any, ...] = database.execute("SELECT count(*) FROM replies").fetchone()
         return int(row[0])

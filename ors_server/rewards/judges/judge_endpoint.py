@@ -146,12 +146,10 @@ class EndpointJudge:
         )
 
     async def __aenter__(self) -> Self:
-        """Keep connections open."""
         self._kept.set(_open(self._base_url, self._api_key, self.options.time_limit))
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Close the connections."""
         client = self._kept.get(None)
         self._kept.set(None)
         if client is not None:

@@ -49,21 +49,13 @@ class Cursor:
         return value
 
     def expect(self, *values: str) -> str:
-        """Take one of some operators.
-
-        Raises:
-            SyntaxUnknownError: Something else is next.
-        """
+        """Take one of some operators; raises `SyntaxUnknownError` if something else is next."""
         if not self.is_next(*values):
             raise SyntaxUnknownError(f"expected {' or '.join(values)}, found {self.peek()[1]!r}")
         return self.take()
 
     def enter(self) -> None:
-        """Go one level deeper.
-
-        Raises:
-            LimitError: That is too deep.
-        """
+        """Go one level deeper; raises `LimitError` if that is too deep."""
         self._depth += 1
         if self._depth > DEPTH:
             raise LimitError(f"nested deeper than {DEPTH}")

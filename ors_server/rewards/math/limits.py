@@ -65,11 +65,7 @@ class StepBudget:
         self.left = STEPS
 
     def spend(self, steps: int = 1) -> None:
-        """Subtract some operations.
-
-        Raises:
-            LimitError: None are left.
-        """
+        """Subtract some operations; raises `LimitError` if none are left."""
         self.left -= steps
         if self.left < 0:
             raise LimitError(f"more than {STEPS} operations")

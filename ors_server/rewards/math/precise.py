@@ -127,11 +127,7 @@ def multiply(first: Complex, second: Complex) -> Complex:
 
 
 def divide(first: Complex, second: Complex) -> Complex:
-    """Divide two numbers.
-
-    Raises:
-        UndefinedError: The divisor is zero.
-    """
+    """Divide two numbers; raises `UndefinedError` if the divisor is zero."""
     if is_zero(second):
         raise UndefinedError("a division by zero")
     if first[1] == _lib.fzero and second[1] == _lib.fzero:

@@ -36,7 +36,6 @@ class PatternBudget:
     """The processor time that all searches of one judgement may take together."""
 
     def __init__(self, time_limit: float = TIME_LIMIT) -> None:
-        """Start with so many seconds."""
         self._limit = time_limit
         self._left = time_limit
 

@@ -215,7 +215,6 @@ class TableBlobStore:
     """A table of the database, which every server reaches."""
 
     def __init__(self, insert: str) -> None:
-        """Remember the statement that inserts a row of `blobs` unless it exists."""
         self._insert = insert
 
     def put(self, connection: Connection, texts: Mapping[str, bytes]) -> None:

@@ -54,7 +54,6 @@ class SqlStore(SqlReader):
     def __init__(
         self, database: Database, blob_store: BlobStore, options: StoreOptions, clock: Clock
     ) -> None:
-        """Start the writer thread."""
         super().__init__(database, blob_store)
         self._options = options
         self._clock = clock

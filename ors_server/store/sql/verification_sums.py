@@ -33,7 +33,6 @@ class StepSums:
     """The sums over an episode's steps, added in step order."""
 
     def __init__(self, origin: EpisodeOrigin) -> None:
-        """Start with zero."""
         self._origin = origin
         discount = origin.policy.get("discount", 1.0)
         self._discount = float(discount) if isinstance(discount, int | float) and 0 < discount <= 1 else None

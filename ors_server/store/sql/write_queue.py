@@ -26,7 +26,6 @@ class WriteQueue:
     """Queues writes and wakes their callers; all of it on one event loop."""
 
     def __init__(self, options: StoreOptions) -> None:
-        """Start with an empty queue."""
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._entries = 0

@@ -85,7 +85,6 @@ class EnvironmentsExtension(Extension):
     identifier = EXTENSION
 
     def __init__(self, access: SessionAccess) -> None:
-        """Use the server's sessions."""
         self._access = access
         self._sessions = access.sessions
 

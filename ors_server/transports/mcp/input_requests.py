@@ -116,7 +116,6 @@ class InputRequests:
     """All calls that wait for a client's responses."""
 
     def __init__(self) -> None:
-        """Start with no calls."""
         self._tasks: TaskGroup | None = None
         self._by_state: dict[str, tuple[RequestKey, WaitingCall]] = {}
         self._by_call: dict[tuple[str, str], WaitingCall] = {}

@@ -61,7 +61,6 @@ class Lobby:
     """Serves the lobby's own tools, and every environment's tools by session id."""
 
     def __init__(self, access: SessionAccess, calls: McpCalls) -> None:
-        """Build the list of tools."""
         self._access = access
         self._sessions = access.sessions
         self._calls = calls

@@ -30,7 +30,6 @@ class LogLevels:
     """The levels that each connection of the handshake era wants; all of them until it sets one."""
 
     def __init__(self) -> None:
-        """Start with no connections."""
         self._levels: OrderedDict[str, frozenset[LogLevel]] = OrderedDict()
 
     async def set_level(self, context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:

@@ -40,7 +40,6 @@ class McpApp:
     """Serves MCP over HTTP as an ASGI application."""
 
     def __init__(self, sessions: SessionManager, keyring: Keyring, settings: Settings) -> None:
-        """Serve the sessions of one manager."""
         self._keyring = keyring
         self._max_body_bytes = settings.max_body_bytes
         self._stopping = anyio.Event()

@@ -24,7 +24,6 @@ class ProgressReporter:
     """Sends the progress of one call to the client that made it."""
 
     def __init__(self, client: McpCallingClient) -> None:
-        """Start before any progress."""
         self._client = client
         self._last = float("-inf")
         self._tool_reports = False
@@ -72,7 +71,6 @@ class McpCalls:
     """Calls tools of sessions for MCP requests."""
 
     def __init__(self, access: SessionAccess, input_requests: InputRequests, levels: LogLevels) -> None:
-        """Use these for all calls."""
         self._access = access
         self._sessions = access.sessions
         self._input_requests = input_requests

@@ -43,7 +43,6 @@ class McpServer:
     """Serves MCP in both eras, over HTTP and stdio."""
 
     def __init__(self, access: SessionAccess, *, version: str) -> None:
-        """Register the handlers of every method that is served."""
         self._access = access
         self._input_requests = InputRequests()
         self._levels = LogLevels()

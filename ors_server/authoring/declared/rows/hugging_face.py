@@ -48,7 +48,6 @@ class HubRows(RowReader):
     """The rows of a split of a dataset."""
 
     def __init__(self, address: HubAddress, split: str) -> None:
-        """Load the split, from the hub if it is not here yet."""
         config = f"@{address.config}" if address.config else ""
         super().__init__(f"{PREFIX}{address.name}{config}:{split}", ())
         self._address, self._split = address, split

@@ -70,11 +70,7 @@ class JsonFolder(RowReader):
     """A folder in which every file *.json, also deeper down, is one row, in the order of paths."""
 
     def __init__(self, folder: Path) -> None:
-        """Find the files.
-
-        Raises:
-            EnvironmentDefinitionError: If there are none.
-        """
+        """Find the files; raises `EnvironmentDefinitionError` if there are none."""
         files = sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).parts)
         if not files:
             raise EnvironmentDefinitionError(

@@ -29,7 +29,6 @@ class JsonLines(RowReader):
     is_copied = False
 
     def __init__(self, path: Path) -> None:
-        """Read a file in place."""
         super().__init__(str(path), (path,))
 
     @override

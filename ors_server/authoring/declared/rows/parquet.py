@@ -22,7 +22,6 @@ class ParquetRows(RowReader):
     """The rows of a parquet file."""
 
     def __init__(self, path: Path) -> None:
-        """Check that the extra is installed."""
         super().__init__(str(path), (path,))
         try:
             self._parquet: Any = import_module("pyarrow.parquet")

@@ -64,13 +64,11 @@ class RowIndex:
     """The rows of one split, by number."""
 
     def __init__(self, source: RowReader, spans: Path, data: Path, summary: IndexSummary) -> None:
-        """Open the files of an index."""
         self._source, self._spans, self._data = source, spans, data
         self.summary = summary
         self._stamp = None if source.is_copied else stamp_of(data)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return self.summary.rows
 
     def read(self, number: int) -> JSONObject:

@@ -21,7 +21,6 @@ class SeparatedValues(RowReader):
     is_copied = False
 
     def __init__(self, path: Path, separator: str) -> None:
-        """Read a file in place."""
         super().__init__(str(path), (path,))
         self._separator = separator
         self._names: list[str] | None = None

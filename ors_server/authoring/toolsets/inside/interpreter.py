@@ -51,11 +51,7 @@ def send(peer: socket.socket, message: dict[str, object], descriptors: tuple[int
 
 
 def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:
-    """Receive what `send` sent.
-
-    Raises:
-        EOFError: The other end is gone.
-    """
+    """Receive what `send` sent; raises `EOFError` if the other end is gone."""
     header, descriptors, _, _ = socket.recv_fds(peer, _HEADER.size, 2, socket.MSG_CMSG_CLOEXEC)
     if len(header) < _HEADER.size:
         raise EOFError

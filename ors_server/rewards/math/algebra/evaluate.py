@@ -83,21 +83,13 @@ class TreeEvaluator:
         }
 
     def spend(self) -> None:
-        """Count one evaluation of a body.
-
-        Raises:
-            UnsureError: There have been too many.
-        """
+        """Count one evaluation of a body; raises `UnsureError` if there have been too many."""
         self._left[0] -= _WEIGHTS[self.is_precise]
         if self._left[0] < 0:
             raise UnsureError("too many evaluations")
 
     def read(self, node: Node) -> Reader:
-        """Return the function of a tree.
-
-        Raises:
-            UnsureError: Something in it has no value.
-        """
+        """Return the function of a tree; raises `UnsureError` if something in it has no value."""
         reader = self._readers.get(type(node))
         if reader is None:
             raise UnsureError(type(node).__name__)
@@ -351,11 +343,7 @@ def _to_whole(value: Any) -> int:
 
 
 def value_of(reader: Reader, places: Places) -> Any:
-    """Return a value at a place.
-
-    Raises:
-        UnsureError: There is none.
-    """
+    """Return a value at a place; raises `UnsureError` if there is none."""
     try:
         with mp.workdps(max(DIGITS, mp.dps)):
             value = reader(places)

@@ -59,11 +59,7 @@ def is_of_sequences(node: Node, bound: frozenset[str]) -> bool:
 
 
 def member(name: str, indices: tuple[Any, ...]) -> Any:
-    """Return the value of a sequence's member.
-
-    Raises:
-        UnsureError: Its indices are not integers.
-    """
+    """Return the value of a sequence's member; raises `UnsureError` if its indices are not integers."""
     whole = [int(mp.nint(mp.re(index))) for index in indices]
     if any(abs(index - near) > 1e-9 for index, near in zip(indices, whole, strict=True)):  # noqa: PLR2004  (noise)
         raise UnsureError("a sequence between its indices")
