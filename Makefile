@@ -47,7 +47,7 @@ coverage: packages $(VENV)/.dev clients node worlds ## The same tests and the fl
 .PHONY: unit
 unit: $(VENV)/.dev ## The quick tests that need nothing but Python, bubblewrap and git.
 	scripts/system_packages.sh $(SYSTEM_PACKAGES)
-	scripts/test.sh -m "not stress and not external and not slow" tests/unit tests/contract
+	TEST_PROCESSES=$${TEST_PROCESSES:-3} scripts/test.sh -m "not stress and not external and not slow" tests/unit tests/contract
 
 .PHONY: core
 core: $(VENV)/.dev ## The tests that need nothing of Linux: the core, on macOS too.

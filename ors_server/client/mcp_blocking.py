@@ -20,6 +20,7 @@ class McpClient:
     def __init__(
         self, url: str, api_key: str | None = None, *, era: Era = "auto", options: ClientOptions | None = None
     ) -> None:
+        """Start the loop and open nothing yet."""
         self.on_loop = AsyncMcpClient(url, api_key, era=era, options=options)
         """The async client."""
         self._loop = LoopThread(self.on_loop.aclose)
