@@ -57,7 +57,7 @@ MODULES = (
 FIELDS = {
     "answer": "gold text",
     "pattern": r"\bgold\b",
-    "multiple_choice": ["gold text", "other", "third"],
+    "choices": ["gold text", "other", "third"],
     "schema": {"type": "object"},
     "golden_answers": ["gold text", "the"],
     "instructions": [
