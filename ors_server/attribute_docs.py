@@ -50,7 +50,6 @@ class DocumentedJsonSchema(GenerateJsonSchema):
 
 
 def _is_described(cls: type, name: str) -> bool:
-    """Return whether a field of a model has a description of its own."""
     fields: Mapping[str, Any] = getattr(cls, "model_fields", {})
     return name in fields and fields[name].description is not None
 

@@ -200,7 +200,6 @@ class CallClock:
             self._since, self._late_before, _ = max(begun, key=operator.itemgetter(0))
 
     def _plan(self) -> None:
-        """Plan by what is left."""
         if self._loop is not None:
             self._wake_after(math.inf if self._pauses else self.left_s)
 

@@ -163,7 +163,6 @@ def _stands_in(file: object, folder: str, name: str) -> bool:
 
 
 def _importable_from(folder: str) -> set[str]:
-    """Return the names of the modules and packages that stand in a folder."""
     try:
         entries = list(Path(folder).iterdir())
     except OSError:

@@ -239,7 +239,6 @@ def load_settings(config: Path | None = None, **flags: object) -> Settings:
 
 
 def _with_file(values: Mapping[str, Any]) -> type[Settings]:
-    """Return settings whose last source has these values."""
 
     class FileSettings(Settings):
         _file_values: ClassVar[Mapping[str, Any]] = values
@@ -269,7 +268,6 @@ def _placed_reference(folder: Path, reference: Any) -> Any:
 
 
 def _source(name: str, flags: Mapping[str, object], file: TomlFile | None) -> str:
-    """Say where the value of a setting came from."""
     variable = next((key for key in os.environ if key.upper() == f"ORS_{name.upper()}"), None)
     if name in flags:
         return f"--{name.replace('_', '-')}: "

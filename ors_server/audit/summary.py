@@ -55,7 +55,6 @@ def _table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> l
 
 
 def _title(one: ClassReport) -> str:
-    """Return a class with a link to its page, as Markdown."""
     return f"[{one.id}]({HACK_CLASSES[one.id].page}) {escape_markdown(one.title)}"
 
 

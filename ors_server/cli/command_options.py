@@ -85,13 +85,11 @@ def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
 
 
 def _panel_of(options: type, field: str) -> str | None:
-    """Return the help's panel for the options of the class that declares a field."""
     declaring = next(cls for cls in options.__mro__ if field in inspect.get_annotations(cls))
     return vars(declaring).get("panel")
 
 
 def _complete_option(hint: Any, panel: str | None) -> None:
-    """Set an option's panel, and the placeholder of its value."""
     kind, *notes = typing.get_args(hint)
     for option in notes:
         if isinstance(option, OptionInfo):

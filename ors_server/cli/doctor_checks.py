@@ -197,7 +197,6 @@ def store(settings: "Settings") -> Finding:
 
 
 def _reach(place: "StoreLocation") -> None:
-    """Connect to a database once."""
     from ors_server.store.sql.components import make_components
     from ors_server.store.sql.database import snapshot
     from ors_server.store.store_options import DEFAULTS

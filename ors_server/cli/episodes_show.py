@@ -221,7 +221,6 @@ def _indented(lines: Sequence[str], notice: str | None, style: str = PLAIN) -> I
 
 
 def _show_settings(policy: Mapping[str, Any]) -> str:
-    """Return the rules that differ from the defaults."""
     from ors_server.policy import EpisodePolicy
 
     usual = EpisodePolicy().model_dump(mode="json")

@@ -87,7 +87,6 @@ class Reloader:
 
 
 def _path_of(reference: str) -> Path:
-    """Return a reference's path, without the `:Class` behind it."""
     place, colon, name = reference.rpartition(":")
     return Path(place if colon and name.isidentifier() else reference)
 

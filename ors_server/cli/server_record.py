@@ -158,7 +158,6 @@ def _path(name: str, below: str = "") -> str:
 
 
 def _query(episode_filter: EpisodeFilter) -> dict[str, Any]:
-    """Return a filter as the parameters of the control API."""
     query: dict[str, Any] = {
         field.name: getattr(episode_filter, field.name) for field in fields(EpisodeFilter)
     }

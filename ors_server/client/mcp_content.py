@@ -75,7 +75,6 @@ def _without_closing_words(blocks: list[Block]) -> tuple[list[Block], bool]:
 
 
 def _failure(result: Any, text: str) -> OrsServerError:
-    """Return the environment's failure, with its reason if the server sent it."""
     if not isinstance(result, dict):
         return ToolFailedError(text)
     failed = cast("JSONObject", result)

@@ -187,7 +187,6 @@ class Runner:
         return ended
 
     def _check(self, budget: UsageBudget) -> None:
-        """Refuse a budget of cost if the agent has no prices."""
         has_cost = budget.cost is not None or self._controls.budget.cost is not None
         if has_cost and not getattr(self._agent, "tells_cost", True):
             raise RunError("a budget of cost needs the agent's prices: the options price_in and price_out")

@@ -54,7 +54,6 @@ def _call(use: ToolUse) -> JSONObject:
 
 
 def _joined(messages: Sequence[JSONObject]) -> list[JSONObject]:
-    """Join consecutive messages of the user, and consecutive results, into one."""
     joined: list[JSONObject] = []
     for message in messages:
         if joined and message["from"] in _INPUTS and joined[-1]["from"] == message["from"]:

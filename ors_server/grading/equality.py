@@ -47,7 +47,6 @@ _ORDERED = {"list", "t"}
 
 
 def _split(tree: Tree) -> tuple[str, Any]:
-    """Return the type of a tree, and its content."""
     if isinstance(tree, dict):
         ((tag, content),) = cast("dict[str, Any]", tree).items()
         return ("int", int(content, 16)) if tag == "i" else (tag, content)

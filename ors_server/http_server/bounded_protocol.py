@@ -281,7 +281,6 @@ class BoundedProtocol(BaseProtocol):
             self._refuse_latest(error)
 
     def _refuse_latest(self, error: OrsServerError) -> None:
-        """Refuse the latest request, in the turn of its answer."""
         cycle = self.cycle
         if not cycle.more_body or self.pipeline:
             if cycle.more_body:

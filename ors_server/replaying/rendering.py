@@ -89,7 +89,6 @@ def _items(value: Any) -> list[Any]:
 
 
 def _block_lines(block: Any) -> list[str]:
-    """Return the lines of a text block, and anything else as JSON."""
     if not isinstance(block, dict) or "text" not in block:
         return [json.dumps(block, ensure_ascii=False, sort_keys=True)]
     known = cast("dict[str, Any]", block)

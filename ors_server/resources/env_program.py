@@ -94,7 +94,6 @@ class EnvHost:
         return self._finish(getattr(self._env, request["method"])(*request["args"], **request["kwargs"]))
 
     def _finish(self, raw: Any) -> Any:
-        """Await what a method returned, if it is async."""
         if not inspect.isawaitable(raw):
             return raw
         if self._loop is None:

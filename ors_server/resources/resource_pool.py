@@ -271,7 +271,6 @@ class ResourcePool:
         self._refuse_if_closed()
 
     async def _prepare(self, queue: SlotQueue, slot: Slot) -> None:
-        """Put a new or reset resource into a slot."""
         if slot.resource is not None:
             if await is_fit(slot.resource, queue.spec.start_timeout):
                 return

@@ -140,6 +140,24 @@ class FunctionReward(Reward):
             self._prepare(fields)
 
 
+class DelegatingReward(Reward):
+    """A reward that another one judges."""
+
+    def __init__(self, inner: Reward) -> None:
+        self.name = inner.name
+        self._inner = inner
+
+    @property
+    @override
+    def function(self) -> RewardFunction:
+        return self._inner.function
+
+    @property
+    @override
+    def is_async(self) -> bool:
+        return self._inner.is_async
+
+
 class BaseReward(Reward):
     """A reward as a class: derive, set `name`, and write `call`, sync or async."""
 

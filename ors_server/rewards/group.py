@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from ors_server.rewards.define import Reward, RewardFunction, as_reward
+from ors_server.rewards.define import DelegatingReward, Reward, as_reward
 from ors_server.rewards.recorded_trajectory import trajectory_of_candidate
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardValueError
@@ -80,23 +80,12 @@ def read_rollout(value: object) -> Trajectory:
     return read
 
 
-class _WholeGroup(Reward):
+class _WholeGroup(DelegatingReward):
     """A group reward whose one result carries those of the rollouts."""
 
     def __init__(self, inner: Reward, size: int) -> None:
-        self.name = inner.name
-        self._inner = inner
+        super().__init__(inner)
         self._size = size
-
-    @property
-    @override
-    def function(self) -> RewardFunction:
-        return self._inner.function
-
-    @property
-    @override
-    def is_async(self) -> bool:
-        return self._inner.is_async
 
     @cached_property
     @override

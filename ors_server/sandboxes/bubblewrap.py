@@ -208,7 +208,6 @@ class BubblewrapCell(Cell):
         ]
 
     def _session_view(self) -> list[str]:
-        """Return the options that show the session its own files."""
         files = self._data
         return [
             *("--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home),

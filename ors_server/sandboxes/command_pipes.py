@@ -99,7 +99,6 @@ class PipeReader:
             self.on_data()
 
     def _read_once(self) -> int:
-        """Read once; return the number of bytes."""
         try:
             piece = os.read(self._descriptor, _READ_BYTES)
         except OSError as error:

@@ -292,7 +292,6 @@ class DockerCell(Cell):
         return self._spawn(orders, ends, begins)
 
     def _spawn(self, orders: dict[str, Any], ends: ProcessStreams, *passed: int) -> "subprocess.Popen[bytes]":
-        """Start the process that talks to the engine."""
         orders |= {"host": self._engine.host, "api": self._facts.api}
         return start_with(
             json.dumps(orders).encode(),

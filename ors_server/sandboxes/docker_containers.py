@@ -171,7 +171,6 @@ def _program(place: ContainerSetting, mounts: list[Mount]) -> Config:
 
 
 def _config(place: ContainerSetting, mounts: list[Mount]) -> Config:
-    """Return what every container of a session is held by."""
     limits = place.limits
     everywhere = [
         _bind(place.static / "no-terminal", "/dev/tty"),

@@ -121,7 +121,6 @@ class Launcher:
 
 
 def _feed(link: Any) -> None:
-    """Pass on standard input, and its end."""
     try:
         while piece := os.read(0, _PIECE):
             link.sendall(piece)

@@ -239,7 +239,6 @@ class LandlockCell(Cell):
         )
 
     def _orders(self, argv: list[str], folder: str) -> dict[str, Any]:
-        """Return the launcher's instructions for a process of the session."""
         confined = self._confined
         # Not the folder above them, or they could be renamed where the session's uid is the server's.
         own_folders = [self._data / name for name in _FOLDERS]

@@ -267,7 +267,6 @@ class Shell:
     # The shell's life
 
     async def _ensure_running(self) -> None:
-        """Wait for the shell, or launch it again."""
         if not self._is_gone:
             await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
         if self._is_gone or not self._is_up:

@@ -98,7 +98,6 @@ class CallRunner:
             self.turns.release(Concurrency.EXCLUSIVE)
 
     async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
-        """Bring a call to its one result."""
         result: CallResult = Failure(ShuttingDownError("the server is shutting down"))
         try:
             if self._make_end_error is not None:

@@ -251,7 +251,6 @@ class EpisodeRecorder:
         return self._recording
 
     async def _write(self) -> None:
-        """Write what waits, in step order."""
         store, health = self.services.store, self.services.health
         while self._unwritten:
             pending = self._unwritten[0]

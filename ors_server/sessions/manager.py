@@ -263,7 +263,6 @@ class SessionManager:
             self._expired.add(session.id)
 
     def _idle(self, sessions: Iterable[Session]) -> list[Session]:
-        """Return the sessions that have been idle for too long."""
         now = self.services.clock.monotonic()
         return [session for session in sessions if session.idle_seconds(now) >= self._limits.idle_seconds]
 

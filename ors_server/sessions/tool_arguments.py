@@ -109,7 +109,6 @@ def _explain(error: ValidationError, arguments: JSONObject) -> str:
 
 
 def _sentence(problem: ErrorDetails, *, shows_input: bool) -> str:
-    """Say in words what is wrong with one argument."""
     where = ".".join(map(str, problem["loc"]))
     subject = f"the argument {where!r}" if where else "the arguments"
     match problem["type"]:

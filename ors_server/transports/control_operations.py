@@ -324,7 +324,6 @@ class _Root(RootModel[Any]):
 
 @cache
 def _root_model(kind: Any) -> type[_Root]:
-    """Return the model that writes a dataclass of the record."""
     return create_model(str(kind.__name__), __base__=_Root, root=(kind, ...))
 
 

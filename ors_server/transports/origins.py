@@ -66,7 +66,6 @@ class HostGuard:
             await self._serve_page(origin, scope, receive, send)
 
     async def _serve_page(self, origin: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a page of another origin, and let it read the answer."""
         allowed = (b"access-control-allow-origin", origin.strip())
         if scope["method"] == "OPTIONS":
             requested = dict(scope["headers"])

@@ -272,7 +272,6 @@ class _RowChecker:
 
 
 def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]:
-    """Return data and type of each split."""
     if declaration.data is None and not declaration.splits:
         raise EnvironmentDefinitionError(
             'data: expected a data file, such as data = "train.jsonl", or a table [splits]; there is neither'

@@ -14,7 +14,7 @@ from ors_server.authoring.declared.row_faults import RowFaultError, show_names, 
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.rewards.catalogue import find_reward, reward_names
 from ors_server.rewards.composite import CompositeReward
-from ors_server.rewards.define import Reward, RewardFunction
+from ors_server.rewards.define import DelegatingReward, Reward
 from ors_server.rewards.reward_errors import RewardError
 from ors_server.rewards.signature import RewardSignature
 from ors_server.wire import JSONObject
@@ -38,7 +38,7 @@ WORK_DIR = "evidence"
 """The value that only a session with a sandbox has."""
 
 
-class DeclaredReward(Reward):
+class DeclaredReward(DelegatingReward):
     """A reward with fixed options, which reads only declared fields of a task beside what it must have.
 
     A field of the data that happens to have the name of an option never sets it.
@@ -48,23 +48,12 @@ class DeclaredReward(Reward):
         self, inner: Reward, options: Mapping[str, Any], declared: Iterable[str], paths: "FilePaths"
     ) -> None:
         """Fix the options; `declared` has the names of the fields that may be optional parameters."""
-        self._inner = inner
+        super().__init__(inner)
         self._paths = paths
         self._options = dict(options)
         self._declared = frozenset(declared)
-        self.name = inner.name
         self.range = inner.range
         self.direct_call = inner.direct_call
-
-    @property
-    @override
-    def function(self) -> RewardFunction:
-        return self._inner.function
-
-    @property
-    @override
-    def is_async(self) -> bool:
-        return self._inner.is_async
 
     @cached_property
     @override

@@ -93,7 +93,6 @@ class PatchTools(SandboxToolset):
                 seen.add(key)
 
     async def _plan(self, change: FileChange, most: int) -> list[_Write]:
-        """Return the writes of one part of the patch."""
         if change.kind == ADD:
             return [_Write(await self._new_place(change.path), None, change.content.encode())]
         try:

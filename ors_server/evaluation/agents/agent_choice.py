@@ -54,7 +54,6 @@ def _baseline(spec: str, options: Mapping[str, Any]) -> EvaluationAgent:
 
 
 def _only(spec: str, options: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that an agent has the options, and return them."""
     for name, value in options.items():
         if name not in known:
             takes = ", ".join(known) or "no options"

@@ -208,7 +208,6 @@ class _ChatAttempt:
         return reply
 
     async def _call(self, reply: Reply) -> str | None:
-        """Make the calls of a reply in order, up to the one that ends the episode."""
         results: list[CallResult] = []
         for call in reply.calls:
             results.append(await self._result(call))

@@ -165,7 +165,6 @@ class Drawing:
             self._arrow(right, y, (ARROW, 0), f"continues up to {number(high)}")
 
     def _arrow(self, x: float, y: float, to: tuple[float, float], title: str) -> None:
-        """Draw an arrow that points out of the drawing."""
         along, across = to, (to[1] * 0.7, to[0] * 0.7)
         corners = (
             (x + along[0], y + along[1]),

@@ -305,7 +305,6 @@ def run_facts(run: Run) -> Markup:
 
 
 def _setting(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield labels and values of one setting; each option of `eval` has its own."""
     if name != OPTIONS_KEY or not isinstance(value, Mapping):
         yield from _spread(name, value)
         return
@@ -315,7 +314,6 @@ def _setting(name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _spread(name: str, value: object) -> Iterator[tuple[str, str]]:
-    """Yield labels and values of a setting's parts."""
     if isinstance(value, Mapping):
         for key, part in cast("Mapping[str, object]", value).items():
             yield from _spread(f"{name}: {key}", part)

@@ -152,7 +152,6 @@ def from_trl(
 
 
 def _tokens(ids: Any, size: int) -> dict[str, list[Any]]:
-    """Return the tokens of each completion, and their number, as columns."""
     if not isinstance(ids, list | tuple) or len(cast("Sequence[Any]", ids)) != size:
         return {}
     listed = [list(one) for one in cast("Sequence[Any]", ids)]

@@ -229,7 +229,6 @@ def _gated(trajectory: Trajectory, *, is_right: bool) -> float:
 
 
 def _grade(response: str, gold: object) -> MathVerdict:
-    """Grade against a gold answer that is text or a finite number."""
     if isinstance(gold, int | float) and not isinstance(gold, bool) and math.isfinite(gold):
         gold = str(int(gold) if gold == int(gold) else gold)
     if isinstance(gold, str):

@@ -82,7 +82,6 @@ def _progress(solution: Sequence[str], played: int) -> float:
 
 
 def _quality(moves: Sequence[str], analysis: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
-    """Count the moves that are the engine's best, and return the mean quality of all moves."""
     if not moves:
         return 0, NO_MOVES
     matches, total = 0, 0.0

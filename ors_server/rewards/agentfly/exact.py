@@ -163,7 +163,6 @@ def _tagged(response: str, answers: object, trajectory: Trajectory, *, is_gated:
 
 
 def _messages(trajectory: Trajectory) -> list[Message]:
-    """Return the messages, or messages made of the steps if there are none."""
     episode: Trajectory = read_trajectory(trajectory)  # AgentFly hands a list of messages over
     if episode.messages:
         return list(episode.messages)

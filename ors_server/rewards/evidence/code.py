@@ -151,7 +151,6 @@ async def _judged(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> Rew
 
 
 def _read_cases(cases: Sequence[_Case | Mapping[str, Any]], kind: type[_Case]) -> list[_Case]:
-    """Read the cases of a task's row."""
     if not is_array(cases) or not 1 <= len(cases) <= MAX_CASES:
         raise BadCasesError(f"cases are a list of 1 to {MAX_CASES}")
     return [one if isinstance(one, kind) else _case(one, kind) for one in cases]

@@ -116,7 +116,6 @@ async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[
 def _read_tests(
     tests: Any, info: Mapping[str, Any] | str | None, function: object
 ) -> tuple[str, dict[str, Any]]:
-    """Return the grader's name, and its fields."""
     if info is not None:
         read: Any = _from_json(info)
         cases = cast("Mapping[str, Any]", read).get("test_cases") if isinstance(read, Mapping) else None

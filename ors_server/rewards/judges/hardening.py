@@ -118,7 +118,6 @@ def _shown(text: str, most: int) -> str:
 
 
 def _without(text: str, categories: str) -> str:
-    """Return a text without the letters of some of Unicode's major categories."""
     return text.translate(
         {ord(each): None for each in set(text) if unicodedata.category(each)[0] in categories}
     )

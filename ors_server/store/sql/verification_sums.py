@@ -200,7 +200,6 @@ def _end(step: Step) -> datetime:
 
 
 def _contradictions(step: Step) -> Iterator[str]:
-    """Yield the contradictions within one step."""
     parts = sum(step.components.values())
     scale = sum(abs(amount) for amount in step.components.values())
     if step.reward is not None and not is_same(step.reward, parts, scale):

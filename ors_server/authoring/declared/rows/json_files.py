@@ -62,7 +62,6 @@ def _inside(record: Any, around: JSONObject) -> Any:
 
 
 def _shape(value: Any) -> Any:
-    """Return an object's names in place of its values."""
     return list(cast("JSONObject", value)) if isinstance(value, dict) else value
 
 
