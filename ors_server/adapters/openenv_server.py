@@ -105,6 +105,7 @@ class RemoteOpenEnv(Environment):
     """What `reset` gets, for each task."""
 
     def __init__(self, task_spec: JSONObject, secrets: Mapping[str, str] | None = None) -> None:
+        """Find the task; ValueError if it has no `reset`."""
         super().__init__(task_spec, secrets)
         if not isinstance(task_spec.get("reset"), dict):
             raise ValueError(  # noqa: TRY004  (a value of the task)

@@ -52,6 +52,7 @@ class TableWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Complete the file, or leave it as it is if something went wrong."""
         if error is None:
             self._flush()
         self._writer.close()

@@ -20,6 +20,7 @@ class TimeLimits:
     """For all cases together."""
 
     def __post_init__(self) -> None:
+        """Raise `GradingError` unless every limit is above 0."""
         if not (self.case > 0 and self.whole > 0):
             raise GradingError(f"time limits are above 0 seconds, not {self.case!r} and {self.whole!r}")
 
@@ -75,6 +76,7 @@ class CaseReport:
     results: tuple[CaseResult, ...]
 
     def __post_init__(self) -> None:
+        """Raise `GradingError` if there are no results."""
         if not self.results:
             raise GradingError("there is no case to grade: a score needs at least one")
 

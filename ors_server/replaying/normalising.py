@@ -28,6 +28,7 @@ class Normaliser:
     """
 
     def __init__(self, patterns: Sequence[str] = (), session_ids: Sequence[str] = ()) -> None:
+        """Compile the patterns that the environment declares volatile; `session_ids` are of both sessions."""
         self._patterns = tuple(map(re.compile, patterns))
         self._ids = tuple(
             sorted({name for name in session_ids if len(name) >= LEAST_ID}, key=len, reverse=True)

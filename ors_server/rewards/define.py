@@ -157,6 +157,11 @@ class DelegatingReward(Reward):
     def is_async(self) -> bool:
         return self._inner.is_async
 
+    @cached_property
+    @override
+    def signature(self) -> RewardSignature:
+        return self._inner.signature
+
 
 class BaseReward(Reward):
     """A reward as a class: derive, set `name`, and write `call`, sync or async."""

@@ -5,7 +5,6 @@ order, each of which is a number, a mapping with `reward`, or a result.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, cast
 
 from typing_extensions import override
@@ -16,7 +15,6 @@ from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, Trajectory, read_trajectory
 from ors_server.rewards.scoring import evaluate, failure, score
-from ors_server.rewards.signature import RewardSignature
 from ors_server.wire import GroupCandidate
 
 ROLLOUTS = "rollouts"
@@ -86,11 +84,6 @@ class _WholeGroup(DelegatingReward):
     def __init__(self, inner: Reward, size: int) -> None:
         super().__init__(inner)
         self._size = size
-
-    @cached_property
-    @override
-    def signature(self) -> RewardSignature:
-        return self._inner.signature
 
     @override
     def judge(self, fields: Mapping[str, Any]) -> Any:

@@ -90,6 +90,7 @@ class Trajectory:
         return self.messages[index]
 
     def __bool__(self) -> bool:
+        """A trajectory is true, even an empty one."""
         return True
 
 

@@ -59,6 +59,7 @@ class Limits:
     """Most entries that one listing returns."""
 
     def __post_init__(self) -> None:
+        """Reject limits that are not above zero."""
         for name, value in vars(self).items():
             if not value > 0:
                 raise ValueError(f"{name} must be above 0, not {value!r}")

@@ -62,6 +62,7 @@ class LobbyTools:
     """
 
     def __init__(self, definitions: Iterable[EnvironmentDefinition]) -> None:
+        """List the tools of all environments; tools of one name share one entry."""
         owners: dict[str, dict[str, ToolSpec]] = {}
         for definition in definitions:
             for spec in specs_of(definition):
