@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIMIT_LINES = 400
+LIMIT_LINES = 800
 
 
 def main() -> int:

@@ -39,7 +39,7 @@ class Base(SingleTask):
 
 class Fields(Base):
     @tool
-    def count(  # noqa: PLR0917  (the parameters are the subject)
+    def count(
         self,
         many: int = Field(3, description="How many.", ge=1),
         kind: Annotated[str, Field(description="Which kind.")] = "a",

@@ -128,7 +128,7 @@ def test_words_wrap_at_the_width_of_the_terminal_and_nothing_obeys_the_author(te
     assert r"\x1b[31m" in prompt[-1]
 
 
-def test_a_newcomer_walks_from_the_doctor_to_a_crashing_agent(terminal, tmp_path):  # noqa: PLR0915  (one walk)
+def test_a_newcomer_walks_from_the_doctor_to_a_crashing_agent(terminal, tmp_path):
     terminal("doctor").ends("ok   python ", "optional missing, 0 problems")
     terminal("new", "sums").ends("made sums\nNext:\n  ors-server check ./sums\n")
     terminal("check", "./sums", "--quiet").ends(" 0 failed")
