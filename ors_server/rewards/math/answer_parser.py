@@ -35,7 +35,7 @@ from ors_server.rewards.math.tree import (
     negate,
     symbols,
 )
-from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, conversion, name_unit
+from ors_server.rewards.math.units import CURRENCIES, CURRENCY_CODES, conversion, is_noun_phrase, name_unit
 
 _CLOSERS: Final = frozenset({")", "]", "}", "}set", "⟩", "\\\\", "&"})
 _WHOLE: Final = frozenset({"is an integer", "is any integer", "integer", "is integer", "any integer"})
@@ -276,6 +276,8 @@ def _with_unit(value: Node, words: str) -> Node:
     unit = name_unit(words)
     if unit.startswith("~") and not contains(value, (Number, Based)):
         raise SyntaxUnknownError("words behind letters")
+    if unit.startswith("~") and not is_noun_phrase(words):
+        raise SyntaxUnknownError("words behind a value that are no unit")
     return Quantity(value, unit)
 
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 from ors_server.rewards.math import choice_letters
 from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.answer_comparison import AnswerComparison
+from ors_server.rewards.math.answer_values import asserted_text
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.everyday import date_of
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
@@ -22,7 +23,16 @@ from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.transcript import clean
-from ors_server.rewards.math.tree import Number
+from ors_server.rewards.math.tree import (
+    Brackets,
+    Listing,
+    Number,
+    PlusMinus,
+    Relation,
+    Set,
+    SetOperation,
+    contains,
+)
 from ors_server.rewards.math.worded_answers import same_wording
 
 _DEFAULT = MathOptions()
@@ -53,7 +63,31 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
     response = unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:]
+    if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
+        response = asserted_text(response, reference.text, is_list=_has_several(reference))
     return reconsider(_grade_by_trees(response, reference, options), reference.text, response, options)
+
+
+def _is_worded_so(response: str, gold: ParsedAnswer, options: MathOptions) -> bool:
+    """Whether a response is nothing but a gold answer in words, whose words then deny nothing."""
+    if gold.is_math:
+        return False
+    try:
+        return same_wording(gold.text, response, functools.partial(_same_reading, AnswerComparison(options)))
+    except (LimitError, RecursionError):
+        return False
+
+
+def _same_reading(comparison: AnswerComparison, first: ParsedAnswer, second: ParsedAnswer) -> bool:
+    return any(comparison.same(tree, other) for tree in first.trees for other in second.trees)
+
+
+def _has_several(gold: ParsedAnswer) -> bool:
+    """Whether a gold answer has several values, between which a response may write "or"."""
+    return any(
+        isinstance(tree, Listing | Set | SetOperation | Brackets) or contains(tree, (PlusMinus, Relation))
+        for tree in gold.trees
+    )
 
 
 def _grade_by_trees(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
@@ -207,11 +241,7 @@ def _contradicts(gold: str, answer: str, options: MathOptions) -> bool:
 
 def _grade_wording(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict | None:
     """Compare a gold answer in words with the possible answers; `None` if none of them has its words."""
-    comparison = AnswerComparison(options)
-
-    def same(mine: ParsedAnswer, theirs: ParsedAnswer) -> bool:
-        return any(comparison.same(one, other) for one in mine.trees for other in theirs.trees)
-
+    same = functools.partial(_same_reading, AnswerComparison(options))
     is_strict, must_agree = options.extraction == "strict", options.boxes == "agree"
     for text in answer_texts(response, is_strict=is_strict, must_agree=must_agree):
         if same_wording(gold.text, text, same):

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from ors_server.rewards.math.token_names import VOCABULARY, names_by_word
+from ors_server.rewards.reading.polarity import classes_of, has_denial
 
 _UNITS: Final = names_by_word("units")
 _COMPOUNDS: Final = {
@@ -31,6 +32,12 @@ _MEGA: Final = re.compile(r"\bM(?=[mgs]\b)")
 """A prefix that only its case distinguishes from `milli`."""
 _PIECE: Final = re.compile(r"[^\W\d_]+(?:\.m\.?)?|[$€£¥₹¢%°]|\^-?\d+|/|\S")
 _MAX_EXPONENT: Final = 9
+_MAX_UNIT_WORDS: Final = 6
+_STATING: Final = frozenset(
+    {"negative", "reject", "bound_after", "suppose", "report", "maybe", "refuse", "copula", "retract", "undecided"}
+)
+"""Classes of words that make a statement about a value and are no part of a unit."""
+_CONJUNCTIONS: Final = frozenset({"and", "or", "but", "than", "true", "false", "echo", "if", "else"})
 
 
 def name_unit(words: str) -> str:
@@ -57,6 +64,19 @@ def agree(first: str, second: str) -> bool:
     if first[0] == "~" or second[0] == "~":
         return False
     return first.startswith("u") != second.startswith("u")
+
+
+def is_noun_phrase(words: str) -> bool:
+    """Return whether words behind a value may be its unknown unit: few of them, and none that says something.
+
+    "42 jars of honey" is a quantity; "42 is wrong" and "42 or more" are statements about 42.
+    """
+    listed = words.split()
+    if len(listed) > _MAX_UNIT_WORDS or not words.isascii():
+        return len(listed) == 1 and not words.isascii() and not has_denial(words)
+    return not any(classes_of(word) & _STATING for word in listed) and _CONJUNCTIONS.isdisjoint(
+        word.casefold() for word in listed
+    )
 
 
 def conversion(source: str, target: str) -> Fraction | None:

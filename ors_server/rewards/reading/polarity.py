@@ -1,0 +1,109 @@
+"""The words that carry polarity, read from `polarity.toml`: classes of words and phrases, by language. Pure.
+
+A phrase wins over its words, and the longest phrase over shorter ones. Words of English always count; words of
+another language count where the text has a word that only that language has.
+"""
+
+import tomllib
+from collections.abc import Collection, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeAlias
+
+Classes: TypeAlias = frozenset[str]
+
+NO_CLASSES: Final[Classes] = frozenset()
+_PATH: Final = Path(__file__).with_name("polarity.toml")
+_SHARED: Final = frozenset(
+    "no non or a o u to is as of was in if me man men dan den die der des in fast halt also per sin son son "
+    "sole more point pas ni ne si se ma mal an on at so ale bar car sans soit up us je te hier fin fine dit "
+    "mais son was want al all moment error correct correction solution exact juste als noch maar test via "
+    "come fait son des other pero est but he hat war she do dos das e y i la le les el lo une un uno una".split()
+)
+"""Words of other languages that are English words too, or too short to tell a language by."""
+
+
+class Lexicon:
+    """The words and phrases of one language."""
+
+    def __init__(self, lists: Iterable[tuple[str, str]]) -> None:
+        """Read (class, words and phrases separated by commas or line ends)."""
+        self.words: dict[str, Classes] = {}
+        self.phrases: dict[str, list[tuple[tuple[str, ...], Classes]]] = {}
+        merged: dict[tuple[str, ...], set[str]] = {}
+        for name, text in lists:
+            for entry in text.replace("\n", ",").split(","):
+                words = tuple(entry.casefold().split())
+                if words:
+                    merged.setdefault(words, set()).add(name)
+        for words, names in merged.items():
+            if len(words) == 1:
+                self.words[words[0]] = frozenset(names)
+            else:
+                self.phrases.setdefault(words[0], []).append((words, frozenset(names)))
+        for listed in self.phrases.values():
+            listed.sort(key=lambda phrase: -len(phrase[0]))
+
+    def match_phrase(self, words: list[str], index: int) -> tuple[int, Classes] | None:
+        """Return the length in words and the classes of the longest phrase at a place."""
+        for phrase, classes in self.phrases.get(words[index], ()):
+            end = index + len(phrase)
+            if end <= len(words) and tuple(words[index:end]) == phrase:
+                return len(phrase), classes
+        return None
+
+
+@cache
+def lexicons() -> dict[str, Lexicon]:
+    """Return the lexicon of each language; read at the first use."""
+    data = tomllib.loads(_PATH.read_text(encoding="utf-8"))
+    return {name: Lexicon(lists.items()) for name, lists in data.items() if name != "characters"}
+
+
+@cache
+def character_lists() -> dict[str, tuple[str, ...]]:
+    """Return the lists for scripts without spaces, longest entries first."""
+    data = tomllib.loads(_PATH.read_text(encoding="utf-8"))["characters"]
+    return {
+        name: tuple(
+            sorted({entry.strip() for entry in text.replace("\n", ",").split(",")} - {""}, key=lambda e: -len(e))
+        )
+        for name, text in data.items()
+    }
+
+
+@cache
+def _languages_by_word() -> dict[str, tuple[str, ...]]:
+    """Return the languages of each word that tells its language."""
+    named: dict[str, list[str]] = {}
+    english = lexicons()["english"]
+    for name, lexicon in lexicons().items():
+        if name == "english":
+            continue
+        for word in {*lexicon.words, *(word for listed in lexicon.phrases.values() for p, _ in listed for word in p)}:
+            if word not in _SHARED and word not in english.words:
+                named.setdefault(word, []).append(name)
+    return {word: tuple(names) for word, names in named.items()}
+
+
+def languages_of(words: Collection[str]) -> list[Lexicon]:
+    """Return the lexicons that count for a text with these words: English, and the language it has most of."""
+    counts: dict[str, int] = {}
+    by_word = _languages_by_word()
+    for word in words:
+        for name in by_word.get(word, ()):
+            counts[name] = counts.get(name, 0) + 1
+    most = max(counts.values(), default=0)
+    others = [name for name, count in counts.items() if count == most]
+    return [lexicons()["english"], *(lexicons()[name] for name in others)]
+
+
+def classes_of(word: str) -> Classes:
+    """Return the classes of an English word."""
+    return lexicons()["english"].words.get(word.casefold(), NO_CLASSES)
+
+
+def has_denial(text: str) -> bool:
+    """Return whether a text in a script without spaces has a denial in it."""
+    lists = character_lists()
+    return any(entry in text for name in ("denied_before", "denied_after") for entry in lists[name])

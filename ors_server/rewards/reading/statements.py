@@ -1,0 +1,716 @@
+r"""Reads a text the way a careful person does: which of the values in it does it assert? Pure.
+
+A *statement* is a value of the text (whatever the caller takes for one: numbers, formulas, letters, names), the
+place where it stands, and its polarity. Only an asserted value is an answer, and the last one is *the* answer.
+
+How a sentence is read. It is cut into clauses at punctuation and at conjunctions ("but", "because", "which").
+The words of a value's clause decide its polarity, by the classes of `polarity.toml`:
+
+* in front of the value: negation, rejection, bounds, suppositions, reports of others;
+* behind it: the same, and predicates; a value that is the subject of a predicate which does not confirm it
+  ("42 is off the table", "71 would be too large") is not an answer;
+* "not 41, 42": a clause that is nothing but a value continues the clause in front of it;
+* a clause or sentence without a value may take back the values in front of it ("No.", "That is wrong.").
+
+Corrections ("Wait, 43") take back what was asserted before, and values between which the text does not decide
+("42 or 43", "maybe 42, maybe 43") are hedged. What a phrase of the class `harmless` says denies nothing.
+
+Work is linear in the length of the text: phrases have a greatest length, and a value is compared with the
+clauses up to its neighbours.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, character_lists, languages_of
+
+Span: TypeAlias = tuple[int, int]
+
+
+class Polarity(StrEnum):
+    """What a text says about a value in it."""
+
+    ASSERTED = "asserted"
+    DENIED = "denied"
+    BOUNDED = "bounded"
+    """A limit of the value: "more than 42"."""
+    ASKED = "asked"
+    SUPPOSED = "supposed"
+    """True only under a condition: "if x = 1 then 42", "42 would be too large"."""
+    QUOTED = "quoted"
+    """What somebody else says."""
+    RETRACTED = "retracted"
+    """Struck, taken back, or corrected later."""
+    HEDGED = "hedged"
+    """One of several values between which the text does not decide."""
+    INTERMEDIATE = "intermediate"
+    """A value on the way, a label ("step 72"), a remark about the work."""
+
+
+class Place(StrEnum):
+    """Where a value stands."""
+
+    BOX = "box"
+    TAG = "tag"
+    HASHES = "hashes"
+    FIELD = "field"
+    LINE = "line"
+    FENCE = "fence"
+    SENTENCE = "sentence"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A value of a text, and what the text says about it."""
+
+    start: int
+    end: int
+    polarity: Polarity
+    place: Place
+    region: Span
+    """The part of the clause that says it; what is struck if the value does not count."""
+    is_framed: bool
+    """Whether the clause names it as the answer ("the answer is 42", "42 is correct", "so it is 42")."""
+
+
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_STRUCK: Final = re.compile(
+    r"~~(?=\S)(?:(?!~~)[^\n]){1,2000}~~|<(s|del|strike)>.{0,2000}?</\1>|"
+    r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{[^{}]{0,500}(?:\{[^{}]{0,200}\}[^{}]{0,200}){0,4}\}",
+    re.DOTALL | re.IGNORECASE,
+)
+_TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
+_LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
+_CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
+_CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
+_ABBREVIATIONS: Final = frozenset(
+    "cf e.g i.e eg ie approx resp no nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v".split()
+)
+_BLANKS: Final = " \t\r"
+_MARKS: Final = frozenset(",;:()[]\"“”„«»—–")
+_OR: Final = frozenset({"or", "oder", "ou", "o", "oppure", "of", "lub", "albo", "или", "либо", "veya", "ya", "alternatively"})
+_AND: Final = frozenset({"and", "nor", "und", "et", "y", "e", "en", "i", "и", "ve"}) | _OR
+_THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
+_GUESSES: Final = frozenset(
+    {"guess", "claim", "opinion", "suggestion", "proposal", "bet", "conjecture", "attempt", "reply", "version"}
+)
+_DENYING: Final = frozenset({"negative", "reject"})
+_TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes"})
+"""Classes of phrases whose words keep their own classes."""
+_FRAGMENT_START: Final = re.compile(r"\A[\s,;:)\]]+(?:(?:and|but|or|so)\s+)?")
+_WINDOW: Final = 60
+"""Characters at each side of a value that count in a script without spaces."""
+_NEAR: Final = 2
+"""Words between a bound and its value."""
+
+
+@dataclass(slots=True)
+class _Token:
+    kind: str
+    """`word`, `value`, `mark`, `stop`, `ask` or `line`."""
+    start: int
+    end: int
+    word: str = ""
+    classes: Classes = NO_CLASSES
+    is_capital: bool = False
+
+
+@dataclass(slots=True)
+class _Value:
+    """A value while its sentence is read."""
+
+    token: _Token
+    clause: "_Clause"
+    sentence: int
+    polarity: Polarity = Polarity.ASSERTED
+    is_framed: bool = False
+    is_maybe: bool = False
+    region: Span = (0, 0)
+
+
+@dataclass(slots=True)
+class _Clause:
+    lead: _Token | None
+    """The punctuation or conjunction that opens it."""
+    tokens: list[_Token] = field(default_factory=list["_Token"])
+    values: list[_Value] = field(default_factory=list["_Value"])
+
+    @property
+    def start(self) -> int:
+        return self.lead.start if self.lead is not None else self.tokens[0].start if self.tokens else 0
+
+    @property
+    def end(self) -> int:
+        return self.tokens[-1].end if self.tokens else self.lead.end if self.lead is not None else 0
+
+    def classes(self) -> Classes:
+        return frozenset().union(*(token.classes for token in self.tokens))
+
+
+@dataclass(slots=True)
+class _Sentence:
+    clauses: list[_Clause]
+    is_question: bool
+
+    @property
+    def tokens(self) -> list[_Token]:
+        return [token for clause in self.clauses for token in clause.tokens]
+
+
+def read_statements(
+    text: str,
+    spans: Iterable[Span],
+    *,
+    neutral: Collection[str] = (),
+    takes_alternatives: bool = False,
+    place_of: Callable[[Span], Place] | None = None,
+) -> list[Statement]:
+    """Read what a text says about each of the values at `spans`, in order.
+
+    Args:
+        spans: Start and end of each value; they do not overlap.
+        neutral: Words, in lower case, that deny nothing here: those of the gold answer.
+        takes_alternatives: Whether "42 or 43" asserts both, as where the gold answer is a list.
+        place_of: The place of a value; by default they stand in sentences.
+    """
+    ordered = sorted(set(spans))
+    if not ordered:
+        return []
+    struck = [match.span() for match in _STRUCK.finditer(text)] if "~~" in text or "<" in text or "\\" in text else []
+    reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
+    values = reader.read()
+    statements: list[Statement] = []
+    for value in values:
+        span = (value.token.start, value.token.end)
+        region = value.region
+        polarity = value.polarity
+        container = _containing(struck, span)
+        if container is not None:
+            polarity, region = Polarity.RETRACTED, container
+        place = Place.SENTENCE if place_of is None else place_of(span)
+        statements.append(Statement(*span, polarity, place, region, value.is_framed))
+    return statements
+
+
+def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
+    """Return a text without what it does not assert."""
+    kept: list[str] = []
+    position = 0
+    for start, end in _merged(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
+        # An asserted value inside of the region of another one stays (`the sum of 41, not 42`).
+        kept.append(text[position : max(position, start)])
+        position = max(position, end)
+    kept.append(text[position:])
+    if len(kept) == 1:
+        return text
+    pieces = [kept[0], *(_FRAGMENT_START.sub(" ", piece) for piece in kept[1:])]
+    return " ".join(piece for piece in pieces if piece.strip())
+
+
+def _merged(regions: Iterable[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(set(regions)):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _containing(regions: Sequence[Span], span: Span) -> Span | None:
+    return next((region for region in regions if region[0] <= span[0] and span[1] <= region[1]), None)
+
+
+class _Reader:
+    """Reads one text."""
+
+    def __init__(self, text: str, spans: Sequence[Span], neutral: frozenset[str], *, takes_alternatives: bool) -> None:
+        self._text = text
+        self._neutral = neutral
+        self._takes_alternatives = takes_alternatives
+        self._tokens = self._tokenise(spans)
+        self._classify()
+        self._sentences = self._split()
+        self._values = [v for s in self._sentences for c in s.clauses for v in c.values]
+
+    def read(self) -> list[_Value]:
+        for index, sentence in enumerate(self._sentences):
+            if any(clause.values for clause in sentence.clauses):
+                self._read_sentence(sentence, index)
+        self._take_back()
+        self._correct()
+        self._hedge()
+        if _CJK.search(self._text):
+            self._read_characters()
+        return self._values
+
+    # Tokens.
+
+    def _tokenise(self, spans: Sequence[Span]) -> list[_Token]:
+        tokens: list[_Token] = []
+        position = 0
+        for start, end in spans:
+            self._tokenise_words(position, start, tokens)
+            tokens.append(_Token("value", start, end))
+            position = end
+        self._tokenise_words(position, len(self._text), tokens)
+        return tokens
+
+    def _tokenise_words(self, start: int, end: int, tokens: list[_Token]) -> None:
+        """Cut the text between two values into words and punctuation."""
+        text = self._text
+        position = start
+        while position < end:
+            char = text[position]
+            if char.isalpha():
+                match = _WORD.match(text, position, end)
+                stop = position + 1 if match is None else match.end()
+                written = text[position:stop]
+                tokens.append(
+                    _Token("word", position, stop, written.casefold().replace("’", "'"), is_capital=written[0].isupper())
+                )
+                position = stop
+                continue
+            if char == "\\" and text.startswith("\\boxed", position):
+                return  # a box that is never closed
+            if char == "<" and (tag := _TAG.match(text, position, end)) is not None:
+                position = tag.end()
+                continue
+            if char == "\n":
+                tokens.append(_Token("line", position, position + 1))
+            elif char in "?？":
+                tokens.append(_Token("ask", position, position + 1))
+            elif char in "!！。" or (char == "." and self._ends_sentence(position, tokens)):
+                tokens.append(_Token("stop", position, position + 1))
+            elif char in _MARKS or (char == "-" and self._is_dash(position)):
+                tokens.append(_Token("mark", position, position + 1, char))
+            elif char == "=":
+                tokens.append(_Token("word", position, position + 1, "=", frozenset({"copula"})))
+            elif char in "<>≤≥≠":
+                name = "negative" if char == "≠" else "bound"
+                tokens.append(_Token("word", position, position + 1, char, frozenset({name})))
+            elif char == "#":
+                tokens.append(_Token("word", position, position + 1, "#", frozenset({"hash"})))
+            position += 1
+
+    def _ends_sentence(self, position: int, tokens: Sequence[_Token]) -> bool:
+        following = self._text[position + 1 : position + 2]
+        if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
+            return False
+        return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
+
+    def _is_dash(self, position: int) -> bool:
+        text = self._text
+        before, after = text[max(position - 1, 0) : position], text[position + 1 : position + 2]
+        return before.isspace() and after.isspace() or text[position - 1 : position + 2] in ("---",) or text[position : position + 2] == "--"
+
+    def _classify(self) -> None:
+        """Give words their classes; a phrase becomes one token."""
+        words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
+        lexicons = languages_of({word for word in words if word[0] != "\0"})
+        tokens: list[_Token] = []
+        index = 0
+        while index < len(words):
+            token = self._tokens[index]
+            if token.kind != "word" or token.classes:
+                tokens.append(token)
+                index += 1
+                continue
+            length, classes = 1, NO_CLASSES
+            for lexicon in lexicons:
+                phrase = lexicon.match_phrase(words, index)
+                if phrase is not None and phrase[0] > length:
+                    length, classes = phrase
+            if length == 1:
+                word = words[index]
+                for lexicon in lexicons:
+                    classes |= lexicon.words.get(word, NO_CLASSES)
+                if word.endswith("n't"):
+                    classes |= {"negative"}
+                if word.startswith("n'"):
+                    classes |= {"negative"}
+            parts = words[index : index + length]
+            if length > 1 and classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
+                for lexicon in lexicons:
+                    classes |= frozenset[str]().union(*(lexicon.words.get(part, NO_CLASSES) for part in parts))
+            if self._neutral and self._neutral.issuperset(parts):
+                classes = classes & {"copula", "pivot"}
+            tokens.append(
+                _Token("word", token.start, self._tokens[index + length - 1].end, " ".join(parts), classes, token.is_capital)
+            )
+            index += length
+        self._tokens = tokens
+
+    # Sentences and clauses.
+
+    def _split(self) -> list[_Sentence]:
+        sentences: list[_Sentence] = []
+        current: list[_Token] = []
+        for index, token in enumerate(self._tokens):
+            if token.kind == "line" and self._is_wrapped(index):
+                continue
+            if token.kind in ("stop", "ask", "line"):
+                if current:
+                    sentences.append(self._clauses(current, len(sentences), is_question=token.kind == "ask"))
+                elif token.kind == "ask" and sentences:
+                    sentences[-1].is_question = sentences[-1].is_question or self._tokens[index - 1].kind in ("ask", "stop")
+                current = []
+            else:
+                current.append(token)
+        if current:
+            sentences.append(self._clauses(current, len(sentences), is_question=False))
+        return sentences
+
+    def _is_wrapped(self, index: int) -> bool:
+        """Whether a line end is inside of a sentence: small letters go on in the next line."""
+        before = self._tokens[index - 1] if index else None
+        after = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
+        if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
+            return False
+        if before.word == ":" or _LINE_MARK.match(self._text, before.end):
+            return False
+        between = self._text[before.end : after.start]
+        return not after.is_capital and between.count("\n") == 1 and not between.strip()
+
+    def _clauses(self, tokens: Sequence[_Token], number: int, *, is_question: bool) -> _Sentence:
+        clauses = [_Clause(None)]
+        for index, token in enumerate(tokens):
+            if token.kind == "mark":
+                if token.word in "\"“”„«»" or (token.word in "[]" and not clauses[-1].tokens):
+                    continue
+                clauses.append(_Clause(token))
+            elif token.kind == "word" and (
+                "pivot" in token.classes
+                or (token.word in _AND and clauses[-1].values)
+                or (clauses[-1].values and _opens_contrast(tokens, index))
+            ):
+                if clauses[-1].lead is not None and not clauses[-1].tokens and clauses[-1].lead.kind == "mark":
+                    clauses[-1].lead = _Token("word", clauses[-1].lead.start, token.end, token.word, token.classes)
+                else:
+                    clauses.append(_Clause(token))
+                if token.classes - {"pivot", "reason"}:
+                    clauses[-1].tokens.append(token)
+            else:
+                clauses[-1].tokens.append(token)
+                if token.kind == "value":
+                    clauses[-1].values.append(_Value(token, clauses[-1], number))
+        return _Sentence([clause for clause in clauses if clause.tokens], is_question)
+
+    # Polarity in a sentence.
+
+    def _read_sentence(self, sentence: _Sentence, number: int) -> None:
+        is_confirmed = sentence.is_question and self._is_yes(number + 1)
+        for place, clause in enumerate(sentence.clauses):
+            for index, value in enumerate(clause.values):
+                left, right = self._around(clause, index)
+                value.region = self._region(sentence, place, index)
+                self._judge(value, left, right)
+                if value.polarity is Polarity.ASSERTED and index == 0:
+                    value.polarity = self._inherited(sentence, place, left, right) or value.polarity
+                if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
+                    value.polarity = Polarity.SUPPOSED
+                if value.polarity is Polarity.ASSERTED and index == len(clause.values) - 1:
+                    value.polarity = self._after(sentence, place) or value.polarity
+                if sentence.is_question and not is_confirmed:
+                    value.polarity = Polarity.ASKED
+        self._subordinate(sentence)
+
+    def _around(self, clause: _Clause, index: int) -> tuple[list[_Token], list[_Token]]:
+        tokens = clause.tokens
+        at = tokens.index(clause.values[index].token)
+        left = tokens[:at]
+        following = clause.values[index + 1].token if index + 1 < len(clause.values) else None
+        right = tokens[at + 1 : len(tokens) if following is None else tokens.index(following)]
+        return left, right
+
+    def _region(self, sentence: _Sentence, place: int, index: int) -> Span:
+        clause = sentence.clauses[place]
+        start = clause.start if index == 0 else clause.values[index - 1].token.end
+        end = clause.end if index == len(clause.values) - 1 else clause.values[index].token.end
+        return start, end
+
+    def _judge(self, value: _Value, left: list[_Token], right: list[_Token]) -> None:
+        before = frozenset[str]().union(*(token.classes for token in left))
+        after = frozenset[str]().union(*(token.classes for token in right))
+        is_mine = "first_person" in before
+        value.is_maybe = "maybe" in before or "maybe" in after
+        value.is_framed = "answer" in before or "hash" in before or ("confirm" in after and "copula" in after)
+        value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(left, right, after, before)
+
+    def _from_left(self, left: list[_Token], before: Classes, *, is_mine: bool) -> Polarity | None:
+        last = left[-1] if left else None
+        if last is not None and ("label" in last.classes or last.word == "#"):
+            return Polarity.INTERMEDIATE if "answer" not in last.classes else None
+        if left and "leave" in left[0].classes:
+            return Polarity.DENIED
+        near = frozenset[str]().union(*(token.classes for token in left[-1 - _NEAR :]))
+        if "bound" in near and not (near & {"harmless"}):
+            return Polarity.BOUNDED
+        if "undecided" in before:
+            return Polarity.HEDGED
+        if "negative" in before or "reject" in before or "refuse" in before:
+            return Polarity.DENIED
+        if "suppose" in before:
+            return Polarity.SUPPOSED
+        if ("report" in before and not is_mine) or self._is_of_another(left):
+            return Polarity.QUOTED
+        if "intermediate" in before:
+            return Polarity.INTERMEDIATE
+        return None
+
+    def _is_of_another(self, left: list[_Token]) -> bool:
+        """Whether the clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
+        for owner, noun in zip(left, left[1:], strict=False):
+            if "answer" in noun.classes or noun.word in _GUESSES:
+                if owner.word in _THIRD_PERSON:
+                    return True
+                if owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes:
+                    return True
+        return False
+
+    def _from_right(self, left: list[_Token], right: list[_Token], after: Classes, before: Classes) -> Polarity:
+        if not right:
+            return Polarity.ASSERTED
+        first = right[0]
+        if "bound_after" in first.classes or any("bound_after" in token.classes for token in right[:2]):
+            return Polarity.BOUNDED
+        relative = next((i for i, token in enumerate(right) if token.word in ("that", "who", "whom", "whose")), None)
+        seen = after if not relative else frozenset[str]().union(*(token.classes for token in right[:relative]))
+        if seen & {"negative", "reject", "refuse", "fault"}:
+            return Polarity.DENIED
+        if "suppose" in seen:
+            return Polarity.SUPPOSED
+        if "report" in seen and "first_person" not in seen:
+            return Polarity.QUOTED
+        if "intermediate" in seen:
+            return Polarity.INTERMEDIATE
+        if any("work" in token.classes for token in right[:2]) and any("work_verb" in token.classes for token in left) and "answer" not in before:
+            return Polarity.INTERMEDIATE
+        is_subject = "copula" in first.classes or "maybe" in first.classes
+        if is_subject and not (before & {"copula", "answer"}) and not (seen & {"confirm", "answer"}):
+            return Polarity.INTERMEDIATE
+        return Polarity.ASSERTED
+
+    def _inherited(self, sentence: _Sentence, place: int, left: list[_Token], right: list[_Token]) -> Polarity | None:
+        """Return the polarity of the clause that a clause of nothing but a value continues."""
+        clause = sentence.clauses[place]
+        lead = clause.lead
+        if place == 0 or lead is None:
+            return None
+        is_joined = lead.word in _AND or lead.word == ","
+        if not is_joined or any(token.classes & {"copula", "answer", "confirm", "first_person"} for token in left):
+            return None
+        earlier = sentence.clauses[place - 1]
+        if earlier.values and earlier.values[-1].polarity in (
+            Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED,
+        ):
+            if any(token.classes & {"correction"} for token in left) or (right and not left and right[0].classes & {"copula"}):
+                return None
+            return earlier.values[-1].polarity
+        return None
+
+    def _is_conditional(self, sentence: _Sentence, place: int) -> bool:
+        """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
+        clauses = sentence.clauses
+        for clause in clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]:
+            if clause.lead is not None and "suppose" in clause.lead.classes or (clause.tokens and "suppose" in clause.tokens[0].classes and clause is not clauses[place]):
+                if not _is_own_work(clause):
+                    return True
+        return False
+
+    def _after(self, sentence: _Sentence, place: int) -> Polarity | None:
+        """Return what the clauses behind a value, up to the next value, make of it."""
+        for clause in sentence.clauses[place + 1 :]:
+            if clause.values:
+                break
+            polarity = self._judge_remark(clause)
+            if polarity is not None:
+                return polarity
+        return None
+
+    def _judge_remark(self, clause: _Clause) -> Polarity | None:
+        classes = clause.classes()
+        lead = clause.lead
+        if lead is not None and "reason" in lead.classes and lead.word not in ("though", "although", "even though", "while", "whereas"):
+            return None
+        first = clause.tokens[0]
+        if "retract" in first.classes or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
+            return Polarity.RETRACTED
+        if "report" in first.classes and "first_person" not in classes:
+            return Polarity.QUOTED
+        if "refuse" in classes:
+            return Polarity.RETRACTED
+        if classes & {"negative", "reject", "fault"}:
+            is_about = any(token.classes & {"pronoun"} for token in clause.tokens[:2]) or (lead is not None and lead.word == "which")
+            is_bare = bool(first.classes & {"negative", "reject", "fault"})
+            is_other = first.is_capital or (len(clause.tokens) > 1 and clause.tokens[1].is_capital)
+            if is_about or is_bare or is_other or ("copula" in first.classes):
+                return Polarity.RETRACTED
+        return None
+
+    def _subordinate(self, sentence: _Sentence) -> None:
+        """Take values of subordinate clauses and remarks as intermediate where a main clause has one."""
+        has_main = False
+        for clause in sentence.clauses:
+            is_reason = clause.lead is not None and "reason" in clause.lead.classes
+            for value in clause.values:
+                if value.polarity is Polarity.ASSERTED and not is_reason:
+                    has_main = True
+        if not has_main:
+            return
+        for clause in sentence.clauses:
+            if clause.lead is not None and "reason" in clause.lead.classes:
+                for value in clause.values:
+                    if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                        value.polarity = Polarity.INTERMEDIATE
+
+    # What later sentences say.
+
+    def _is_yes(self, number: int) -> bool:
+        if number >= len(self._sentences):
+            return False
+        tokens = self._sentences[number].tokens
+        return bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+
+    def _take_back(self) -> None:
+        """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
+        open_values: list[_Value] = []
+        for sentence in self._sentences:
+            values = [value for clause in sentence.clauses for value in clause.values]
+            asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
+            if open_values and self._takes_back(sentence, has_value=bool(values)):
+                for value in open_values:
+                    if value.polarity is Polarity.ASSERTED:
+                        value.polarity = Polarity.RETRACTED
+                open_values = []
+            open_values += asserted
+
+    def _takes_back(self, sentence: _Sentence, *, has_value: bool) -> bool:
+        if sentence.is_question:
+            return False
+        for clause in sentence.clauses:
+            if clause.values:
+                break
+            if self._clause_takes_back(clause, has_value=has_value):
+                return True
+        return False
+
+    def _clause_takes_back(self, clause: _Clause, *, has_value: bool) -> bool:
+        tokens = clause.tokens
+        classes = clause.classes()
+        if "refuse" in classes:
+            return True
+        if any("retract" in token.classes and (len(token.word.split()) > 1 or len(tokens) <= 2) for token in tokens):  # noqa: PLR2004
+            return True
+        if has_value and len(tokens) > 2:  # noqa: PLR2004
+            return False
+        if not classes & {"negative", "reject", "fault"}:
+            return False
+        return any(token.classes & {"pronoun"} for token in tokens[:2])
+
+    def _correct(self) -> None:
+        """Take back what was asserted in front of a correction: "Wait, 43", "or rather 43"."""
+        earlier: list[_Value] = []
+        for sentence in self._sentences:
+            is_led = False
+            for clause in sentence.clauses:
+                head = clause.tokens[:3]
+                opened = any("correction" in token.classes for token in head) or (
+                    clause.lead is not None and "correction" in clause.lead.classes
+                )
+                is_led = is_led or opened
+                for value in clause.values:
+                    if value.polarity is Polarity.ASSERTED and is_led:
+                        for other in earlier:
+                            if other.polarity is Polarity.ASSERTED and other.clause is not clause:
+                                other.polarity = Polarity.RETRACTED
+                        is_led = False
+                    earlier.append(value)
+
+    def _hedge(self) -> None:
+        """Decide for none of the values between which a text does not decide."""
+        doubtful = [value for value in self._values if value.is_maybe and value.polarity is Polarity.ASSERTED]
+        if len({self._written(value) for value in doubtful}) > 1:
+            last = self._values[-1]
+            if last in doubtful or last.polarity is not Polarity.ASSERTED:
+                for value in doubtful:
+                    value.polarity = Polarity.HEDGED
+        if self._takes_alternatives:
+            return
+        for earlier, value in zip(self._values, self._values[1:], strict=False):
+            lead = value.clause.lead
+            if value.sentence != earlier.sentence or lead is None or value.clause is earlier.clause:
+                continue
+            words = [lead.word, *(token.word for token in value.clause.tokens[:2])]
+            is_or = any(word in _OR or word.split()[0] == "or" for word in words if word) or any(
+                "maybe" in token.classes and "or" not in token.classes and len(token.word.split()) > 1
+                for token in value.clause.tokens[:2]
+            )
+            if is_or and value.polarity is earlier.polarity is Polarity.ASSERTED and self._written(value) != self._written(earlier):
+                value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _written(self, value: _Value) -> str:
+        return "".join(self._text[value.token.start : value.token.end].split()).strip("$.,*").casefold()
+
+    # Scripts without spaces.
+
+    def _read_characters(self) -> None:
+        """Read Chinese, Japanese and Korean by the characters around a value."""
+        lists = character_lists()
+        for value in self._values:
+            if value.polarity is not Polarity.ASSERTED:
+                continue
+            before, after = self._window(value)
+            value.polarity = _by_characters(before, after, lists) or value.polarity
+        retracting = lists["retract"]
+        for value in self._values:
+            tail = self._text[value.token.end :]
+            stop = _CJK_STOP.search(tail)
+            rest = "" if stop is None else tail[stop.end() :].strip()
+            sentence = _CJK_STOP.split(rest, maxsplit=1)[0].strip() if rest else ""
+            if value.polarity is Polarity.ASSERTED and sentence and _CJK.search(sentence):
+                head = _CJK_BREAK.split(sentence, maxsplit=1)[0].strip()
+                if head in retracting or any(sentence.startswith(word) for word in retracting if len(word) > 2):  # noqa: PLR2004
+                    value.polarity = Polarity.RETRACTED
+
+    def _window(self, value: _Value) -> tuple[str, str]:
+        before = self._text[max(0, value.token.start - _WINDOW) : value.token.start]
+        before = _CJK_BREAK.split(_CJK_STOP.split(before)[-1])[-1]
+        after = self._text[value.token.end : value.token.end + _WINDOW]
+        after = _CJK_STOP.split(after, maxsplit=1)[0] + ("?" if re.match(r"[^。！!；;\n]{0,60}[？?]", after) else "")
+        return before, after
+
+
+def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
+    """Whether a negation sets the next value against the one in front of it: "42, not 43", "6 rather than 5"."""
+    if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
+        return False
+    return any(token.kind == "value" for token in tokens[index + 1 : index + 4])
+
+
+def _is_own_work(clause: _Clause) -> bool:
+    """Whether an if-clause only says how the author works: "if we add them"."""
+    return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])
+
+
+def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -> Polarity | None:
+    head = _CJK_BREAK.split(after, maxsplit=1)[0]
+    rows = (
+        ("denied_before", before, Polarity.DENIED),
+        ("denied_after", head, Polarity.DENIED),
+        ("bound_before", before, Polarity.BOUNDED),
+        ("bound_after", head[:8], Polarity.BOUNDED),
+        ("supposed_before", before, Polarity.SUPPOSED),
+        ("supposed_after", head, Polarity.SUPPOSED),
+        ("reported_before", before, Polarity.QUOTED),
+        ("reported_after", head, Polarity.QUOTED),
+        ("asked_after", head, Polarity.ASKED),
+    )
+    for name, window, polarity in rows:
+        if any(word in window for word in lists[name]):
+            return polarity
+    return Polarity.ASKED if after.endswith("?") and _CJK.search(before + after) else None
