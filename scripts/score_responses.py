@@ -170,7 +170,7 @@ def _is_counted(mode: Mode, case: ResponseCase) -> bool:
 
 
 def read_sample(path: Path) -> list[ResponseCase]:
-    """Read labelled responses, a JSON object per line. Where a value stands is found in the text."""
+    """Read labelled responses, a JSON object per line. The marks of a value are read from the text."""
     cases: list[ResponseCase] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -200,7 +200,7 @@ def _marks_in(response: str) -> frozenset[str]:
 
 
 def tally(cases: Iterable[ResponseCase], mode: Mode) -> tuple[Count, dict[str, Count], list[ResponseCase]]:
-    """Grade the cases of a mode's reward: all counts, those of each family, and the cases with a wrong result."""
+    """Grade the cases of a mode's reward: all counts, each family's, and the cases with a wrong result."""
     total, families, failing = Count(), defaultdict[str, Count](Count), list[ResponseCase]()
     for case in cases:
         if not _is_counted(mode, case):
@@ -211,6 +211,10 @@ def tally(cases: Iterable[ResponseCase], mode: Mode) -> tuple[Count, dict[str, C
         if is_paid is not (case.label == "pay"):
             failing.append(case)
     return total, families, failing
+
+
+def _shares(count: Count) -> str:
+    return f"false paid {count.share('not')} false unpaid {count.share('pay')}"
 
 
 def _show(failing: Sequence[ResponseCase], limit: int, *, shows_test: bool) -> None:
@@ -247,13 +251,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not own:
             continue
         total, families, failing = tally(own, mode)
-        print(
-            f"{mode.reward:24} {mode.name:12} false paid {total.share('not')} false unpaid {total.share('pay')}"
-        )
+        print(f"{mode.reward:24} {mode.name:12} {_shares(total)}")
         for family in sorted(families):
             count = families[family]
             if count.counts["not-wrong"] or count.counts["pay-wrong"]:
-                print(f"    {family:33} false paid {count.share('not')} false unpaid {count.share('pay')}")
+                print(f"    {family:33} {_shares(count)}")
         _show(failing, options.show, shows_test=options.show_test)
     return 0
 
