@@ -10,7 +10,6 @@ from typing import Final
 
 from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.math.limits import ANSWER_CHARS
-from ors_server.rewards.math.prose import is_prose
 from ors_server.rewards.reading.statements import Polarity, Span, keep_asserted, read_statements
 
 _NUMBER = r"(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
@@ -18,7 +17,7 @@ _COMMAND = r"\\(?:d|t|c)?[A-Za-z]{1,12}(?:\[[^\[\]\n]{0,20}\])?(?:\s?\{[^{}\n]{0
 _LETTER = r"[A-Za-z](?![A-Za-z'’])"
 _GROUP = r"(?![(\[{][^()\[\]{}\n]{0,80}(?<![\\A-Za-z])[A-Za-z]{2,}[\s.,)])[(\[{][^()\[\]{}\n]{0,80}(?:[(\[{][^()\[\]{}\n]{0,40}[)\]}][^()\[\]{}\n]{0,40}){0,3}[)\]}]"
 _ATOM = rf"(?:{_NUMBER}|{_COMMAND}|{_GROUP}|{_LETTER})"
-_SIGN = r"(?:[-+*/^_=<>!|:%°']|\\(?:cdot|times|div|pm|mp|ne|neq|le|leq|ge|geq|approx|equiv|in|to)(?![A-Za-z]))"
+_SIGN = r"(?:[-+*/^_=<>!|%°']|:(?! )|\\(?:cdot|times|div|pm|mp|ne|neq|le|leq|ge|geq|approx|equiv|in|to)(?![A-Za-z]))"
 _EXPRESSION: Final = re.compile(
     rf"(?<![\w\\.])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_COMMAND}|"
     rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq)(?![A-Za-z])))|{_GROUP})"
@@ -39,6 +38,8 @@ _SPELLED: Final = re.compile(
     rf"(?:a|one) (?=hundred|thousand|million))(?:(?:[- ]| and )(?:hundred|thousand|million|{_UNITS}|{_TEENS}|{_TENS}))*(?![\w-])",
     re.IGNORECASE,
 )
+_SAYING: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}|[?#<>]|\\(?:boxed|ne|fbox|text)|[^\x00-\x7f]")
+"""What a text has that may say something about its values."""
 _TAIL_CHARS: Final = 8_000
 
 
@@ -98,14 +99,15 @@ def asserted_text(response: str, gold: str, *, is_list: bool) -> str:
         gold: The gold answer, whose words deny nothing.
         is_list: Whether the gold answer has several values, which "or" may join.
     """
-    if not is_prose(response) and "~~" not in response and "boxed" not in response:
+    if _SAYING.search(response) is None:
         return response
     neutral = _words(gold)
     boxes = [(start, end) for start, end, _ in find_boxes(response)]
     if boxes:
-        statements = read_statements(response, boxes, neutral=neutral, takes_alternatives=True)
-        if any(s.polarity is Polarity.ASSERTED for s in statements):
-            return keep_asserted(response, statements)
+        statements = read_statements(response, boxes, neutral=neutral, takes_alternatives=is_list)
+        response = keep_asserted(response, statements)
+        if any(statement.polarity is Polarity.ASSERTED for statement in statements):
+            return response
     start = max(0, len(response) - _TAIL_CHARS)
     spans = _with_gold(response, find_values(response, start), gold)
     statements = read_statements(response, spans, neutral=neutral, takes_alternatives=is_list)

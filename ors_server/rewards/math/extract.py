@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ors_server.rewards.math.boxes import boxed, unbox
+from ors_server.rewards.math.dress import without_lead
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_last, find_marked, is_prose, stated_texts
@@ -19,6 +20,11 @@ from ors_server.rewards.reading.answer_text import last_tagged
 
 Source = Literal["box", "tag", "bare", "marker", "formula", "number", "words", "output"]
 _HASHES: Final = re.compile(r"####[ \t]*([^\n]+)")
+_FIELD: Final = re.compile(
+    r"""["'](?:final[_ ]?)?(?:answer|result|solution)["']\s{0,4}:\s{0,4}(?:"((?:[^"\n]|\\"){0,1000})"|([^\s"'\[][^"'\n]{0,200}))""",
+    re.IGNORECASE,
+)
+"""The field of a JSON object that holds the answer."""
 _ADVERB: Final = re.compile(r"\A\s*(?:therefore|thus|hence|so|then|finally)\b,?\s+", re.IGNORECASE)
 
 
@@ -78,11 +84,24 @@ def _tagged(response: str) -> str | None:
     if tagged is not None:
         return tagged
     hashes = _HASHES.findall(response)
-    return hashes[-1] if hashes else None
+    if hashes:
+        return without_lead(hashes[-1])
+    fields = _FIELD.findall(response) if '"' in response or "'" in response else []
+    return _balanced(fields[-1][0] or fields[-1][1]) if fields else None
+
+
+def _balanced(text: str) -> str:
+    """Return a text up to the brace or comma that ends the JSON object around it."""
+    depth = 0
+    for index, char in enumerate(text):
+        depth += (char == "{") - (char == "}")
+        if depth < 0:
+            return text[:index].strip()
+    return text.strip(", ")
 
 
 def _read_whole(response: str) -> ParsedAnswer | None:
-    text = _ADVERB.sub("", response, count=1).strip()
+    text = without_lead(_ADVERB.sub("", response, count=1)).strip()
     if not text:
         return None
     if len(text) > ANSWER_CHARS:

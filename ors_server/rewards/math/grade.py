@@ -15,12 +15,14 @@ from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.answer_comparison import AnswerComparison
 from ors_server.rewards.math.answer_values import asserted_text
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
+from ors_server.rewards.math.dress import undress
 from ors_server.rewards.math.everyday import date_of
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
 from ors_server.rewards.math.math_options import MathOptions, MathVerdict, Status
 from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
+from ors_server.rewards.math.parts import last_of_chain
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import (
@@ -62,7 +64,7 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
     if reference is None or (not reference.is_math and _is_broken(gold)):
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
-    response = unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:]
+    response = undress(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:])
     if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
         response = asserted_text(response, reference.text, is_list=_has_several(reference))
     return reconsider(_grade_by_trees(response, reference, options), reference.text, response, options)
@@ -270,7 +272,8 @@ def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> 
         return _judge(gold.text, answer.text, "the same text", is_equal=True)
     limit: LimitError | None = None
     comparison = AnswerComparison(options)
-    for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in answer.trees):
+    trees = [*answer.trees, *filter(None, map(last_of_chain, answer.trees))]
+    for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in trees):
         try:
             if comparison.same(mine, theirs):
                 return _judge(

@@ -60,7 +60,7 @@ _GLUED_UNIT: Final = re.compile(r"[-+]?[\d.,]+[mgslh](?:\^|\s*$)")
 """A number with the letter of its unit, `5m`, which is a product in a formula."""
 _IN_FORMULA: Final = re.compile(r"[\^_*({\[+×÷·<>≤≥/\\-]\s*\Z|\\[A-Za-z]{2,}\s*\Z")
 _CODE: Final = re.compile(
-    r"__|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
+    r"__|\((?:True|False|None)\b|\becho\b|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
 )
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
@@ -71,6 +71,8 @@ _REMARK: Final = re.compile(
     r"even though|however|while|whereas|unless|despite|rather than|instead of|not|yet|until|except|"
     r"of (?:a|an|the)|for (?:all|every|any|each|some))\b|\s+\((?=[a-z]{2})"
 )
+_ASIDE: Final = re.compile(r",\s+(?=[A-Za-z]{2,}(?![A-Za-z]*\s?[=<>]))|\s+-\s+(?=[A-Za-z]{2,})|\s\[(?=\d)|\s\(")
+"""A remark behind a comma, a dash or a bracket."""
 _START: Final = re.compile(
     r"(?<!\S)(?=[\\($\[{|+\-\d√]|[B-HJ-Zb-z]'?(?:_\S+)?(?:\([^()\s]{1,9}\))?\s*[=<>≤≥+*^-])"
 )
@@ -142,6 +144,7 @@ def _first_reading(rest: str) -> ParsedAnswer | None:
     line = rest.strip()[:ANSWER_CHARS]
     sentence = _SENTENCE.split(line, maxsplit=1)[0]
     texts = [line, line.split("\n", 1)[0], sentence, _REMARK.split(sentence, maxsplit=1)[0]]
+    texts.append(_ASIDE.split(sentence, maxsplit=1)[0])
     stated = _STATED.fullmatch(sentence)
     formulas = list(_FORMULA.finditer(sentence))
     is_outside = stated is not None and (not formulas or stated.start(1) >= formulas[-1].end())

@@ -32,12 +32,15 @@ _MEGA: Final = re.compile(r"\bM(?=[mgs]\b)")
 """A prefix that only its case distinguishes from `milli`."""
 _PIECE: Final = re.compile(r"[^\W\d_]+(?:\.m\.?)?|[$€£¥₹¢%°]|\^-?\d+|/|\S")
 _MAX_EXPONENT: Final = 9
-_MAX_UNIT_WORDS: Final = 6
+_MAX_UNIT_WORDS: Final = 3
 _STATING: Final = frozenset(
     {"negative", "reject", "bound_after", "suppose", "report", "maybe", "refuse", "copula", "retract", "undecided"}
 )
 """Classes of words that make a statement about a value and are no part of a unit."""
-_CONJUNCTIONS: Final = frozenset({"and", "or", "but", "than", "true", "false", "echo", "if", "else"})
+_CONJUNCTIONS: Final = frozenset(
+    "and or but than true false echo if else as by divided times from to at on with into thousand million billion "
+    "trillion hundred dozen plus minus".split()
+)
 
 
 def name_unit(words: str) -> str:

@@ -84,6 +84,13 @@ _STRUCK: Final = re.compile(
 )
 _TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
 _LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
+_COMMAND: Final = re.compile(r"\\([A-Za-z]{1,20})")
+_RELATIONS: Final = {
+    "ne": "negative", "neq": "negative", "not": "negative", "notin": "negative",
+    "le": "bound", "leq": "bound", "ge": "bound", "geq": "bound", "lt": "bound", "gt": "bound",
+}
+_CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
+_CHECKS: Final = "✓✔✅☑👍"
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
 _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
@@ -92,16 +99,35 @@ _ABBREVIATIONS: Final = frozenset(
 )
 _BLANKS: Final = " \t\r"
 _MARKS: Final = frozenset(",;:()[]\"“”„«»—–")
-_OR: Final = frozenset({"or", "oder", "ou", "o", "oppure", "of", "lub", "albo", "или", "либо", "veya", "ya", "alternatively"})
-_AND: Final = frozenset({"and", "nor", "und", "et", "y", "e", "en", "i", "и", "ve"}) | _OR
+_OR: Final = frozenset({"or", "oder", "ou", "oppure", "lub", "albo", "или", "либо", "veya", "alternatively", "else", "otherwise"})
+_AND: Final = frozenset({"and", "nor", "und", "et", "и", "ve"}) | _OR
+_CONNECTING: Final = frozenset({"of", "the", "a", "an", "even", "also", "from", "with", "for", "by", "some", "others", "to", "say", "just", "either"})
+_COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
+_RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
+_FUNCTION_WORDS: Final = frozenset("to of in on at by for the a an that who per from into each every this with all its their".split())
+_MAX_UNIT: Final = 3
+"""Words of an unknown unit."""
+_WORK_SUBJECTS: Final = frozenset({"that", "this", "it", "which", "there", "there were", "there are", "my proof", "after", "within"})
+_EXCEPTIVES: Final = frozenset(
+    {"but", "except", "besides", "save", "bar", "other than", "except for", "apart from", "aside from", "anything but", "anybody but", "anyone but"}
+)
+_UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED})
+_CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
+_ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
+"""Orders to the reader, which report nothing: "say 42"."""
+_ORDERS: Final = frozenset({"<", ">", "≤", "≥", "le", "leq", "ge", "geq", "lt", "gt"})
+_INVERTED: Final = frozenset({"should", "were", "had"})
+_MAX_HEADING: Final = 4
+"""Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
 _THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
 _GUESSES: Final = frozenset(
     {"guess", "claim", "opinion", "suggestion", "proposal", "bet", "conjecture", "attempt", "reply", "version"}
 )
 _DENYING: Final = frozenset({"negative", "reject"})
-_TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes"})
+_TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
 """Classes of phrases whose words keep their own classes."""
-_FRAGMENT_START: Final = re.compile(r"\A[\s,;:)\]]+(?:(?:and|but|or|so)\s+)?")
+_FRAGMENT_START: Final = re.compile(r"\A[\s,;:)\]?!]+(?:(?:and|but|or|so)\s+)?")
+_SOURCES: Final = frozenset({"question", "problem", "exercise", "prompt", "task", "statement", "text", "page", "book", "puzzle"})
 _WINDOW: Final = 60
 """Characters at each side of a value that count in a script without spaces."""
 _NEAR: Final = 2
@@ -241,6 +267,7 @@ class _Reader:
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        self._give_up()
         self._take_back()
         self._correct()
         self._hedge()
@@ -286,6 +313,9 @@ class _Reader:
                 tokens.append(_Token("ask", position, position + 1))
             elif char in "!！。" or (char == "." and self._ends_sentence(position, tokens)):
                 tokens.append(_Token("stop", position, position + 1))
+            elif char in "-=" and text.startswith(">", position + 1):
+                tokens.append(_Token("mark", position, position + 2, ":"))
+                position += 1
             elif char in _MARKS or (char == "-" and self._is_dash(position)):
                 tokens.append(_Token("mark", position, position + 1, char))
             elif char == "=":
@@ -294,8 +324,35 @@ class _Reader:
                 name = "negative" if char == "≠" else "bound"
                 tokens.append(_Token("word", position, position + 1, char, frozenset({name})))
             elif char == "#":
-                tokens.append(_Token("word", position, position + 1, "#", frozenset({"hash"})))
+                position = self._tokenise_hashes(position, tokens)
+                continue
+            elif char == "\\":
+                position = self._tokenise_command(position, end, tokens)
+                continue
+            elif char in _CROSSES or char in _CHECKS:
+                name = "reject" if char in _CROSSES else "confirm"
+                tokens.append(_Token("word", position, position + 1, char, frozenset({name})))
             position += 1
+
+    def _tokenise_hashes(self, position: int, tokens: list[_Token]) -> int:
+        """Take `####` for the mark of an answer, `#` in front of a digit for that of a label."""
+        end = position
+        while self._text.startswith("#", end):
+            end += 1
+        if end - position > 1:
+            tokens.append(_Token("line", position, position))
+            tokens.append(_Token("word", position, end, "####", frozenset({"answer"})))
+        elif self._text[end : end + 1].isdigit():
+            tokens.append(_Token("word", position, end, "#", frozenset({"label"})))
+        return end
+
+    def _tokenise_command(self, position: int, end: int, tokens: list[_Token]) -> int:
+        command = _COMMAND.match(self._text, position, end)
+        if command is None:
+            return position + 1
+        if command[1] in _RELATIONS:
+            tokens.append(_Token("word", position, command.end(), command[1], frozenset({_RELATIONS[command[1]]})))
+        return command.end()
 
     def _ends_sentence(self, position: int, tokens: Sequence[_Token]) -> bool:
         following = self._text[position + 1 : position + 2]
@@ -344,6 +401,36 @@ class _Reader:
             )
             index += length
         self._tokens = tokens
+        for index, token in enumerate(tokens):
+            if "negative" in token.classes:
+                self._soften(index)
+
+    def _soften(self, index: int) -> None:
+        """Read a negation with the words behind it: "no doubt" denies nothing, "cannot solve" gives up."""
+        token = self._tokens[index]
+        if " " in token.word:
+            return
+        following = self._tokens[index + 1 : index + 6]
+        for offset, other in enumerate(following[:-1]):
+            if other.kind != "word":
+                break
+            if other.word in _EXCEPTIVES and following[offset + 1].kind == "value":
+                for softened in (token, *following[: offset + 1]):
+                    softened.classes = frozenset({"harmless"})
+                return
+        for offset, other in enumerate(following):
+            if other.kind != "word":
+                break
+            if "benign" in other.classes and offset < _NEAR + 1:
+                for softened in (token, *following[: offset + 1]):
+                    softened.classes = frozenset({"harmless"})
+                break
+            if "solving" in other.classes and offset < _NEAR + 1:
+                if not any("benign" in later.classes for later in following[offset + 1 :]):
+                    token.classes |= {"refuse"}
+                break
+            if "negative" in other.classes or "reject" in other.classes:
+                break
 
     # Sentences and clauses.
 
@@ -385,7 +472,7 @@ class _Reader:
                 clauses.append(_Clause(token))
             elif token.kind == "word" and (
                 "pivot" in token.classes
-                or (token.word in _AND and clauses[-1].values)
+                or (token.word.partition(" ")[0] in _AND and clauses[-1].values and "bound_after" not in token.classes)
                 or (clauses[-1].values and _opens_contrast(tokens, index))
             ):
                 if clauses[-1].lead is not None and not clauses[-1].tokens and clauses[-1].lead.kind == "mark":
@@ -398,6 +485,8 @@ class _Reader:
                 clauses[-1].tokens.append(token)
                 if token.kind == "value":
                     clauses[-1].values.append(_Value(token, clauses[-1], number))
+                elif token.word and token.word in _CROSSES + _CHECKS and clauses[-1].values:
+                    clauses.append(_Clause(None))
         return _Sentence([clause for clause in clauses if clause.tokens], is_question)
 
     # Polarity in a sentence.
@@ -413,8 +502,8 @@ class _Reader:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
                     value.polarity = Polarity.SUPPOSED
-                if value.polarity is Polarity.ASSERTED and index == len(clause.values) - 1:
-                    value.polarity = self._after(sentence, place) or value.polarity
+                if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
+                    value.polarity = self._after(sentence, place, value) or value.polarity
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._subordinate(sentence)
@@ -447,20 +536,45 @@ class _Reader:
             return Polarity.INTERMEDIATE if "answer" not in last.classes else None
         if left and "leave" in left[0].classes:
             return Polarity.DENIED
+        if left and left[0].word in _INVERTED:
+            return Polarity.SUPPOSED
+        left = _behind_value(left)
         near = frozenset[str]().union(*(token.classes for token in left[-1 - _NEAR :]))
+        if "trial" in near:
+            return Polarity.SUPPOSED
         if "bound" in near and not (near & {"harmless"}):
             return Polarity.BOUNDED
         if "undecided" in before:
             return Polarity.HEDGED
-        if "negative" in before or "reject" in before or "refuse" in before:
+        if "reject" in before or "refuse" in before or ("negative" in before and not self._is_in_relative_clause(left)):
             return Polarity.DENIED
-        if "suppose" in before:
+        if "suppose" in before or ("would" in before and not self._may_be_would(left, before)):
             return Polarity.SUPPOSED
+        if left and left[0].word in _ORDERED:
+            return None
         if ("report" in before and not is_mine) or self._is_of_another(left):
             return Polarity.QUOTED
         if "intermediate" in before:
             return Polarity.INTERMEDIATE
         return None
+
+    def _is_in_relative_clause(self, left: list[_Token]) -> bool:
+        """Whether all negations are in clauses about the subject: "the number that does not divide it is 42"."""
+        if not left or "copula" not in left[-1].classes:
+            return False
+        first = next(index for index, token in enumerate(left) if "negative" in token.classes)
+        last = max(index for index, token in enumerate(left) if "negative" in token.classes)
+        behind = left[last + 1 : -1]
+        if not behind or any(token.word in _COMPLEMENTIZERS or token.classes & {"pronoun", "answer"} for token in behind):
+            return False
+        before = left[:first]
+        if any(token.word in _RELATIVES for token in before):
+            return True
+        return bool(before) and not before[-1].classes & {"copula", "first_person", "pronoun"}
+
+    def _may_be_would(self, left: list[_Token], before: Classes) -> bool:
+        """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
+        return bool(before & {"answer"}) or any(token.word in ("that", "this", "which", "i", "we") for token in left)
 
     def _is_of_another(self, left: list[_Token]) -> bool:
         """Whether the clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
@@ -482,18 +596,30 @@ class _Reader:
         seen = after if not relative else frozenset[str]().union(*(token.classes for token in right[:relative]))
         if seen & {"negative", "reject", "refuse", "fault"}:
             return Polarity.DENIED
-        if "suppose" in seen:
+        if "suppose" in seen or ("would" in seen and first.classes & {"would", "harmless"}):
             return Polarity.SUPPOSED
-        if "report" in seen and "first_person" not in seen:
+        if ("report" in seen and "first_person" not in seen) or self._is_of_another(right):
             return Polarity.QUOTED
-        if "intermediate" in seen:
+        if "bound" in first.classes and first.word in _ORDERS:
+            return Polarity.BOUNDED
+        if "intermediate" in seen or "operation" in first.classes:
             return Polarity.INTERMEDIATE
-        if any("work" in token.classes for token in right[:2]) and any("work_verb" in token.classes for token in left) and "answer" not in before:
+        if not left and len(right) > _MAX_UNIT and not any(token.classes or token.word in _FUNCTION_WORDS for token in right):
+            return Polarity.INTERMEDIATE  # words that are no sentence
+        if self._is_about_the_work(left, right, before):
             return Polarity.INTERMEDIATE
         is_subject = "copula" in first.classes or "maybe" in first.classes
         if is_subject and not (before & {"copula", "answer"}) and not (seen & {"confirm", "answer"}):
             return Polarity.INTERMEDIATE
         return Polarity.ASSERTED
+
+    def _is_about_the_work(self, left: list[_Token], right: list[_Token], before: Classes) -> bool:
+        """Whether a value counts lines or steps of the solution, or words of the question."""
+        if "answer" in before or not any("work" in token.classes for token in right[:2]):
+            return False
+        is_short = len(right) <= _NEAR or any(token.word in _SOURCES for token in right)
+        has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
+        return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
     def _inherited(self, sentence: _Sentence, place: int, left: list[_Token], right: list[_Token]) -> Polarity | None:
         """Return the polarity of the clause that a clause of nothing but a value continues."""
@@ -502,9 +628,11 @@ class _Reader:
         if place == 0 or lead is None:
             return None
         is_joined = lead.word in _AND or lead.word == ","
-        if not is_joined or any(token.classes & {"copula", "answer", "confirm", "first_person"} for token in left):
-            return None
         earlier = sentence.clauses[place - 1]
+        if lead.word == ":" and not left and not earlier.values and len(earlier.tokens) <= _MAX_HEADING:
+            return self._headed(earlier)
+        if not is_joined or any(token.word not in _CONNECTING and "maybe" not in token.classes for token in left):
+            return None
         if earlier.values and earlier.values[-1].polarity in (
             Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED,
         ):
@@ -512,6 +640,19 @@ class _Reader:
                 return None
             return earlier.values[-1].polarity
         return None
+
+    def _headed(self, heading: _Clause) -> Polarity | None:
+        """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
+        classes = heading.classes()
+        if "copula" in classes or (len(heading.tokens) == 1 and "negative" in classes):
+            return None
+        if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
+            return Polarity.DENIED
+        if "intermediate" in classes or "label" in heading.tokens[-1].classes:
+            return Polarity.INTERMEDIATE
+        if "report" in classes and "first_person" not in classes and any(" " in token.word for token in heading.tokens):
+            return Polarity.QUOTED
+        return Polarity.QUOTED if self._is_of_another(heading.tokens) else None
 
     def _is_conditional(self, sentence: _Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
@@ -522,29 +663,34 @@ class _Reader:
                     return True
         return False
 
-    def _after(self, sentence: _Sentence, place: int) -> Polarity | None:
+    def _after(self, sentence: _Sentence, place: int, value: _Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
         for clause in sentence.clauses[place + 1 :]:
             if clause.values:
                 break
-            polarity = self._judge_remark(clause)
+            polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed)
             if polarity is not None:
                 return polarity
         return None
 
-    def _judge_remark(self, clause: _Clause) -> Polarity | None:
+    def _judge_remark(self, clause: _Clause, polarity: Polarity, *, is_framed: bool) -> Polarity | None:
         classes = clause.classes()
         lead = clause.lead
         if lead is not None and "reason" in lead.classes and lead.word not in ("though", "although", "even though", "while", "whereas"):
             return None
         first = clause.tokens[0]
+        if polarity is Polarity.QUOTED:
+            is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
+            return Polarity.ASSERTED if is_approved else None
         if "retract" in first.classes or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
             return Polarity.RETRACTED
         if "report" in first.classes and "first_person" not in classes:
             return Polarity.QUOTED
         if "refuse" in classes:
             return Polarity.RETRACTED
-        if classes & {"negative", "reject", "fault"}:
+        if _disapproves(clause.tokens, is_framed=is_framed):
+            if classes & {"reject", "fault"} and lead is not None and lead.word in ("but", "yet", "and", "though", "although", "however"):
+                return Polarity.RETRACTED
             is_about = any(token.classes & {"pronoun"} for token in clause.tokens[:2]) or (lead is not None and lead.word == "which")
             is_bare = bool(first.classes & {"negative", "reject", "fault"})
             is_other = first.is_capital or (len(clause.tokens) > 1 and clause.tokens[1].is_capital)
@@ -554,19 +700,21 @@ class _Reader:
 
     def _subordinate(self, sentence: _Sentence) -> None:
         """Take values of subordinate clauses and remarks as intermediate where a main clause has one."""
-        has_main = False
-        for clause in sentence.clauses:
-            is_reason = clause.lead is not None and "reason" in clause.lead.classes
-            for value in clause.values:
-                if value.polarity is Polarity.ASSERTED and not is_reason:
-                    has_main = True
-        if not has_main:
+        values = [v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED]
+        if len(values) < 2:  # noqa: PLR2004  (a main clause and another)
             return
-        for clause in sentence.clauses:
-            if clause.lead is not None and "reason" in clause.lead.classes:
-                for value in clause.values:
-                    if value.polarity is Polarity.ASSERTED and not value.is_framed:
-                        value.polarity = Polarity.INTERMEDIATE
+        secondary = [value for value in values if not value.is_framed and self._is_secondary(value)]
+        if len(secondary) < len(values):
+            for value in secondary:
+                value.polarity = Polarity.INTERMEDIATE
+
+    def _is_secondary(self, value: _Value) -> bool:
+        clause = value.clause
+        lead = clause.lead
+        if lead is not None and ("reason" in lead.classes or lead.word in "(["):
+            return True
+        left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
+        return any("oblique" in token.classes for token in left[-_NEAR:])
 
     # What later sentences say.
 
@@ -575,6 +723,17 @@ class _Reader:
             return False
         tokens = self._sentences[number].tokens
         return bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+
+    def _give_up(self) -> None:
+        """Deny what stands behind words of giving up and is not named as the answer."""
+        has_given_up = False
+        for sentence in self._sentences:
+            for clause in sentence.clauses:
+                has_given_up = has_given_up or ("refuse" in clause.classes() and not sentence.is_question)
+                for value in clause.values:
+                    is_definite = value.is_framed or any("copula" in t.classes and " " not in t.word and "'" in t.word for t in clause.tokens)
+                    if has_given_up and not is_definite and value.polarity is Polarity.ASSERTED:
+                        value.polarity = Polarity.DENIED
 
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
@@ -588,6 +747,13 @@ class _Reader:
                         value.polarity = Polarity.RETRACTED
                 open_values = []
             open_values += asserted
+            if not values and any("undecided" in token.classes for token in sentence.tokens):
+                self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
+
+    def _hedge_all(self, values: list[_Value]) -> None:
+        if len({self._written(value) for value in values}) > 1:
+            for value in values:
+                value.polarity = Polarity.HEDGED
 
     def _takes_back(self, sentence: _Sentence, *, has_value: bool) -> bool:
         if sentence.is_question:
@@ -608,9 +774,9 @@ class _Reader:
             return True
         if has_value and len(tokens) > 2:  # noqa: PLR2004
             return False
-        if not classes & {"negative", "reject", "fault"}:
+        if not _disapproves(tokens, is_framed=True):
             return False
-        return any(token.classes & {"pronoun"} for token in tokens[:2])
+        return any(token.classes & {"pronoun"} for token in tokens[:3])
 
     def _correct(self) -> None:
         """Take back what was asserted in front of a correction: "Wait, 43", "or rather 43"."""
@@ -646,11 +812,11 @@ class _Reader:
             if value.sentence != earlier.sentence or lead is None or value.clause is earlier.clause:
                 continue
             words = [lead.word, *(token.word for token in value.clause.tokens[:2])]
-            is_or = any(word in _OR or word.split()[0] == "or" for word in words if word) or any(
-                "maybe" in token.classes and "or" not in token.classes and len(token.word.split()) > 1
-                for token in value.clause.tokens[:2]
+            is_or = any(word.partition(" ")[0] in _OR for word in words) or (
+                value.is_maybe and lead.word == "," and "maybe" in value.clause.tokens[0].classes
             )
-            if is_or and value.polarity is earlier.polarity is Polarity.ASSERTED and self._written(value) != self._written(earlier):
+            pair = {value.polarity, earlier.polarity}
+            if is_or and Polarity.ASSERTED in pair and pair <= _UNDECIDED and self._written(value) != self._written(earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
 
     def _written(self, value: _Value) -> str:
@@ -692,8 +858,32 @@ def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])
 
 
+def _behind_value(tokens: list[_Token]) -> list[_Token]:
+    """Return the tokens behind the last value among them."""
+    last = max((index for index, token in enumerate(tokens) if token.kind == "value"), default=-1)
+    return tokens[last + 1 :]
+
+
+def _disapproves(tokens: Sequence[_Token], *, is_framed: bool) -> bool:
+    """Whether a remark about a value says that it is wrong.
+
+    A negation alone says so of a value that the text has not named as its answer, or with a word of approval
+    ("is not right", "it isn't"): "The answer is 42, which is not a square" stands.
+    """
+    classes = frozenset[str]().union(*(token.classes for token in tokens))
+    if classes & {"reject", "fault"}:
+        return True
+    if "negative" not in classes:
+        return False
+    at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
+    rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula"}]
+    return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
+
+
 def _is_own_work(clause: _Clause) -> bool:
     """Whether an if-clause only says how the author works: "if we add them"."""
+    if any(token.word in _CONTRARY for token in clause.tokens):
+        return False
     return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])
 
 

@@ -1,0 +1,115 @@
+r"""Removes what only dresses an answer: markdown, HTML, marks, rows of equations, a number in words and digits. Pure.
+
+`*129*`, `<b>129</b>`, `# 129`, `129 ✓`, `\begin{align*} T &= 129 \end{align*}` and "one hundred twenty-nine (129)"
+are all 129. Text that is struck through (`~~129~~`, `<del>`, `\cancel{129}`) is removed with what it holds.
+"""
+
+import re
+from typing import Final
+
+from ors_server.rewards.math.everyday import spelled_number
+
+_STRUCK: Final = re.compile(
+    r"~~(?=\S)(?:(?!~~)[^\n]){1,2000}~~|<(s|del|strike)>(?:(?!</\1>).){0,2000}</\1>|"
+    r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{[^{}]{0,500}(?:\{[^{}]{0,200}(?:\{[^{}]{0,100}\}[^{}]{0,100}){0,4}\}[^{}]{0,200}){0,4}\}",
+    re.DOTALL | re.IGNORECASE,
+)
+_STRUCK_NOTE: Final = re.compile(
+    r"(?m)^[^\n]{0,200}\n?[ \t]{0,4}[(\[](?:struck|crossed|scratched)(?: out| through| off)?[)\]][ \t.]{0,4}$", re.IGNORECASE
+)
+_HTML: Final = re.compile(
+    r"</?(?:b|i|u|em|strong|p|div|span|mark|ins|code|center|big|small|tt|sup|font|li|ul|ol|h[1-6])(?:\s[^<>\n]{0,80})?>",
+    re.IGNORECASE,
+)
+_BREAK: Final = re.compile(r"<br\s{0,2}/?>", re.IGNORECASE)
+_CALCULATION: Final = re.compile(r"<<[^<>\n]{0,200}>>")
+"""The calculator's annotations of GSM8K: `<<2*3=6>>6`."""
+_EMPHASIS: Final = re.compile(
+    r"(?<![\w*\\])(\*{1,3}|_{1,3}|={2,3})(?=[^\s*_=])([^*_=\n]{1,200}?|[^*\n]{1,200}?)(?<=[^\s*_])\1(?![\w*])"
+)
+_HEADING: Final = re.compile(r"(?m)^[ \t]{0,4}(?:#{1,3}(?!#)[ \t]{1,4}|>[ \t]{1,4}(?=\D))")
+_ARROW: Final = re.compile(r"(?m)^[ \t$]{0,4}(?:=>|->|→|⇒|\\to\b|\\(?:R|r|Longr)ightarrow\b|\\implies\b|\\therefore\b|∴)[ \t$]{0,4}(?=\S)")
+_MARKS: Final = re.compile("[\u2705\u2713\u2714\ufe0f\u25a0\u25a1\u220e\U0001f300-\U0001faff\u2600-\u26ff]|\\$?\\\\(?:blacksquare|square|qed|checkmark)(?![A-Za-z])\\$?")
+"""Check marks, ends of proofs, pictures."""
+_ALIGNED: Final = re.compile(r"\\begin\{(align|aligned|eqnarray|gather|gathered|split|multline|equation)(\*?)\}(.{0,4000}?)\\end\{\1\2\}", re.DOTALL)
+_ROW: Final = re.compile(r"\\\\(?:\[[^\]\n]{0,10}\])?|\\(?=\s*&)")
+_WITH_NUMERAL: Final = re.compile(
+    r"\b((?:[A-Za-z]+[- ]){0,8}[A-Za-z]+)\s?\((-?\d[\d,]*)\)|(?<![\w.])(-?\d[\d,]*)\s?\(((?:[A-Za-z]+[- ]){0,8}[A-Za-z]+)\)"
+)
+_MINUS: Final = re.compile(r"\b(?:minus|negative)\s(?=\$?\d)", re.IGNORECASE)
+_LEAD: Final = re.compile(
+    r"\A\s*(?:(?:the\s+)?(?:final\s+|correct\s+)?answer\s+(?:is|would be|must be)\s+|(?:say|choose|take|pick|answer|write)\s+(?=[-\d$\\]))?(?:(?:so|thus|hence|therefore|then|finally|ok|okay|well|yes|a|ans|answer)\b[,:.]?\s+)?"
+    r"(?:(?:it|that|this|there|here)(?:'s| is| are| equals| makes| gives| comes to)|"
+    r"(?:i|we)(?:'ve| have| will| would|'d|'ll)?\s+(?:get|got|gets|have|had|find|found|obtain|obtained|say|choose|chose|pick|answer|conclude|compute|computed))?"
+    r"(?:\s+(?:that|the|exactly|just|precisely|indeed|then|now|therefore|thus|simply|equal to|it is|it's)\b)*\s*(?=\S)",
+    re.IGNORECASE,
+)
+_LABELLED: Final = re.compile(r"\A\s*\*{0,2}(?:a|ans|answer|result|final answer|solution|final|total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"(?<![\w'])'(?=[-\d$\\(])([^'\n]{1,80})'(?![\w'])")
+_TEXT_LEAD: Final = re.compile(r"\\(?:text|mathrm|textbf)\s?\{\s*(?:(?:the|final|answer|is|so|result)[ :]*){1,5}\}", re.IGNORECASE)
+_ROUNDS: Final = 3
+
+
+def without_struck(text: str) -> str:
+    """Remove what is struck through, with its marks."""
+    if "~~" in text or "<" in text or "\\" in text:
+        text = _STRUCK.sub(" ", text)
+    return _STRUCK_NOTE.sub("", text) if "out)" in text or "out]" in text or "through" in text else text
+
+
+def undress(text: str) -> str:
+    """Remove markdown, HTML, marks, and environments of equations around answers."""
+    text = without_struck(text)
+    if "<" in text:
+        text = _HTML.sub("", _BREAK.sub("\n", _CALCULATION.sub("", text)))
+    if "\\begin" in text:
+        text = _ALIGNED.sub(_join_rows, text)
+    if not text.isascii() or "\\" in text:
+        text = _MARKS.sub(" ", text)
+    if "#" in text or ">" in text:
+        text = _HEADING.sub("", text)
+    if "*" in text or "_" in text or "==" in text:
+        for _ in range(_ROUNDS):
+            text, count = _EMPHASIS.subn(_unemphasise, text)
+            if not count:
+                break
+    text = _ARROW.sub("", text)
+    if "'" in text:
+        text = _QUOTED.sub(r"\1", text)
+    if "\\t" in text or "\\m" in text:
+        text = _TEXT_LEAD.sub("", text)
+    if "(" in text:
+        text = _WITH_NUMERAL.sub(_agreeing, text)
+    return _MINUS.sub("-", text) if "minus" in text or "egative" in text else text
+
+
+def without_lead(text: str) -> str:
+    """Remove the words in front of a bare answer: "It's 96", "I get 96", "Answer: 96"."""
+    return _LEAD.sub("", _LABELLED.sub("", text, count=1), count=1)
+
+
+def _unemphasise(match: re.Match[str]) -> str:
+    # Two asterisks mark the answer for the search in running text, which reads them.
+    marks, content = match[1], match[2]
+    if marks == "**" or (marks == "*" and not (content[0].isalnum() or content[0] in "$-\\(.")):
+        return match[0]
+    return f"**{content}**" if marks in ("***", "___", "__", "==", "===") and len(match.string) > len(match[0]) + 2 else content
+
+
+def _join_rows(match: re.Match[str]) -> str:
+    rows = [row.replace("&", " ").strip(" \n\t,.") for row in _ROW.split(match[3])]
+    joined = ""
+    for row in filter(None, rows):
+        joined += f" {row}" if row.startswith("=") or not joined else f", {row}"
+    return f"${joined.strip()}$"
+
+
+def _agreeing(match: re.Match[str]) -> str:
+    """Return the digits of a number that is written in words and in digits, if both agree."""
+    words, digits = (match[1], match[2]) if match[2] is not None else (match[4], match[3])
+    parts = words.split(" ")
+    for start in range(len(parts)):
+        if spelled_number(" ".join(parts[start:])) == int(digits.replace(",", "")):
+            before = " ".join(parts[:start])
+            return f"{before} {digits}".strip()
+    return match[0]
