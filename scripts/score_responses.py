@@ -62,10 +62,14 @@ class Count:
         self.counts[label] += 1
         self.counts[f"{label}-wrong"] += is_paid is not (label == "pay")
 
+    def rate(self, label: str) -> float:
+        """Return the share of a label's cases with a wrong result, in [0, 1]."""
+        return self.counts[f"{label}-wrong"] / max(1, self.counts[label])
+
     def share(self, label: str) -> str:
         """Return the wrong ones of a label as a percentage and counts."""
         total, wrong = self.counts[label], self.counts[f"{label}-wrong"]
-        return f"{100 * wrong / total:6.2f} % {wrong:5}/{total:<5}" if total else f"{'-':>8} {'':11}"
+        return f"{100 * self.rate(label):6.2f} % {wrong:5}/{total:<5}" if total else f"{'-':>8} {'':11}"
 
 
 def _takes(function: object, name: str) -> bool:
@@ -159,6 +163,10 @@ def _modes() -> list[Mode]:
     ]
 
 
+MODES = _modes()
+"""The ways to use the rewards."""
+
+
 def _is_counted(mode: Mode, case: ResponseCase) -> bool:
     if case.label == "contested":
         return False
@@ -243,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [
         case for case in cases if options.half in {"all", case.half} and options.family in {None, case.family}
     ]
-    for mode in _modes():
+    for mode in MODES:
         if options.reward not in {None, mode.reward} or options.mode not in {None, mode.name}:
             continue
         own = [case for case in cases if case.reward == mode.reward]
