@@ -20,15 +20,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from ors_server.rewards.agentfly.answers import math_equal_reward, qa_f1_reward  # noqa: E402
 from ors_server.rewards.agentfly.exact import qa_em_reward  # noqa: E402
+from ors_server.rewards.evidence.completions import code_completion_reward  # noqa: E402
 from ors_server.rewards.judges.replies import read_score  # noqa: E402
 from ors_server.rewards.math import MathOptions, grade_math  # noqa: E402
+from ors_server.rewards.reading.answer_text import AnswerSource, Place, find_answer  # noqa: E402
 from ors_server.rewards.reward_errors import UnusableReplyError  # noqa: E402
-from ors_server.rewards.scoring import score  # noqa: E402
+from ors_server.rewards.scoring import evaluate, score  # noqa: E402
+from ors_server.rewards.sql.reward import sql_match_reward  # noqa: E402
+from ors_server.rewards.structures.structured import json_match_reward  # noqa: E402
 from ors_server.rewards.text.matches import word_match_reward  # noqa: E402
 from ors_server.rewards.text.multiple_choice import multiple_choice_reward  # noqa: E402
 from tests.fixtures.response_templates import (  # noqa: E402
@@ -127,6 +133,24 @@ def _judge(case: ResponseCase) -> bool:
     return is_same_number(_text(case.gold), stated.score)
 
 
+def _tagged(place: Place, case: ResponseCase) -> bool:
+    found = find_answer(case.response, AnswerSource(place))
+    return found.problem is None and found.text.strip() == case.gold
+
+
+def _sql(case: ResponseCase) -> bool:
+    return _pays(sql_match_reward, case, answer=case.gold, database=TOWNS)
+
+
+def _json(case: ResponseCase) -> bool:
+    return _pays(json_match_reward, case, answer=case.gold, extract="fenced")
+
+
+def _code(case: ResponseCase) -> bool:
+    fields = {"final_response": case.response, "tests": [{"stdin": "4", "stdout": "5"}]}
+    return anyio.run(evaluate, code_completion_reward, fields).reward == 1.0
+
+
 def _text(gold: str | Sequence[str]) -> str:
     return gold if isinstance(gold, str) else ", ".join(gold)
 
@@ -135,6 +159,11 @@ def _golds(case: ResponseCase) -> str | list[str]:
     return case.gold if isinstance(case.gold, str) else list(case.gold)
 
 
+TOWNS = """
+CREATE TABLE towns (name TEXT, people INTEGER);
+INSERT INTO towns VALUES ('Tartu', 97), ('Bergen', 290), ('Porto', 231), ('Turin', 848), ('Oslo', 709);
+"""
+"""The database of the templates with SQL."""
 MARKED = frozenset({"box", "tag", "hash", "bare"})
 
 
@@ -160,6 +189,11 @@ def _modes() -> list[Mode]:
         Mode("qa_em_reward", "default", _em),
         Mode("qa_f1_reward", "default", _f1),
         Mode("judge_reply", "default", _judge),
+        Mode("find_answer", "answer", partial(_tagged, "answer")),
+        Mode("find_answer", "tag", partial(_tagged, "tag")),
+        Mode("sql_match_reward", "default", _sql),
+        Mode("json_match_reward", "fenced", _json),
+        Mode("code_completion_reward", "default", _code),
     ]
 
 
@@ -255,7 +289,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.reward not in {None, mode.reward} or options.mode not in {None, mode.name}:
             continue
         own = [case for case in cases if case.reward == mode.reward]
-        own += [case for case in cases if mode.reward == "qa_f1_reward" and case.reward == "qa_em_reward"]
         if not own:
             continue
         total, families, failing = tally(own, mode)
