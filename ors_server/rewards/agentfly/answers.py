@@ -7,13 +7,13 @@ at 1256586. `ors_server.rewards.deviations` lists each deliberate deviation.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.math.algebra.second_opinions import prepare
 from ors_server.rewards.math.grade import grade_math
-from ors_server.rewards.math.math_options import MathVerdict
+from ors_server.rewards.math.math_options import MathOptions, MathVerdict
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
@@ -106,7 +106,16 @@ def infoseek_reward(
 
 
 @reward(range=(0.0, 1.0), prepare=prepare)
-def math_equal_reward(final_response: str, answer: str | float, **_rest: Any) -> RewardResult:
+def math_equal_reward(
+    final_response: str,
+    answer: str | float,
+    prompt: str | None = None,
+    *,
+    extraction: Literal["lenient", "strict"] = "lenient",
+    boxes: Literal["last", "agree"] = "last",
+    evaluated: bool = False,
+    **_rest: Any,
+) -> RewardResult:
     """Pays 1 if the response is mathematically equal to the answer, else 0.
 
     The last box in the response counts, or the whole of a bare answer. The gold answer is LaTeX, plain text
@@ -118,11 +127,14 @@ def math_equal_reward(final_response: str, answer: str | float, **_rest: Any) ->
 
     Source: AgentFly's page "Predefined Rewards", with this library's own grader of mathematics.
     """
-    return _math(_grade(final_response, answer), {})
+    options = MathOptions(extraction=extraction, boxes=boxes, evaluated=evaluated)
+    return _math(_grade(final_response, answer, prompt, options), {})
 
 
 @reward(range=(0.0, 1.0), prepare=prepare)
-def math_equal_reward_tool(final_response: str, answer: str | float, trajectory: Trajectory) -> RewardResult:
+def math_equal_reward_tool(
+    final_response: str, answer: str | float, trajectory: Trajectory, prompt: str | None = None
+) -> RewardResult:
     """Pays 1 for an equal answer and 0.1 for any other if a tool was used, else 0.
 
     Extras: `acc`, 1 if the answer is right, else 0.
@@ -131,13 +143,15 @@ def math_equal_reward_tool(final_response: str, answer: str | float, trajectory:
 
     Source: AgentFly's page "Predefined Rewards", with this library's own grader of mathematics.
     """
-    verdict = _grade(final_response, answer)
+    verdict = _grade(final_response, answer, prompt)
     paid = _gated(trajectory, is_right=verdict.is_equal)
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
 @reward(range=(0.0, 1.0), prepare=prepare)
-def math_equal_reward_think(final_response: str, answer: str | float, trajectory: Trajectory) -> RewardResult:
+def math_equal_reward_think(
+    final_response: str, answer: str | float, trajectory: Trajectory, prompt: str | None = None
+) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant has a `<think>` block.
 
     Without a block in each turn it pays 0. `acc` is 1 only where 1 is paid.
@@ -146,7 +160,7 @@ def math_equal_reward_think(final_response: str, answer: str | float, trajectory
 
     Source: AgentFly at 1256586.
     """
-    verdict = _grade(final_response, answer)
+    verdict = _grade(final_response, answer, prompt)
     is_formed = all("</think>" in turn for turn in _turns(trajectory))
     paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(paid == 1.0)}, paid)
@@ -154,7 +168,7 @@ def math_equal_reward_think(final_response: str, answer: str | float, trajectory
 
 @reward(range=(0.0, 1.0), prepare=prepare)
 def math_reward_thought_with_tool(
-    final_response: str, answer: str | float, trajectory: Trajectory
+    final_response: str, answer: str | float, trajectory: Trajectory, prompt: str | None = None
 ) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant begins with "Thought", else 0.
 
@@ -162,7 +176,7 @@ def math_reward_thought_with_tool(
 
     Source: AgentFly at 1256586.
     """
-    verdict = _grade(final_response, answer)
+    verdict = _grade(final_response, answer, prompt)
     is_formed = all(turn.strip().lower().startswith("thought") for turn in _turns(trajectory))
     paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
@@ -228,11 +242,14 @@ def _gated(trajectory: Trajectory, *, is_right: bool) -> float:
     return 1.0 if is_right else TOOL_USED
 
 
-def _grade(response: str, gold: object) -> MathVerdict:
+def _grade(
+    response: str, gold: object, prompt: object = None, options: MathOptions | None = None
+) -> MathVerdict:
     if isinstance(gold, int | float) and not isinstance(gold, bool) and math.isfinite(gold):
         gold = str(int(gold) if gold == int(gold) else gold)
     if isinstance(gold, str):
-        return grade_math(response, gold)
+        question = prompt if isinstance(prompt, str) else None
+        return grade_math(response, gold, prompt=question, options=options or MathOptions())
     reason = f"expected a gold answer as text or a finite number, got {gold!r:.40}"
     return MathVerdict(is_equal=False, reason=reason, status="bad_gold", forms=("", ""))
 

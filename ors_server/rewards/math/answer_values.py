@@ -1,16 +1,13 @@
-r"""The values of a response that may be its answer: boxes, formulas, expressions, numbers. Pure.
+r"""The values of a text that may be answers: boxes, formulas, expressions, numbers. Pure.
 
-Finds where they stand, for the reader of statements (`ors_server.rewards.reading.statements`), and removes from
-a response what it does not assert. What a value is worth is the parser's business.
+Finds where they stand; what a value is worth is the parser's business.
 """
 
 import re
-from collections.abc import Collection
 from typing import Final
 
 from ors_server.rewards.math.boxes import find_boxes
-from ors_server.rewards.math.limits import ANSWER_CHARS
-from ors_server.rewards.reading.statements import Polarity, Span, keep_asserted, read_statements
+from ors_server.rewards.reading.statements import Span
 
 _NUMBER = r"(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _COMMAND = r"\\(?:d|t|c)?[A-Za-z]{1,12}(?:\[[^\[\]\n]{0,20}\])?(?:\s?\{[^{}\n]{0,120}(?:\{[^{}\n]{0,60}\}[^{}\n]{0,60}){0,4}\}){0,2}"
@@ -19,7 +16,7 @@ _GROUP = r"(?![(\[{][^()\[\]{}\n]{0,80}(?<![\\A-Za-z])[A-Za-z]{2,}[\s.,)])[(\[{]
 _ATOM = rf"(?:{_NUMBER}|{_COMMAND}|{_GROUP}|{_LETTER})"
 _SIGN = r"(?:[-+*/^_=<>!|%°']|:(?! )|\\(?:cdot|times|div|pm|mp|ne|neq|le|leq|ge|geq|approx|equiv|in|to)(?![A-Za-z]))"
 _EXPRESSION: Final = re.compile(
-    rf"(?<![\w\\.])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_COMMAND}|"
+    rf"(?<![A-Za-z0-9_\\.])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_COMMAND}|"
     rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq)(?![A-Za-z])))|{_GROUP})"
     rf"(?:[ ]?(?:{_SIGN}[ ]?){{1,2}}{_ATOM}|{_ATOM}(?![a-z]{{2}})|[!%°'])*"
 )
@@ -38,9 +35,6 @@ _SPELLED: Final = re.compile(
     rf"(?:a|one) (?=hundred|thousand|million))(?:(?:[- ]| and )(?:hundred|thousand|million|{_UNITS}|{_TEENS}|{_TENS}))*(?![\w-])",
     re.IGNORECASE,
 )
-_SAYING: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}|[?#<>]|\\(?:boxed|ne|fbox|text)|[^\x00-\x7f]")
-"""What a text has that may say something about its values."""
-_TAIL_CHARS: Final = 8_000
 
 
 def find_values(text: str, start: int = 0) -> list[Span]:
@@ -81,51 +75,12 @@ def _plain_values(text: str, start: int, end: int) -> list[Span]:
             spans.append((opening, closing))
         position = closing
     spans += [match.span() for match in _SPELLED.finditer(text, start, end)]
-    return _disjoint(sorted(spans))
+    return disjoint(sorted(spans))
 
 
-def _disjoint(spans: list[Span]) -> list[Span]:
+def disjoint(spans: list[Span]) -> list[Span]:
     kept: list[Span] = []
     for span in spans:
         if not kept or span[0] >= kept[-1][1]:
             kept.append(span)
     return kept
-
-
-def asserted_text(response: str, gold: str, *, is_list: bool) -> str:
-    """Return a response without the values that it denies, asks, supposes, quotes or takes back.
-
-    Args:
-        gold: The gold answer, whose words deny nothing.
-        is_list: Whether the gold answer has several values, which "or" may join.
-    """
-    if _SAYING.search(response) is None:
-        return response
-    neutral = _words(gold)
-    boxes = [(start, end) for start, end, _ in find_boxes(response)]
-    if boxes:
-        statements = read_statements(response, boxes, neutral=neutral, takes_alternatives=is_list)
-        response = keep_asserted(response, statements)
-        if any(statement.polarity is Polarity.ASSERTED for statement in statements):
-            return response
-    start = max(0, len(response) - _TAIL_CHARS)
-    spans = _with_gold(response, find_values(response, start), gold)
-    statements = read_statements(response, spans, neutral=neutral, takes_alternatives=is_list)
-    return keep_asserted(response, statements)
-
-
-def _words(gold: str) -> Collection[str]:
-    return {word.casefold() for word in re.findall(r"[^\W\d_]+", gold)} if len(gold) <= ANSWER_CHARS else ()
-
-
-def _with_gold(text: str, spans: list[Span], gold: str) -> list[Span]:
-    """Add the places of a gold answer in words."""
-    bare = gold.strip()
-    if not bare or len(bare) > ANSWER_CHARS or not bare[0].isalpha() or any(char.isdigit() for char in bare):
-        return spans
-    lowered, sought = text.casefold(), bare.casefold()
-    if len(lowered) != len(text):
-        return spans
-    places = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(sought)}(?!\w)", lowered)][:200]
-    return _disjoint(sorted([*spans, *places], key=lambda span: (span[0], -span[1])))
-

@@ -38,10 +38,14 @@ _WITH_NUMERAL: Final = re.compile(
 )
 _MINUS: Final = re.compile(r"\b(?:minus|negative)\s(?=\$?\d)", re.IGNORECASE)
 _LEAD: Final = re.compile(
-    r"\A\s*(?:(?:the\s+)?(?:final\s+|correct\s+)?answer\s+(?:is|would be|must be)\s+|(?:say|choose|take|pick|answer|write)\s+(?=[-\d$\\]))?(?:(?:so|thus|hence|therefore|then|finally|ok|okay|well|yes|a|ans|answer)\b[,:.]?\s+)?"
-    r"(?:(?:it|that|this|there|here)(?:'s| is| are| equals| makes| gives| comes to)|"
-    r"(?:i|we)(?:'ve| have| will| would|'d|'ll)?\s+(?:get|got|gets|have|had|find|found|obtain|obtained|say|choose|chose|pick|answer|conclude|compute|computed))?"
-    r"(?:\s+(?:that|the|exactly|just|precisely|indeed|then|now|therefore|thus|simply|equal to|it is|it's)\b)*\s*(?=\S)",
+    r"\A\s*(?:(?:so|thus|hence|therefore|then|finally|ok|okay|well|yes)\b[,:.]?\s+)?(?:"
+    r"(?:the\s+)?(?:final\s+|correct\s+)?answer\s+(?:is|would be|must be)|"
+    r"(?:say|choose|take|pick|answer|write)(?=\s+[-\d$\\])|"
+    r"(?:it|that|this|there|here)(?:'s| is| are| equals| makes| gives| comes to)|"
+    r"(?:i|we)(?:'ve| have| will| would|'d|'ll)?\s+(?:get|got|gets|have|had|find|found|obtain|obtained|say|choose|chose|"
+    r"pick|answer|conclude|compute|computed))"
+    r"(?:\s+(?:that|the answer is|exactly|just|precisely|indeed|then|now|therefore|thus|simply|equal to|it is|it's)\b)*"
+    r"\s+(?=\S)",
     re.IGNORECASE,
 )
 _LABELLED: Final = re.compile(r"\A\s*\*{0,2}(?:a|ans|answer|result|final answer|solution|final|total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)", re.IGNORECASE)

@@ -55,7 +55,7 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
     if tagged is not None:
         return Candidate(read(tagged), "tag")
     found = None if is_strict else find_marked(text)
-    whole = None if found is not None else _read_whole(text)
+    whole = None if found is not None else _read_whole(text if is_strict else without_lead(text))
     if whole is not None and whole.is_math:
         return Candidate(whole, "bare")
     found = found if found is not None or is_strict else find_last(text)
@@ -101,7 +101,7 @@ def _balanced(text: str) -> str:
 
 
 def _read_whole(response: str) -> ParsedAnswer | None:
-    text = without_lead(_ADVERB.sub("", response, count=1)).strip()
+    text = _ADVERB.sub("", response, count=1).strip()
     if not text:
         return None
     if len(text) > ANSWER_CHARS:

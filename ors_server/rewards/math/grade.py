@@ -13,27 +13,29 @@ from fractions import Fraction
 from ors_server.rewards.math import choice_letters
 from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.answer_comparison import AnswerComparison
-from ors_server.rewards.math.answer_values import asserted_text
+from ors_server.rewards.math.asserted import Question, asserted_text
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.dress import undress
+from ors_server.rewards.math.evaluated import is_as_evaluated
 from ors_server.rewards.math.everyday import date_of
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
 from ors_server.rewards.math.limits import ANSWER_CHARS, RESPONSE_CHARS, LimitError, MathError
 from ors_server.rewards.math.math_options import MathOptions, MathVerdict, Status
 from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
-from ors_server.rewards.math.parts import last_of_chain
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import (
     Brackets,
     Listing,
+    Node,
     Number,
     PlusMinus,
     Relation,
     Set,
     SetOperation,
     contains,
+    symbols,
 )
 from ors_server.rewards.math.worded_answers import same_wording
 
@@ -43,13 +45,17 @@ _MOST_WORDS = 12
 """Words of a gold answer in words; a longer one is a solution that contains the answer."""
 
 
-def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> MathVerdict:
+def grade_math(
+    answer: str, gold: str, *, options: MathOptions = _DEFAULT, prompt: str | None = None
+) -> MathVerdict:
     """Compare a response with the gold answer.
 
     Args:
         answer: A whole response, or only the answer. Of a text longer than 100,000 characters the end is
             used.
         gold: The gold answer, as data sets write it: LaTeX or plain, in a box or in a solution, or a letter.
+        prompt: The text of the task. A sentence or formula of it, or one that only rewrites it, is no answer
+            unless it is the gold answer.
 
     Returns:
         The verdict. No text raises an error.
@@ -66,7 +72,14 @@ def grade_math(answer: str, gold: str, *, options: MathOptions = _DEFAULT) -> Ma
         return _refuse("bad_gold", why, gold, answer)
     response = undress(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:])
     if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
-        response = asserted_text(response, reference.text, is_list=_has_several(reference))
+        question = Question(
+            reference.text,
+            prompt,
+            is_list=_has_several(reference),
+            must_agree=options.boxes == "agree",
+            is_same=functools.partial(_is_same_value, options),
+        )
+        response = asserted_text(response, question)
     return reconsider(_grade_by_trees(response, reference, options), reference.text, response, options)
 
 
@@ -77,6 +90,13 @@ def _is_worded_so(response: str, gold: ParsedAnswer, options: MathOptions) -> bo
     try:
         return same_wording(gold.text, response, functools.partial(_same_reading, AnswerComparison(options)))
     except (LimitError, RecursionError):
+        return False
+
+
+def _is_same_value(options: MathOptions, first: str, second: str) -> bool:
+    try:
+        return _same_reading(AnswerComparison(options), read(first), read(second))
+    except (MathError, RecursionError):
         return False
 
 
@@ -266,16 +286,33 @@ def _grade_choice(
     )
 
 
+def _last_of_chain(answer: Node, gold: ParsedAnswer, comparison: AnswerComparison) -> Node | None:
+    """Return what a chain of equations ends with, as `96` of `S = p + q = 96`; `None` for anything else.
+
+    A chain whose sides without letters differ (`8 + 9 = 16`) ends with nothing.
+    """
+    if not isinstance(answer, Relation) or len(answer.operators) < 2 or set(answer.operators) != {"="}:  # noqa: PLR2004
+        return None
+    if any(isinstance(tree, Relation) for tree in gold.trees):
+        return None
+    *earlier, last = answer.sides
+    if all(symbols(side) or comparison.same(side, last) for side in earlier):
+        return last
+    return None
+
+
 def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
     answer = candidate.reading
     if gold.text == answer.text:
         return _judge(gold.text, answer.text, "the same text", is_equal=True)
     limit: LimitError | None = None
     comparison = AnswerComparison(options)
-    trees = [*answer.trees, *filter(None, map(last_of_chain, answer.trees))]
+    trees = [*answer.trees, *(last for tree in answer.trees if (last := _last_of_chain(tree, gold, comparison)))]
     for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in trees):
         try:
             if comparison.same(mine, theirs):
+                if options.evaluated and not is_as_evaluated(theirs, mine):
+                    continue
                 return _judge(
                     gold.text,
                     answer.text,

@@ -78,13 +78,6 @@ def is_derivation(gold: Node, answer: Node) -> bool:
     return operators == answer.operators and (is_chain or operators == ("≈",))
 
 
-def last_of_chain(answer: Node) -> Node | None:
-    """Return what a chain of equations ends with: `96` of `S = p + q = 96`; `None` for anything else."""
-    if isinstance(answer, Relation) and len(answer.operators) > 1 and set(answer.operators) == {"="}:
-        return answer.sides[-1]
-    return None
-
-
 def joins_otherwise(gold: Node, answer: Node) -> bool:
     """Return whether one of two lists of inequalities is joined by "and", the other by "or"."""
     return (

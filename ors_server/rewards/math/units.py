@@ -33,6 +33,7 @@ _MEGA: Final = re.compile(r"\bM(?=[mgs]\b)")
 _PIECE: Final = re.compile(r"[^\W\d_]+(?:\.m\.?)?|[$€£¥₹¢%°]|\^-?\d+|/|\S")
 _MAX_EXPONENT: Final = 9
 _MAX_UNIT_WORDS: Final = 3
+_SHORT: Final = 3
 _STATING: Final = frozenset(
     {"negative", "reject", "bound_after", "suppose", "report", "maybe", "refuse", "copula", "retract", "undecided"}
 )
@@ -77,6 +78,8 @@ def is_noun_phrase(words: str) -> bool:
     listed = words.split()
     if len(listed) > _MAX_UNIT_WORDS or not words.isascii():
         return len(listed) == 1 and not words.isascii() and not has_denial(words)
+    if len(listed) == 1 and len(words) < _SHORT:
+        return words.casefold() not in ("or", "if")  # two letters are a product
     return not any(classes_of(word) & _STATING for word in listed) and _CONJUNCTIONS.isdisjoint(
         word.casefold() for word in listed
     )

@@ -193,6 +193,7 @@ def read_statements(
     *,
     neutral: Collection[str] = (),
     takes_alternatives: bool = False,
+    is_same: Callable[[str, str], bool] | None = None,
     place_of: Callable[[Span], Place] | None = None,
 ) -> list[Statement]:
     """Read what a text says about each of the values at `spans`, in order.
@@ -201,6 +202,7 @@ def read_statements(
         spans: Start and end of each value; they do not overlap.
         neutral: Words, in lower case, that deny nothing here: those of the gold answer.
         takes_alternatives: Whether "42 or 43" asserts both, as where the gold answer is a list.
+        is_same: Whether two different texts are one value, which "or" then only repeats ("3/4, or 0.75").
         place_of: The place of a value; by default they stand in sentences.
     """
     ordered = sorted(set(spans))
@@ -208,6 +210,7 @@ def read_statements(
         return []
     struck = [match.span() for match in _STRUCK.finditer(text)] if "~~" in text or "<" in text or "\\" in text else []
     reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
+    reader.is_same = is_same
     values = reader.read()
     statements: list[Statement] = []
     for value in values:
@@ -234,7 +237,7 @@ def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     if len(kept) == 1:
         return text
     pieces = [kept[0], *(_FRAGMENT_START.sub(" ", piece) for piece in kept[1:])]
-    return " ".join(piece for piece in pieces if piece.strip())
+    return ". ".join(piece for piece in pieces if piece.strip(" .\t"))
 
 
 def _merged(regions: Iterable[Span]) -> list[Span]:
@@ -258,6 +261,7 @@ class _Reader:
         self._text = text
         self._neutral = neutral
         self._takes_alternatives = takes_alternatives
+        self.is_same: Callable[[str, str], bool] | None = None
         self._tokens = self._tokenise(spans)
         self._classify()
         self._sentences = self._split()
@@ -374,6 +378,8 @@ class _Reader:
         while index < len(words):
             token = self._tokens[index]
             if token.kind != "word" or token.classes:
+                if token.word in self._neutral:
+                    token.classes = NO_CLASSES
                 tokens.append(token)
                 index += 1
                 continue
@@ -560,7 +566,7 @@ class _Reader:
 
     def _is_in_relative_clause(self, left: list[_Token]) -> bool:
         """Whether all negations are in clauses about the subject: "the number that does not divide it is 42"."""
-        if not left or "copula" not in left[-1].classes:
+        if not left or "copula" not in left[-1].classes or not any("negative" in token.classes for token in left):
             return False
         first = next(index for index, token in enumerate(left) if "negative" in token.classes)
         last = max(index for index, token in enumerate(left) if "negative" in token.classes)
@@ -816,8 +822,12 @@ class _Reader:
                 value.is_maybe and lead.word == "," and "maybe" in value.clause.tokens[0].classes
             )
             pair = {value.polarity, earlier.polarity}
-            if is_or and Polarity.ASSERTED in pair and pair <= _UNDECIDED and self._written(value) != self._written(earlier):
+            if is_or and Polarity.ASSERTED in pair and pair <= _UNDECIDED and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _differ(self, value: _Value, other: _Value) -> bool:
+        written, others = self._written(value), self._written(other)
+        return written != others and not (self.is_same is not None and self.is_same(written, others))
 
     def _written(self, value: _Value) -> str:
         return "".join(self._text[value.token.start : value.token.end].split()).strip("$.,*").casefold()

@@ -1,0 +1,102 @@
+r"""Tells the question from an answer: formulas and sentences of the prompt, and formulas that only rewrite one. Pure.
+
+`17 + 26` answers "What is 17 + 26?" no more than the question itself does, although it is equal to the gold
+answer. A value echoes the prompt if it has something left to compute, and its numbers and letters are those of
+a formula of the prompt, or of the whole prompt ("multiply 16 by 15"); 0 and 1 may be added, which change nothing.
+A value that the gold answer is written as is never an echo.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from ors_server.rewards.math.answer_values import find_values
+from ors_server.rewards.math.dress import undress
+from ors_server.rewards.math.limits import RESPONSE_CHARS
+from ors_server.rewards.math.normalise import unfence, unify
+from ors_server.rewards.math.streams import stream
+
+_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_ATOM: Final = re.compile(r"\d+(?:[.,]\d+)*|\\[A-Za-z]+|[A-Za-z]+|[^\sA-Za-z\d{}$\\]")
+_DRESS: Final = re.compile(r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\]]|d?frac(?=[{\d])|tfrac|cfrac)|[${}]")
+_OPERATION: Final = re.compile(r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|\d\s*[A-Za-z(\\]")
+_FRACTION: Final = re.compile(r"-?\s*(?:\\[dt]?frac\s*\{?\d+\}?\s*\{?\d+\}?|\d+\s*/\s*\d+)")
+_NEUTRAL: Final = frozenset({"0", "1"})
+_SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
+_SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n+")
+_LETTERS: Final = re.compile(r"[^\W_]+")
+_MIN_WORDS: Final = 3
+"""Words of a sentence that is recognised in a response."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt, read once."""
+
+    sentences: frozenset[str]
+    formulas: frozenset[str]
+    """Written without what only dresses them."""
+    parts: tuple[frozenset[tuple[str, int]], ...]
+    """Numbers, letters and functions of each formula, and the numbers of the whole, with their counts."""
+
+
+@lru_cache(maxsize=256)
+def read_prompt(text: str) -> Prompt:
+    """Read the formulas and sentences of a prompt; of a long one the last 100,000 characters."""
+    text = undress(unify(text[-RESPONSE_CHARS:]))
+    formulas = [text[start:end] for start, end in find_values(text)]
+    sides = [side for formula in formulas for side in formula.split("=")]
+    parts = [_parts(side) for side in sides if _has_operation(side)]
+    numbers = Counter(number for number in _NUMBER.findall(text) if number not in _NEUTRAL)
+    whole = frozenset(numbers.items())
+    return Prompt(
+        frozenset(_as_words(sentence) for sentence in _SENTENCE.split(text)),
+        frozenset(_written(side) for side in sides if _has_operation(side)),
+        tuple(part for part in (*parts, whole) if part),
+    )
+
+
+def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
+    """Return whether a value of a response only repeats or rewrites a formula of the prompt."""
+    last = value.rstrip(" .$)\\]").rpartition("=")[2] if "=" in value else value
+    bare = _without_box(last)
+    if not _has_operation(bare) or _written(bare) == _written(gold) or stream(unfence(bare)) == stream(unfence(gold)):
+        return False
+    if _written(bare) in prompt.formulas:
+        return True
+    if _FRACTION.fullmatch(unfence(bare)) is not None:
+        return False
+    return _parts(bare) in prompt.parts
+
+
+def is_sentence_of(sentence: str, prompt: Prompt) -> bool:
+    """Return whether a sentence stands in the prompt."""
+    words = _as_words(sentence)
+    return words.count(" ") + 1 >= _MIN_WORDS and words in prompt.sentences
+
+
+def _has_operation(text: str) -> bool:
+    return _OPERATION.search(text.strip().lstrip("-+$ ")) is not None
+
+
+def _without_box(text: str) -> str:
+    return unfence(_DRESS.sub(lambda mark: mark[0] if mark[0].startswith(("\\d", "\\f", "\\t", "\\c")) and "frac" in mark[0] else " ", text)) if "boxed" in text or "fbox" in text else unfence(text)
+
+
+def _written(text: str) -> str:
+    return "".join(_DRESS.sub("", text).replace("\\cdot", "*").replace("\\times", "*").split()).strip("$.*()")
+
+
+def _parts(text: str) -> frozenset[tuple[str, int]]:
+    atoms = Counter(
+        atom.lstrip("\\")
+        for atom in _ATOM.findall(_DRESS.sub(" ", text))
+        if atom not in _SKIPPED and atom not in _NEUTRAL and atom not in ("\\cdot", "\\times", "\\div")
+    )
+    return frozenset(atoms.items())
+
+
+def _as_words(sentence: str) -> str:
+    return " ".join(_LETTERS.findall(sentence.casefold()))

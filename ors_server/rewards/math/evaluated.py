@@ -1,0 +1,112 @@
+r"""Whether an answer is at least as evaluated as the gold answer. Pure.
+
+`2^{10}` is equal to `1024`, and leaves the work to the reader. An answer is *settled* if nothing in it can be
+computed that gives a simpler number: a number, a fraction, a root that is irrational, a sum of such terms. A
+settled gold answer asks for a settled answer; of functions (`sin`, `log`, `max`), only those that the gold answer
+has may stay.
+"""
+
+from fractions import Fraction
+from math import isqrt
+from typing import Final
+
+from ors_server.rewards.math.tree import (
+    Add,
+    Constant,
+    Function,
+    Multiply,
+    Node,
+    Number,
+    PlusMinus,
+    Power,
+    children,
+    contains,
+)
+
+_SYMBOLIC: Final = (Add, Multiply, Power, Function)
+_ROOTS: Final = frozenset({"sqrt", "root", "cbrt"})
+
+
+def is_as_evaluated(answer: Node, gold: Node) -> bool:
+    """Return whether nothing is left to compute in an answer that is not left in the gold answer, too."""
+    if functions_of(answer) - functions_of(gold) - _ROOTS:
+        return False
+    return is_settled(answer) or not is_settled(gold)
+
+
+def functions_of(node: Node) -> frozenset[str]:
+    """Return the names of the functions of numbers alone in an answer."""
+    own = frozenset({node.name}) if isinstance(node, Function) and _is_numeric(node) else frozenset[str]()
+    return own.union(*map(functions_of, children(node)))
+
+
+def is_settled(node: Node) -> bool:
+    """Return whether no part of an answer that is made of numbers alone can be computed further."""
+    if isinstance(node, _SYMBOLIC) and _is_numeric(node):
+        return _is_settled_number(node)
+    if isinstance(node, Multiply) and sum(isinstance(f, Number) and f.value not in (-1, 1) for f in node.factors) > 1:
+        return False
+    if isinstance(node, Add) and sum(isinstance(term, Number) for term in node.terms) > 1:
+        return False
+    return all(map(is_settled, children(node)))
+
+
+def _is_numeric(node: Node) -> bool:
+    return isinstance(node, Number) or (
+        isinstance(node, (*_SYMBOLIC, PlusMinus)) and all(map(_is_numeric, children(node)))
+    ) or (isinstance(node, Constant) and node.name == "°")
+
+
+def _is_settled_number(node: Node) -> bool:
+    match node:
+        case Number():
+            return True
+        case Multiply(factors):
+            return _is_settled_product(factors)
+        case Add(terms):
+            rational = sum(not contains(term, (Power, Function)) or _is_fraction(term) for term in terms)
+            return rational <= 1 and all(map(_is_settled_number, terms)) and len(terms) > 1
+        case Power(Number(value), Number(-1)):
+            return value not in (0, 1)
+        case Power(base, Number(exponent)):
+            return isinstance(exponent, Fraction) and _is_settled_number(base) and not _is_perfect(base, exponent.denominator)
+        case Power(base, Multiply()):
+            return _is_settled_number(base)
+        case Function("sqrt", (radicand,)):
+            return not _is_perfect(radicand, 2)
+        case Function(name, (radicand, Number(int(index)))) if name == "root":
+            return not _is_perfect(radicand, index)
+        case Function():
+            return True  # judged by its name
+        case _:
+            return True
+
+
+def _is_settled_product(factors: tuple[Node, ...]) -> bool:
+    tops = sum(isinstance(factor, Number) and factor.value != -1 for factor in factors)
+    bottoms = sum(_is_inverse(factor) for factor in factors)
+    others = [factor for factor in factors if not isinstance(factor, Number) and not _is_inverse(factor)]
+    return tops <= 1 and bottoms <= 1 and len(others) <= 1 and all(map(_is_settled_number, others))
+
+
+def _is_inverse(node: Node) -> bool:
+    return isinstance(node, Power) and isinstance(node.base, Number) and node.exponent == Number(-1)
+
+
+def _is_fraction(node: Node) -> bool:
+    return isinstance(node, Multiply) and all(isinstance(f, Number) or _is_inverse(f) for f in node.factors)
+
+
+def _is_perfect(node: Node, index: int) -> bool:
+    """Return whether a root of a number is rational."""
+    if not isinstance(node, Number) or node.value < 0 or index < 2:  # noqa: PLR2004  (a root)
+        return not isinstance(node, Number)
+    value = Fraction(node.value)
+    return all(_is_power(part, index) for part in (value.numerator, value.denominator))
+
+
+def _is_power(value: int, index: int) -> bool:
+    if index == 2:  # noqa: PLR2004  (a square root)
+        return isqrt(value) ** 2 == value
+    root = round(value ** (1 / index)) if value < 2**53 else 0
+    return any((root + offset) ** index == value for offset in (-1, 0, 1))
