@@ -26,6 +26,8 @@ MAX_FALSE_UNPAID = {
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
 MIN_TEMPLATES = 500
 MIN_FAMILIES = 45
+MIN_CLOSINGS = 40
+"""Responses with the same last paragraph from which on it is one of the contexts."""
 MIN_SHARE = 0.35
 """Least share of the templates of each half and each label."""
 
@@ -85,6 +87,20 @@ def test_the_half_is_that_of_a_hash_of_family_and_text():
     # 0xf5, the first byte of the sha256 of "denialThe result is not {a}.", is odd.
     assert template.half == "test"
     assert template.key == "f56efeb88c33c005"
+
+
+def test_a_context_is_of_the_half_of_its_template_and_changes_no_label():
+    cases = cases_of(SEED, DRAWS)
+    labels = {(case.reward, case.template, case.label) for case in cases if not case.is_in_context}
+    within = [case for case in cases if case.is_in_context]
+    closings = [
+        Counter(case.response.rpartition("\n\n")[2] for case in within if case.half == half)
+        for half in ("dev", "test")
+    ]
+    frequent = [{text for text, count in counts.items() if count > MIN_CLOSINGS} for counts in closings]
+    assert {(case.reward, case.template, case.label) for case in within} <= labels
+    assert all(frequent)
+    assert frequent[0].isdisjoint(frequent[1])
 
 
 def test_no_placeholder_is_left_in_a_response():
