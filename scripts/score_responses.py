@@ -2,8 +2,9 @@
 
 Usage:
 
-    python scripts/score_responses.py [--half dev|test|all] [--seed N] [--reward NAME] [--family F]
-                                      [--show K] [--show-test] [--sample FILE]
+    python scripts/score_responses.py [--half dev|test|all] [--seed N] [--reward NAME] [--mode M]
+                                      [--family F] [--context with|without] [--show K]
+                                      [--show-test] [--sample FILE]
 
 A false paid response must not be paid and is; a false unpaid one must be and is not. Tune on the development
 half only: `--show` prints failing cases of that half, one per template. `--show-test` is for a final audit.
@@ -68,10 +69,14 @@ class Count:
         self.counts[label] += 1
         self.counts[f"{label}-wrong"] += is_paid is not (label == "pay")
 
+    def rate(self, label: str) -> float:
+        """Return the share of a label's cases with a wrong result, in [0, 1]."""
+        return self.counts[f"{label}-wrong"] / max(1, self.counts[label])
+
     def share(self, label: str) -> str:
         """Return the wrong ones of a label as a percentage and counts."""
         total, wrong = self.counts[label], self.counts[f"{label}-wrong"]
-        return f"{100 * wrong / total:6.2f} % {wrong:5}/{total:<5}" if total else f"{'-':>8} {'':11}"
+        return f"{100 * self.rate(label):6.2f} % {wrong:5}/{total:<5}" if total else f"{'-':>8} {'':11}"
 
 
 def _takes(function: object, name: str) -> bool:
@@ -193,6 +198,10 @@ def _modes() -> list[Mode]:
     ]
 
 
+MODES = _modes()
+"""The ways to use the rewards."""
+
+
 def _is_counted(mode: Mode, case: ResponseCase) -> bool:
     if case.label == "contested":
         return False
@@ -269,6 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--reward")
     parser.add_argument("--mode")
     parser.add_argument("--family")
+    parser.add_argument("--context", choices=("with", "without"), help="only responses in a context, or none")
     parser.add_argument("--show", type=int, default=0, metavar="K", help="print up to K failing cases")
     parser.add_argument("--show-test", action="store_true", help="also of the test half")
     parser.add_argument("--sample", type=Path, help="grade the labelled responses of this file instead")
@@ -277,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [
         case for case in cases if options.half in {"all", case.half} and options.family in {None, case.family}
     ]
-    for mode in _modes():
+    for mode in MODES:
         if options.reward not in {None, mode.reward} or options.mode not in {None, mode.name}:
             continue
         own = [case for case in cases if case.reward == mode.reward]
