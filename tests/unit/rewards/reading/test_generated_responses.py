@@ -16,12 +16,38 @@ MAX_FALSE_PAID = {
     ("math_equal_reward", "default"): 0.60,
     ("math_equal_reward", "strict"): 0.25,
     ("math_equal_reward", "boxes=agree"): 0.60,
+    ("multiple_choice_reward", "any"): 0.10,
+    ("multiple_choice_reward", "boxed"): 0.05,
+    ("multiple_choice_reward", "answer"): 0.05,
+    ("multiple_choice_reward", "fullmatch"): 0.05,
+    ("word_match_reward", "default"): 0.50,
+    ("qa_em_reward", "default"): 0.20,
+    ("qa_f1_reward", "default"): 0.92,
+    ("judge_reply", "default"): 0.40,
+    ("find_answer", "answer"): 0.80,
+    ("find_answer", "tag"): 0.80,
+    ("sql_match_reward", "default"): 1.00,
+    ("json_match_reward", "fenced"): 1.00,
+    ("code_completion_reward", "default"): 1.00,
 }
 """Greatest share of the responses that must not be paid and are, per reward and mode."""
 MAX_FALSE_UNPAID = {
     ("math_equal_reward", "default"): 0.30,
     ("math_equal_reward", "strict"): 0.30,
     ("math_equal_reward", "boxes=agree"): 0.30,
+    ("multiple_choice_reward", "any"): 0.65,
+    ("multiple_choice_reward", "boxed"): 0.40,
+    ("multiple_choice_reward", "answer"): 0.30,
+    ("multiple_choice_reward", "fullmatch"): 0.00,
+    ("word_match_reward", "default"): 0.40,
+    ("qa_em_reward", "default"): 0.15,
+    ("qa_f1_reward", "default"): 0.00,
+    ("judge_reply", "default"): 0.35,
+    ("find_answer", "answer"): 0.30,
+    ("find_answer", "tag"): 0.30,
+    ("sql_match_reward", "default"): 0.00,
+    ("json_match_reward", "fenced"): 0.00,
+    ("code_completion_reward", "default"): 0.00,
 }
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
 MIN_TEMPLATES = 500
