@@ -138,7 +138,7 @@ def test_no_placeholder_is_left_in_a_response():
 
 def test_the_asserted_value_is_the_only_gold_that_is_paid():
     (template,) = [t for t in load_templates() if t.text == "The answer is not {a} but {b}."]
-    cases = make_cases(5, [template], draws=1)
+    cases = [case for case in make_cases(5, [template], draws=1) if not case.is_in_context]
     assert [case.label for case in cases] == ["not", "pay"]
     assert all(str(case.gold) in case.response.replace(",", "") for case in cases)
 
