@@ -187,6 +187,7 @@ def _modes() -> list[Mode]:
     return [
         *modes,
         Mode("word_match_reward", "default", _word),
+        Mode("word_match_reward", "choices", _word),
         Mode("qa_em_reward", "default", _em),
         Mode("qa_f1_reward", "default", _f1),
         Mode("judge_reply", "default", _judge),
@@ -204,6 +205,8 @@ MODES = _modes()
 
 def _is_counted(mode: Mode, case: ResponseCase) -> bool:
     if case.label == "contested":
+        return False
+    if mode.reward == "word_match_reward" and (mode.name == "choices") is not bool(case.choices):
         return False
     if case.label == "not":
         return True

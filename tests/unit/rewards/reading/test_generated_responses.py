@@ -20,7 +20,8 @@ MAX_FALSE_PAID = {
     ("multiple_choice_reward", "boxed"): 0.05,
     ("multiple_choice_reward", "answer"): 0.05,
     ("multiple_choice_reward", "fullmatch"): 0.05,
-    ("word_match_reward", "default"): 0.50,
+    ("word_match_reward", "default"): 0.85,
+    ("word_match_reward", "choices"): 0.50,
     ("qa_em_reward", "default"): 0.20,
     ("qa_f1_reward", "default"): 0.92,
     ("judge_reply", "default"): 0.40,
@@ -39,7 +40,8 @@ MAX_FALSE_UNPAID = {
     ("multiple_choice_reward", "boxed"): 0.40,
     ("multiple_choice_reward", "answer"): 0.30,
     ("multiple_choice_reward", "fullmatch"): 0.00,
-    ("word_match_reward", "default"): 0.40,
+    ("word_match_reward", "default"): 0.15,
+    ("word_match_reward", "choices"): 0.45,
     ("qa_em_reward", "default"): 0.15,
     ("qa_f1_reward", "default"): 0.00,
     ("judge_reply", "default"): 0.35,
@@ -130,9 +132,8 @@ def test_a_context_is_of_the_half_of_its_template_and_changes_no_label():
 
 
 def test_no_placeholder_is_left_in_a_response():
-    left = [
-        case.response for case in cases_of(SEED, DRAWS) if re.search(r"\{[abcABCpfq](:\w+)?\}", case.response)
-    ]
+    pattern = re.compile(r"\{[abcpfq](:\w+)?\}")  # `\boxed{A}` is a choice
+    left = [case.response for case in cases_of(SEED, DRAWS) if pattern.search(case.response)]
     assert left == []
 
 
@@ -153,5 +154,5 @@ def test_a_contested_template_is_counted_nowhere():
 def test_values_of_one_template_differ_in_every_case():
     cases = [case for case in make_cases(7) if case.family == "contrast" and case.label == "not"]
     assert cases
-    by_response = sorted((case.response, str(case.gold)) for case in cases)
+    by_response = sorted((case.response, str(case.gold), case.choices) for case in cases)
     assert all(first != second for first, second in pairwise(by_response))
