@@ -2,8 +2,9 @@
 
 Usage:
 
-    python scripts/score_responses.py [--half dev|test|all] [--seed N] [--reward NAME] [--family F]
-                                      [--show K] [--show-test] [--sample FILE]
+    python scripts/score_responses.py [--half dev|test|all] [--seed N] [--reward NAME] [--mode M]
+                                      [--family F] [--context with|without] [--show K]
+                                      [--show-test] [--sample FILE]
 
 A false paid response must not be paid and is; a false unpaid one must be and is not. Tune on the development
 half only: `--show` prints failing cases of that half, one per template. `--show-test` is for a final audit.
@@ -186,6 +187,7 @@ def _modes() -> list[Mode]:
     return [
         *modes,
         Mode("word_match_reward", "default", _word),
+        Mode("word_match_reward", "choices", _word),
         Mode("qa_em_reward", "default", _em),
         Mode("qa_f1_reward", "default", _f1),
         Mode("judge_reply", "default", _judge),
@@ -203,6 +205,8 @@ MODES = _modes()
 
 def _is_counted(mode: Mode, case: ResponseCase) -> bool:
     if case.label == "contested":
+        return False
+    if mode.reward == "word_match_reward" and (mode.name == "choices") is not bool(case.choices):
         return False
     if case.label == "not":
         return True
@@ -277,6 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--reward")
     parser.add_argument("--mode")
     parser.add_argument("--family")
+    parser.add_argument("--context", choices=("with", "without"), help="only responses in a context, or none")
     parser.add_argument("--show", type=int, default=0, metavar="K", help="print up to K failing cases")
     parser.add_argument("--show-test", action="store_true", help="also of the test half")
     parser.add_argument("--sample", type=Path, help="grade the labelled responses of this file instead")

@@ -16,16 +16,46 @@ MAX_FALSE_PAID = {
     ("math_equal_reward", "default"): 0.60,
     ("math_equal_reward", "strict"): 0.25,
     ("math_equal_reward", "boxes=agree"): 0.60,
+    ("multiple_choice_reward", "any"): 0.10,
+    ("multiple_choice_reward", "boxed"): 0.05,
+    ("multiple_choice_reward", "answer"): 0.05,
+    ("multiple_choice_reward", "fullmatch"): 0.05,
+    ("word_match_reward", "default"): 0.85,
+    ("word_match_reward", "choices"): 0.50,
+    ("qa_em_reward", "default"): 0.20,
+    ("qa_f1_reward", "default"): 0.92,
+    ("judge_reply", "default"): 0.40,
+    ("find_answer", "answer"): 0.80,
+    ("find_answer", "tag"): 0.80,
+    ("sql_match_reward", "default"): 1.00,
+    ("json_match_reward", "fenced"): 1.00,
+    ("code_completion_reward", "default"): 1.00,
 }
 """Greatest share of the responses that must not be paid and are, per reward and mode."""
 MAX_FALSE_UNPAID = {
     ("math_equal_reward", "default"): 0.30,
     ("math_equal_reward", "strict"): 0.30,
     ("math_equal_reward", "boxes=agree"): 0.30,
+    ("multiple_choice_reward", "any"): 0.65,
+    ("multiple_choice_reward", "boxed"): 0.40,
+    ("multiple_choice_reward", "answer"): 0.30,
+    ("multiple_choice_reward", "fullmatch"): 0.00,
+    ("word_match_reward", "default"): 0.15,
+    ("word_match_reward", "choices"): 0.45,
+    ("qa_em_reward", "default"): 0.15,
+    ("qa_f1_reward", "default"): 0.00,
+    ("judge_reply", "default"): 0.35,
+    ("find_answer", "answer"): 0.30,
+    ("find_answer", "tag"): 0.30,
+    ("sql_match_reward", "default"): 0.00,
+    ("json_match_reward", "fenced"): 0.00,
+    ("code_completion_reward", "default"): 0.00,
 }
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
 MIN_TEMPLATES = 500
 MIN_FAMILIES = 45
+MIN_CLOSINGS = 40
+"""Responses with the same last paragraph from which on it is one of the contexts."""
 MIN_SHARE = 0.35
 """Least share of the templates of each half and each label."""
 
@@ -87,16 +117,29 @@ def test_the_half_is_that_of_a_hash_of_family_and_text():
     assert template.key == "f56efeb88c33c005"
 
 
-def test_no_placeholder_is_left_in_a_response():
-    left = [
-        case.response for case in cases_of(SEED, DRAWS) if re.search(r"\{[abcABCpfq](:\w+)?\}", case.response)
+def test_a_context_is_of_the_half_of_its_template_and_changes_no_label():
+    cases = cases_of(SEED, DRAWS)
+    labels = {(case.reward, case.template, case.label) for case in cases if not case.is_in_context}
+    within = [case for case in cases if case.is_in_context]
+    closings = [
+        Counter(case.response.rpartition("\n\n")[2] for case in within if case.half == half)
+        for half in ("dev", "test")
     ]
+    frequent = [{text for text, count in counts.items() if count > MIN_CLOSINGS} for counts in closings]
+    assert {(case.reward, case.template, case.label) for case in within} <= labels
+    assert all(frequent)
+    assert frequent[0].isdisjoint(frequent[1])
+
+
+def test_no_placeholder_is_left_in_a_response():
+    pattern = re.compile(r"\{[abcpfq](:\w+)?\}")  # `\boxed{A}` is a choice
+    left = [case.response for case in cases_of(SEED, DRAWS) if pattern.search(case.response)]
     assert left == []
 
 
 def test_the_asserted_value_is_the_only_gold_that_is_paid():
     (template,) = [t for t in load_templates() if t.text == "The answer is not {a} but {b}."]
-    cases = make_cases(5, [template], draws=1)
+    cases = [case for case in make_cases(5, [template], draws=1) if not case.is_in_context]
     assert [case.label for case in cases] == ["not", "pay"]
     assert all(str(case.gold) in case.response.replace(",", "") for case in cases)
 
@@ -111,5 +154,5 @@ def test_a_contested_template_is_counted_nowhere():
 def test_values_of_one_template_differ_in_every_case():
     cases = [case for case in make_cases(7) if case.family == "contrast" and case.label == "not"]
     assert cases
-    by_response = sorted((case.response, str(case.gold)) for case in cases)
+    by_response = sorted((case.response, str(case.gold), case.choices) for case in cases)
     assert all(first != second for first, second in pairwise(by_response))
