@@ -22,7 +22,7 @@ _SAYING: Final = re.compile(
 """What a text has that may say something about its values."""
 _RELATIONS: Final = frozenset({"ne", "neq", "not", "notin", "le", "leq", "ge", "geq", "lt", "gt", "<", ">", "≠", "≤", "≥"})
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
-_LABEL: Final = re.compile(r"(?<![\w'])(?:[B-J](?![\w'])|A(?![\w'])(?!\s+[a-z]))")
+_LABEL: Final = re.compile(r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|but\b)[a-z]))")
 _TAIL_CHARS: Final = 8_000
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 1_000
