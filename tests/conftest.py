@@ -112,6 +112,7 @@ SLOW = (
     "tests/unit/resources/test_jvm_child.py",
     "tests/unit/rewards/math/test_algebra.py",
     "tests/unit/rewards/math/test_generated_pairs.py",
+    "tests/unit/rewards/reading/test_generated_responses.py",
     "tests/unit/rewards/test_batch.py",
     "tests/unit/rewards/test_code.py",
     "tests/unit/sandboxes/",

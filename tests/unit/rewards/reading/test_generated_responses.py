@@ -71,7 +71,12 @@ def cases_of(seed, draws):
 @pytest.mark.parametrize(("reward", "mode_name"), MAX_FALSE_PAID)
 def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
     (mode,) = [mode for mode in scoring.MODES if (mode.reward, mode.name) == (reward, mode_name)]
-    cases = [case for case in cases_of(SEED, DRAWS) if (case.reward, case.half) == (reward, half)]
+    cases = [
+        case
+        for case in cases_of(SEED, DRAWS)
+        if (case.reward, case.half) == (reward, half)
+        and (mode_name == "default" or not case.is_in_context)  # the options concern the answer's own form
+    ]
     total, _, failing = scoring.tally(cases, mode)
     shown = [case.response for case in failing[:20] if case.half == "dev"]
     assert total.rate("not") <= MAX_FALSE_PAID[reward, mode_name], shown
@@ -96,17 +101,19 @@ def test_the_templates_are_many_and_their_halves_and_labels_balanced():
 
 
 def test_the_same_seed_makes_the_same_cases_and_another_seed_other_ones():
-    assert make_cases(1) == make_cases(1)
-    assert {case.response for case in make_cases(1)} != {case.response for case in make_cases(2)}
+    templates = load_templates()[::20]
+    assert make_cases(1, templates) == make_cases(1, templates)
+    responses = {case.response for case in make_cases(1, templates)}
+    assert responses != {case.response for case in make_cases(2, templates)}
 
 
 def test_a_template_stays_in_its_half_whatever_is_added_or_reordered():
     templates = load_templates()
     halves = {(template.reward, template.key): template.half for template in templates}
-    backwards = make_cases(3, templates[::-1], draws=1)
+    backwards = make_cases(3, templates[::-7], draws=1)
     assert {case.half for case in backwards} == {"dev", "test"}
     assert all(halves[case.reward, case.template] == case.half for case in backwards)
-    some = make_cases(3, templates[::7], draws=1)
+    some = make_cases(3, templates[::-35], draws=1)
     assert set(some) <= set(backwards)
 
 
@@ -152,7 +159,7 @@ def test_a_contested_template_is_counted_nowhere():
 
 
 def test_values_of_one_template_differ_in_every_case():
-    cases = [case for case in make_cases(7) if case.family == "contrast" and case.label == "not"]
+    cases = [case for case in cases_of(SEED, DRAWS) if case.family == "contrast" and case.label == "not"]
     assert cases
     by_response = sorted((case.response, str(case.gold), case.choices) for case in cases)
     assert all(first != second for first, second in pairwise(by_response))
