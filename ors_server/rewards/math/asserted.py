@@ -11,19 +11,22 @@ from typing import Final, TypeAlias
 
 from ors_server.rewards.math.answer_values import disjoint, find_values
 from ors_server.rewards.math.boxes import find_boxes
-from ors_server.rewards.math.echo import Prompt, is_echo, is_sentence_of, read_prompt
+from ors_server.rewards.math.echo import Prompt, is_echo, is_sentence_of
 from ors_server.rewards.math.limits import ANSWER_CHARS
 from ors_server.rewards.reading.statements import Polarity, Span, Statement, keep_asserted, read_statements
 
 _SAYING: Final = re.compile(
-    r"(?<![^\s(\[*_\"'}$>-])(?!(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|mod|max|min|det|pi)\b)[A-Za-z]{2,}(?=[\s,.;:!?)'\"*<-]|$)|"
-    r"[?#]|</|\\(?:boxed|ne|fbox)|[^\x00-\x7f]"
+    r"(?<![^\s(\[*_\"'}$>-])(?!(?:and|or|sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|mod|max|min|det|pi)\b)[A-Za-z]{2,}(?=[\s,.;:!?)'\"*<-]|$)|"
+    r"[?#]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
 )
 """What a text has that may say something about its values."""
 _RELATIONS: Final = frozenset({"ne", "neq", "not", "notin", "le", "leq", "ge", "geq", "lt", "gt", "<", ">", "≠", "≤", "≥"})
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
 _LABEL: Final = re.compile(r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|but\b)[a-z]))")
 _TAIL_CHARS: Final = 8_000
+_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
+_ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)", re.IGNORECASE)
+_KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 1_000
 
@@ -36,7 +39,7 @@ class Question:
 
     gold: str
     """The gold answer, whose words deny nothing."""
-    prompt: str | None = None
+    prompt: Prompt | None = None
     """The text of the task: its formulas and sentences are no answer."""
     is_list: bool = False
     """Whether the gold answer has several values, which "or" may join."""
@@ -44,11 +47,13 @@ class Question:
     """Whether boxes that the response takes back stay, so that they disagree."""
     is_same: Same | None = None
     """Whether two texts are one value."""
+    is_closed: bool = True
+    """Whether the gold answer is mathematics, so that words around a value are a sentence about it."""
 
 
 def asserted_text(response: str, question: Question) -> str:
     """Return a response without the values that it does not assert as its answer."""
-    prompt = None if not question.prompt else read_prompt(question.prompt)
+    prompt = question.prompt
     if _SAYING.search(response) is None:
         return "" if prompt is not None and is_echo(response, prompt, question.gold) else response
     boxes = [(start, end) for start, end, _ in find_boxes(response)]
@@ -66,11 +71,21 @@ def asserted_text(response: str, question: Question) -> str:
 
 def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | None) -> list[Statement]:
     statements = read_statements(
-        text, spans, neutral=_words(question.gold), takes_alternatives=question.is_list, is_same=question.is_same
+        text, spans, neutral=_words(question.gold), takes_alternatives=question.is_list, is_same=question.is_same, is_closed=question.is_closed
     )
+    if '":' in text or '" :' in text or "':" in text:
+        statements = [_without_other_field(text, statement) for statement in statements]
     if prompt is None:
         return statements
     return [_without_echo(text, statement, prompt, question.gold) for statement in statements]
+
+
+def _without_other_field(text: str, statement: Statement) -> Statement:
+    """Take the value of a field of JSON for no answer, unless the field is named so."""
+    field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    if field is None or statement.polarity is not Polarity.ASSERTED or _ANSWER_KEY.fullmatch(field[1].strip()):
+        return statement
+    return replace(statement, polarity=Polarity.INTERMEDIATE)
 
 
 def _without_echo(text: str, statement: Statement, prompt: Prompt, gold: str) -> Statement:

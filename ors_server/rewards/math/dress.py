@@ -50,6 +50,7 @@ _LEAD: Final = re.compile(
 )
 _LABELLED: Final = re.compile(r"\A\s*\*{0,2}(?:a|ans|answer|result|final answer|solution|final|total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"(?<![\w'])'(?=[-\d$\\(])([^'\n]{1,80})'(?![\w'])")
+_ANSWERED: Final = re.compile(r"(?i)\b((?:the )?(?:final )?answer)(?:'s|\s{0,2}(?:->|=>|\\to\b|\\(?:R|r)ightarrow\b|-(?=\s)))\s{0,2}")
 _TEXT_LEAD: Final = re.compile(r"\\(?:text|mathrm|textbf)\s?\{\s*(?:(?:the|final|answer|is|so|result)[ :]*){1,5}\}", re.IGNORECASE)
 _ROUNDS: Final = 3
 
@@ -64,6 +65,8 @@ def without_struck(text: str) -> str:
 def undress(text: str) -> str:
     """Remove markdown, HTML, marks, and environments of equations around answers."""
     text = without_struck(text)
+    if "nswer" in text or "&nbsp" in text:
+        text = _ANSWERED.sub(r"\1: ", text.replace("&nbsp;", " "))
     if "<" in text:
         text = _HTML.sub("", _BREAK.sub("\n", _CALCULATION.sub("", text)))
     if "\\begin" in text:

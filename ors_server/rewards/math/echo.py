@@ -24,9 +24,12 @@ _DRESS: Final = re.compile(r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\
 _OPERATION: Final = re.compile(r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|\d\s*[A-Za-z(\\]")
 _FRACTION: Final = re.compile(r"-?\s*(?:\\[dt]?frac\s*\{?\d+\}?\s*\{?\d+\}?|\d+\s*/\s*\d+)")
 _NEUTRAL: Final = frozenset({"0", "1"})
+_SMALL: Final = frozenset({"2", "3"})
+"""Numbers that a rewriting may bring: exponents of roots."""
 _SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n+")
 _LETTERS: Final = re.compile(r"[^\W_]+")
+_MAX_FORMULAS: Final = 8
 _MIN_WORDS: Final = 3
 """Words of a sentence that is recognised in a response."""
 
@@ -38,6 +41,10 @@ class Prompt:
     sentences: frozenset[str]
     formulas: frozenset[str]
     """Written without what only dresses them."""
+    written: tuple[str, ...]
+    """The first formulas, as they stand."""
+    numbers: frozenset[str]
+    """All numbers; a percentage also as a decimal."""
     parts: tuple[frozenset[tuple[str, int]], ...]
     """Numbers, letters and functions of each formula, and the numbers of the whole, with their counts."""
 
@@ -49,11 +56,13 @@ def read_prompt(text: str) -> Prompt:
     formulas = [text[start:end] for start, end in find_values(text)]
     sides = [side for formula in formulas for side in formula.split("=")]
     parts = [_parts(side) for side in sides if _has_operation(side)]
-    numbers = Counter(number for number in _NUMBER.findall(text) if number not in _NEUTRAL)
-    whole = frozenset(numbers.items())
+    numbers = [number.rstrip(".,") for number in _NUMBER.findall(text)]
+    whole = frozenset(Counter(number for number in numbers if number not in _NEUTRAL).items())
     return Prompt(
         frozenset(_as_words(sentence) for sentence in _SENTENCE.split(text)),
         frozenset(_written(side) for side in sides if _has_operation(side)),
+        tuple(unfence(formula) for formula in formulas if _has_operation(formula))[:_MAX_FORMULAS],
+        frozenset(_plain(number) for number in numbers) | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < 12},  # noqa: PLR2004
         tuple(part for part in (*parts, whole) if part),
     )
 
@@ -69,6 +78,17 @@ def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
     if _FRACTION.fullmatch(unfence(bare)) is not None:
         return False
     return _parts(bare) in prompt.parts
+
+
+def has_numbers_of(answer: str, prompt: Prompt) -> bool:
+    """Return whether all numbers of an answer, and at least one but 0 and 1, are numbers of the prompt."""
+    numbers = {_plain(number.rstrip(".,")) for number in _NUMBER.findall(answer)} - _NEUTRAL
+    return bool(numbers & prompt.numbers) and numbers - _SMALL <= prompt.numbers
+
+
+def _plain(number: str) -> str:
+    bare = number.replace(",", "")
+    return f"{float(bare):g}" if bare.count(".") <= 1 and len(bare) < 12 else bare  # noqa: PLR2004  (exact as a float)
 
 
 def is_sentence_of(sentence: str, prompt: Prompt) -> bool:

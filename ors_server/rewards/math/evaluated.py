@@ -12,13 +12,14 @@ from typing import Final
 
 from ors_server.rewards.math.tree import (
     Add,
-    Constant,
     Function,
     Multiply,
     Node,
     Number,
     PlusMinus,
     Power,
+    Quantity,
+    Relation,
     children,
     contains,
 )
@@ -29,6 +30,8 @@ _ROOTS: Final = frozenset({"sqrt", "root", "cbrt"})
 
 def is_as_evaluated(answer: Node, gold: Node) -> bool:
     """Return whether nothing is left to compute in an answer that is not left in the gold answer, too."""
+    if isinstance(answer, Relation) and set(answer.operators) == {"="}:
+        answer = answer.sides[-1]
     if functions_of(answer) - functions_of(gold) - _ROOTS:
         return False
     return is_settled(answer) or not is_settled(gold)
@@ -54,7 +57,7 @@ def is_settled(node: Node) -> bool:
 def _is_numeric(node: Node) -> bool:
     return isinstance(node, Number) or (
         isinstance(node, (*_SYMBOLIC, PlusMinus)) and all(map(_is_numeric, children(node)))
-    ) or (isinstance(node, Constant) and node.name == "°")
+    ) or (isinstance(node, Quantity) and node.unit == "°" and _is_numeric(node.value))
 
 
 def _is_settled_number(node: Node) -> bool:
@@ -70,8 +73,8 @@ def _is_settled_number(node: Node) -> bool:
             return value not in (0, 1)
         case Power(base, Number(exponent)):
             return isinstance(exponent, Fraction) and _is_settled_number(base) and not _is_perfect(base, exponent.denominator)
-        case Power(base, Multiply()):
-            return _is_settled_number(base)
+        case Power(base, Multiply((*_, Power(Number(int(index)), Number(-1))))):
+            return _is_settled_number(base) and not _is_perfect(base, index)
         case Function("sqrt", (radicand,)):
             return not _is_perfect(radicand, 2)
         case Function(name, (radicand, Number(int(index)))) if name == "root":
@@ -85,8 +88,17 @@ def _is_settled_number(node: Node) -> bool:
 def _is_settled_product(factors: tuple[Node, ...]) -> bool:
     tops = sum(isinstance(factor, Number) and factor.value != -1 for factor in factors)
     bottoms = sum(_is_inverse(factor) for factor in factors)
+    if tops and bottoms and _divides(factors):
+        return False
     others = [factor for factor in factors if not isinstance(factor, Number) and not _is_inverse(factor)]
     return tops <= 1 and bottoms <= 1 and len(others) <= 1 and all(map(_is_settled_number, others))
+
+
+def _divides(factors: tuple[Node, ...]) -> bool:
+    """Return whether a quotient of integers is an integer."""
+    top = next(factor.value for factor in factors if isinstance(factor, Number) and factor.value != -1)
+    bottom = next(factor.base.value for factor in factors if isinstance(factor, Power) and isinstance(factor.base, Number))
+    return bool(bottom) and Fraction(top) % Fraction(bottom) == 0
 
 
 def _is_inverse(node: Node) -> bool:

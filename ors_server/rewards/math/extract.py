@@ -25,6 +25,8 @@ _FIELD: Final = re.compile(
     re.IGNORECASE,
 )
 """The field of a JSON object that holds the answer."""
+_WORDY: Final = re.compile(r"\A\s*(?!(?:sin|cos|tan|log|ln|exp|gcd|lcm|max|min|det|arc\w*)\b)(?:[A-Za-z]?[a-z]{2,}|[A-Z][a-z])\s+(?:[A-Za-z']+\s+){0,8}[-$\\(]?\d")
+"""Words in front of a number, whose letters are no product: "Es sind 16.4"."""
 _ADVERB: Final = re.compile(r"\A\s*(?:therefore|thus|hence|so|then|finally)\b,?\s+", re.IGNORECASE)
 
 
@@ -53,10 +55,12 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
         return Candidate(read(unbox(content)), "box") if content.strip() else None
     tagged = _tagged(text)
     if tagged is not None:
-        return Candidate(read(tagged), "tag")
+        reading = read(tagged)
+        inner = None if reading.is_math or not is_prose(tagged) else find_marked(tagged) or find_last(tagged)
+        return Candidate(reading if inner is None else inner[0], "tag")
     found = None if is_strict else find_marked(text)
     whole = None if found is not None else _read_whole(text if is_strict else without_lead(text))
-    if whole is not None and whole.is_math:
+    if whole is not None and whole.is_math and not (_WORDY.match(text) and is_prose(text) and find_last(text)):
         return Candidate(whole, "bare")
     found = found if found is not None or is_strict else find_last(text)
     if found is not None:

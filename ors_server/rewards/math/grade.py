@@ -16,6 +16,7 @@ from ors_server.rewards.math.answer_comparison import AnswerComparison
 from ors_server.rewards.math.asserted import Question, asserted_text
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.dress import undress
+from ors_server.rewards.math.echo import Prompt, has_numbers_of, read_prompt
 from ors_server.rewards.math.evaluated import is_as_evaluated
 from ors_server.rewards.math.everyday import date_of
 from ors_server.rewards.math.extract import Candidate, answer_texts, extract
@@ -34,12 +35,14 @@ from ors_server.rewards.math.tree import (
     Relation,
     Set,
     SetOperation,
+    Symbol,
     contains,
     symbols,
 )
 from ors_server.rewards.math.worded_answers import same_wording
 
 _DEFAULT = MathOptions()
+_LEFT = "equal, but left to compute"
 _PLAIN_ANSWER = Number(Fraction(355, 113))
 _MOST_WORDS = 12
 """Words of a gold answer in words; a longer one is a solution that contains the answer."""
@@ -71,16 +74,19 @@ def grade_math(
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
     response = undress(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:])
+    read_question = read_prompt(prompt) if prompt else None
     if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
         question = Question(
             reference.text,
-            prompt,
+            read_question,
             is_list=_has_several(reference),
             must_agree=options.boxes == "agree",
             is_same=functools.partial(_is_same_value, options),
+            is_closed=reference.is_math,
         )
         response = asserted_text(response, question)
-    return reconsider(_grade_by_trees(response, reference, options), reference.text, response, options)
+    verdict = _grade_by_trees(response, reference, options, read_question)
+    return verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, response, options)
 
 
 def _is_worded_so(response: str, gold: ParsedAnswer, options: MathOptions) -> bool:
@@ -112,9 +118,11 @@ def _has_several(gold: ParsedAnswer) -> bool:
     )
 
 
-def _grade_by_trees(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
+def _grade_by_trees(
+    response: str, gold: ParsedAnswer, options: MathOptions, prompt: Prompt | None
+) -> MathVerdict:
     try:
-        return _grade(response, gold, options)
+        return _grade(response, gold, options, prompt)
     except (LimitError, RecursionError) as error:
         if _is_beyond(gold, options):
             return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold.text, response)
@@ -194,7 +202,9 @@ def _read_bare_gold(gold: str) -> ParsedAnswer | None:
         return None
 
 
-def _grade(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
+def _grade(
+    response: str, gold: ParsedAnswer, options: MathOptions, prompt: Prompt | None
+) -> MathVerdict:
     if len(response) <= ANSWER_CHARS and gold.text == unfence(response):
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
     label = None if gold.text.islower() else choice_letters.label_of(gold.text)
@@ -216,7 +226,7 @@ def _grade(response: str, gold: ParsedAnswer, options: MathOptions) -> MathVerdi
         verdict = _grade_choice(candidate, gold, label, options)
         if verdict is not None:
             return verdict
-    return _compare(candidate, gold, options)
+    return _compare(candidate, gold, options, prompt)
 
 
 def _judge(gold: str, answer: str, reason: str, *, is_equal: bool) -> MathVerdict:
@@ -291,8 +301,11 @@ def _last_of_chain(answer: Node, gold: ParsedAnswer, comparison: AnswerCompariso
 
     A chain whose sides without letters differ (`8 + 9 = 16`) ends with nothing.
     """
-    if not isinstance(answer, Relation) or len(answer.operators) < 2 or set(answer.operators) != {"="}:  # noqa: PLR2004
+    if not isinstance(answer, Relation) or set(answer.operators) != {"="}:
         return None
+    if len(answer.operators) == 1:  # an identity, not the equation of a line or the value of a letter
+        first, last = answer.sides
+        return last if not isinstance(first, Symbol) and comparison.same(first, last) else None
     if any(isinstance(tree, Relation) for tree in gold.trees):
         return None
     *earlier, last = answer.sides
@@ -301,17 +314,23 @@ def _last_of_chain(answer: Node, gold: ParsedAnswer, comparison: AnswerCompariso
     return None
 
 
-def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> MathVerdict:
+def _compare(
+    candidate: Candidate, gold: ParsedAnswer, options: MathOptions, prompt: Prompt | None
+) -> MathVerdict:
     answer = candidate.reading
     if gold.text == answer.text:
         return _judge(gold.text, answer.text, "the same text", is_equal=True)
     limit: LimitError | None = None
+    reason = ""
     comparison = AnswerComparison(options)
     trees = [*answer.trees, *(last for tree in answer.trees if (last := _last_of_chain(tree, gold, comparison)))]
     for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in trees):
         try:
             if comparison.same(mine, theirs):
-                if options.evaluated and not is_as_evaluated(theirs, mine):
+                if not is_as_evaluated(theirs, mine) and (
+                    options.evaluated or _rewrites_prompt(answer.text, prompt, mine, comparison)
+                ):
+                    reason = _LEFT
                     continue
                 return _judge(
                     gold.text,
@@ -325,4 +344,24 @@ def _compare(candidate: Candidate, gold: ParsedAnswer, options: MathOptions) -> 
         raise limit
     if gold.is_math and not answer.is_math:
         return _refuse("unparsed_answer", "the answer is not mathematics", gold.text, answer.text)
-    return _judge(gold.text, answer.text, f"different ({candidate.source})", is_equal=False)
+    return _judge(gold.text, answer.text, reason or f"different ({candidate.source})", is_equal=False)
+
+
+def _rewrites_prompt(answer: str, prompt: Prompt | None, gold: Node, comparison: AnswerComparison) -> bool:
+    """Return whether an answer that is left to compute only rewrites the question.
+
+    It does so if the question has a formula that is equal to the gold answer, and if all of its numbers are the
+    question's.
+    """
+    if prompt is None:
+        return False
+    if has_numbers_of(answer, prompt):
+        return True
+    return any(comparison.same(gold, tree) for formula in prompt.written for tree in _read_formula(formula))
+
+
+def _read_formula(text: str) -> tuple[Node, ...]:
+    try:
+        return read(text).trees
+    except (MathError, RecursionError):
+        return ()

@@ -60,7 +60,8 @@ _GLUED_UNIT: Final = re.compile(r"[-+]?[\d.,]+[mgslh](?:\^|\s*$)")
 """A number with the letter of its unit, `5m`, which is a product in a formula."""
 _IN_FORMULA: Final = re.compile(r"[\^_*({\[+×÷·<>≤≥/\\-]\s*\Z|\\[A-Za-z]{2,}\s*\Z")
 _CODE: Final = re.compile(
-    r"__|\((?:True|False|None)\b|\becho\b|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
+    r"__|\((?:True|False|None)\b|\becho\b|\bexec\(|<script|\$\(\(|\bin range\(|\b(?:or|and|not) (?:True|False|None)\b|"
+    r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
 )
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")

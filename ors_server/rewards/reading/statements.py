@@ -89,6 +89,9 @@ _RELATIONS: Final = {
     "ne": "negative", "neq": "negative", "not": "negative", "notin": "negative",
     "le": "bound", "leq": "bound", "ge": "bound", "geq": "bound", "lt": "bound", "gt": "bound",
 }
+_UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
+_ARROWS: Final = frozenset({"to", "rightarrow", "Rightarrow", "implies", "longrightarrow", "Longrightarrow", "therefore"})
+_REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
 _CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -99,7 +102,7 @@ _ABBREVIATIONS: Final = frozenset(
 )
 _BLANKS: Final = " \t\r"
 _MARKS: Final = frozenset(",;:()[]\"“”„«»—–")
-_OR: Final = frozenset({"or", "oder", "ou", "oppure", "lub", "albo", "или", "либо", "veya", "alternatively", "else", "otherwise"})
+_OR: Final = frozenset({"or", "oder", "ou", "oppure", "lub", "albo", "или", "либо", "veya", "alternatively", "else", "otherwise", "vs", "versus", "and/or"})
 _AND: Final = frozenset({"and", "nor", "und", "et", "и", "ve"}) | _OR
 _CONNECTING: Final = frozenset({"of", "the", "a", "an", "even", "also", "from", "with", "for", "by", "some", "others", "to", "say", "just", "either"})
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
@@ -111,8 +114,13 @@ _WORK_SUBJECTS: Final = frozenset({"that", "this", "it", "which", "there", "ther
 _EXCEPTIVES: Final = frozenset(
     {"but", "except", "besides", "save", "bar", "other than", "except for", "apart from", "aside from", "anything but", "anybody but", "anyone but"}
 )
-_UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED})
+_UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
+_AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're my our me let us to".split())
+_STATING: Final = frozenset({"copula", "quantity", "answer", "confirm", "hash", "yes"})
+_FILLERS: Final = frozenset("so thus hence then and but finally ok okay well now the a an of to for all".split())
+_WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
+_REFERENCES: Final = frozenset("previous above last line sentence answer paragraph message preceding foregoing former earlier".split())
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "le", "leq", "ge", "geq", "lt", "gt"})
@@ -194,6 +202,7 @@ def read_statements(
     neutral: Collection[str] = (),
     takes_alternatives: bool = False,
     is_same: Callable[[str, str], bool] | None = None,
+    is_closed: bool = False,
     place_of: Callable[[Span], Place] | None = None,
 ) -> list[Statement]:
     """Read what a text says about each of the values at `spans`, in order.
@@ -203,6 +212,7 @@ def read_statements(
         neutral: Words, in lower case, that deny nothing here: those of the gold answer.
         takes_alternatives: Whether "42 or 43" asserts both, as where the gold answer is a list.
         is_same: Whether two different texts are one value, which "or" then only repeats ("3/4, or 0.75").
+        is_closed: Whether words that are no sentence, as far as the lexicon tells, assert nothing: "shy of 42".
         place_of: The place of a value; by default they stand in sentences.
     """
     ordered = sorted(set(spans))
@@ -211,6 +221,7 @@ def read_statements(
     struck = [match.span() for match in _STRUCK.finditer(text)] if "~~" in text or "<" in text or "\\" in text else []
     reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
     reader.is_same = is_same
+    reader.is_closed = reader.is_closed and is_closed
     values = reader.read()
     statements: list[Statement] = []
     for value in values:
@@ -237,7 +248,7 @@ def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     if len(kept) == 1:
         return text
     pieces = [kept[0], *(_FRAGMENT_START.sub(" ", piece) for piece in kept[1:])]
-    return ". ".join(piece for piece in pieces if piece.strip(" .\t"))
+    return "\n".join(piece for piece in pieces if piece.strip(" .\t"))
 
 
 def _merged(regions: Iterable[Span]) -> list[Span]:
@@ -262,6 +273,8 @@ class _Reader:
         self._neutral = neutral
         self._takes_alternatives = takes_alternatives
         self.is_same: Callable[[str, str], bool] | None = None
+        self.is_closed = True
+        """Whether the text is English, whose sentences the lexicon knows."""
         self._tokens = self._tokenise(spans)
         self._classify()
         self._sentences = self._split()
@@ -315,8 +328,14 @@ class _Reader:
                 tokens.append(_Token("line", position, position + 1))
             elif char in "?？":
                 tokens.append(_Token("ask", position, position + 1))
-            elif char in "!！。" or (char == "." and self._ends_sentence(position, tokens)):
+            elif (char in "!！。" and text[position + 1 : position + 2] != "=") or (char == "." and self._ends_sentence(position, tokens)):
                 tokens.append(_Token("stop", position, position + 1))
+            elif char in "!=" and (unequal := _UNEQUAL.match(text, position, end)) is not None:
+                tokens.append(_Token("word", position, unequal.end(), "≠", frozenset({"negative"})))
+                position = unequal.end()
+                continue
+            elif char == "¬":
+                tokens.append(_Token("word", position, position + 1, "≠", frozenset({"negative"})))
             elif char in "-=" and text.startswith(">", position + 1):
                 tokens.append(_Token("mark", position, position + 2, ":"))
                 position += 1
@@ -354,7 +373,9 @@ class _Reader:
         command = _COMMAND.match(self._text, position, end)
         if command is None:
             return position + 1
-        if command[1] in _RELATIONS:
+        if command[1] in _ARROWS:
+            tokens.append(_Token("mark", position, command.end(), ":"))
+        elif command[1] in _RELATIONS:
             tokens.append(_Token("word", position, command.end(), command[1], frozenset({_RELATIONS[command[1]]})))
         return command.end()
 
@@ -373,6 +394,7 @@ class _Reader:
         """Give words their classes; a phrase becomes one token."""
         words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
         lexicons = languages_of({word for word in words if word[0] != "\0"})
+        self.is_closed = len(lexicons) == 1 and _CJK.search(self._text) is None
         tokens: list[_Token] = []
         index = 0
         while index < len(words):
@@ -462,6 +484,8 @@ class _Reader:
         """Whether a line end is inside of a sentence: small letters go on in the next line."""
         before = self._tokens[index - 1] if index else None
         after = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
+        if before is not None and after is not None and before.kind == "word" and before.classes & {"copula", "negative"}:
+            return True
         if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
             return False
         if before.word == ":" or _LINE_MARK.match(self._text, before.end):
@@ -534,7 +558,9 @@ class _Reader:
         is_mine = "first_person" in before
         value.is_maybe = "maybe" in before or "maybe" in after
         value.is_framed = "answer" in before or "hash" in before or ("confirm" in after and "copula" in after)
-        value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(left, right, after, before)
+        value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
+            left, right, after, before, is_last=value is value.clause.values[-1]
+        )
 
     def _from_left(self, left: list[_Token], before: Classes, *, is_mine: bool) -> Polarity | None:
         last = left[-1] if left else None
@@ -558,9 +584,13 @@ class _Reader:
             return Polarity.SUPPOSED
         if left and left[0].word in _ORDERED:
             return None
-        if ("report" in before and not is_mine) or self._is_of_another(left):
+        if ("report" in before and not _is_mine(left)) or self._is_of_another(left):
             return Polarity.QUOTED
         if "intermediate" in before:
+            return Polarity.INTERMEDIATE
+        if "former" in before:
+            return Polarity.RETRACTED
+        if _is_label_of(left) and "answer" not in before:
             return Polarity.INTERMEDIATE
         return None
 
@@ -571,7 +601,7 @@ class _Reader:
         first = next(index for index, token in enumerate(left) if "negative" in token.classes)
         last = max(index for index, token in enumerate(left) if "negative" in token.classes)
         behind = left[last + 1 : -1]
-        if not behind or any(token.word in _COMPLEMENTIZERS or token.classes & {"pronoun", "answer"} for token in behind):
+        if not behind or any(token.word in _COMPLEMENTIZERS or token.classes & {"answer"} for token in behind):
             return False
         before = left[:first]
         if any(token.word in _RELATIVES for token in before):
@@ -592,9 +622,11 @@ class _Reader:
                     return True
         return False
 
-    def _from_right(self, left: list[_Token], right: list[_Token], after: Classes, before: Classes) -> Polarity:
+    def _from_right(
+        self, left: list[_Token], right: list[_Token], after: Classes, before: Classes, *, is_last: bool
+    ) -> Polarity:
         if not right:
-            return Polarity.ASSERTED
+            return Polarity.ASSERTED if self._has_frame(left, right) else Polarity.INTERMEDIATE
         first = right[0]
         if "bound_after" in first.classes or any("bound_after" in token.classes for token in right[:2]):
             return Polarity.BOUNDED
@@ -606,12 +638,14 @@ class _Reader:
             return Polarity.SUPPOSED
         if ("report" in seen and "first_person" not in seen) or self._is_of_another(right):
             return Polarity.QUOTED
-        if "bound" in first.classes and first.word in _ORDERS:
+        if is_last and ("bound" in first.classes or ("bound" in seen and first.classes & {"copula"})):
             return Polarity.BOUNDED
         if "intermediate" in seen or "operation" in first.classes:
             return Polarity.INTERMEDIATE
         if not left and len(right) > _MAX_UNIT and not any(token.classes or token.word in _FUNCTION_WORDS for token in right):
             return Polarity.INTERMEDIATE  # words that are no sentence
+        if not self._has_frame(left, right):
+            return Polarity.INTERMEDIATE
         if self._is_about_the_work(left, right, before):
             return Polarity.INTERMEDIATE
         is_subject = "copula" in first.classes or "maybe" in first.classes
@@ -627,6 +661,15 @@ class _Reader:
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
+    def _has_frame(self, left: list[_Token], right: list[_Token]) -> bool:
+        """Whether a clause is a sentence that may state a value, not just words around one."""
+        if not self.is_closed:
+            return True
+        words = [token for token in left if token.kind == "word" and token.word not in _FILLERS]
+        if not words or all(token.classes for token in words):
+            return True
+        return any(token.classes & _STATING for token in (*left, *right))
+
     def _inherited(self, sentence: _Sentence, place: int, left: list[_Token], right: list[_Token]) -> Polarity | None:
         """Return the polarity of the clause that a clause of nothing but a value continues."""
         clause = sentence.clauses[place]
@@ -635,7 +678,7 @@ class _Reader:
             return None
         is_joined = lead.word in _AND or lead.word == ","
         earlier = sentence.clauses[place - 1]
-        if lead.word == ":" and not left and not earlier.values and len(earlier.tokens) <= _MAX_HEADING:
+        if lead.word in (":", "]", ")") and not left and not earlier.values and len(earlier.tokens) <= _MAX_HEADING:
             return self._headed(earlier)
         if not is_joined or any(token.word not in _CONNECTING and "maybe" not in token.classes for token in left):
             return None
@@ -664,6 +707,8 @@ class _Reader:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
         for clause in clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]:
+            if _is_mistaken_way(clause):
+                return True
             if clause.lead is not None and "suppose" in clause.lead.classes or (clause.tokens and "suppose" in clause.tokens[0].classes and clause is not clauses[place]):
                 if not _is_own_work(clause):
                     return True
@@ -709,7 +754,9 @@ class _Reader:
         values = [v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED]
         if len(values) < 2:  # noqa: PLR2004  (a main clause and another)
             return
-        secondary = [value for value in values if not value.is_framed and self._is_secondary(value)]
+        secondary = [
+            value for value in values if self._is_secondary(value) and (not value.is_framed or value.clause.values[0] is not value)
+        ]
         if len(secondary) < len(values):
             for value in secondary:
                 value.polarity = Polarity.INTERMEDIATE
@@ -717,6 +764,8 @@ class _Reader:
     def _is_secondary(self, value: _Value) -> bool:
         clause = value.clause
         lead = clause.lead
+        if self._text[value.token.start] == "[" and _REFERENCE.fullmatch(self._text, value.token.start, value.token.end):
+            return True
         if lead is not None and ("reason" in lead.classes or lead.word in "(["):
             return True
         left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
@@ -780,6 +829,9 @@ class _Reader:
             return True
         if has_value and len(tokens) > 2:  # noqa: PLR2004
             return False
+        orders = [token for token in tokens[:2] if token.word not in ("please", "kindly", "now", "so", "just")]
+        if orders and orders[0].classes & {"leave", "reject"} and any(token.word in _REFERENCES or "pronoun" in token.classes for token in tokens):
+            return True
         if not _disapproves(tokens, is_framed=True):
             return False
         return any(token.classes & {"pronoun"} for token in tokens[:3])
@@ -811,19 +863,36 @@ class _Reader:
             if last in doubtful or last.polarity is not Polarity.ASSERTED:
                 for value in doubtful:
                     value.polarity = Polarity.HEDGED
+        self._hedge_by_doubt()
         if self._takes_alternatives:
             return
         for earlier, value in zip(self._values, self._values[1:], strict=False):
             lead = value.clause.lead
-            if value.sentence != earlier.sentence or lead is None or value.clause is earlier.clause:
+            if value.sentence > earlier.sentence + 1 or value.clause is earlier.clause:
                 continue
-            words = [lead.word, *(token.word for token in value.clause.tokens[:2])]
+            if lead is None and not (value.sentence > earlier.sentence and value.clause.tokens[0].word in _OR):
+                continue
+            words = ["" if lead is None else lead.word, *(token.word for token in value.clause.tokens[:2])]
             is_or = any(word.partition(" ")[0] in _OR for word in words) or (
-                value.is_maybe and lead.word == "," and "maybe" in value.clause.tokens[0].classes
+                value.is_maybe and lead is not None and lead.word == "," and "maybe" in value.clause.tokens[0].classes
             )
             pair = {value.polarity, earlier.polarity}
             if is_or and Polarity.ASSERTED in pair and pair <= _UNDECIDED and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _hedge_by_doubt(self) -> None:
+        """Take a guess behind a definite statement for a hedge: "It's 42. Then again, maybe 43."."""
+        asserted = [value for value in self._values if value.polarity is Polarity.ASSERTED]
+        for earlier, value in zip(asserted, asserted[1:], strict=False):
+            is_near = value.sentence <= earlier.sentence + 1
+            is_definite = earlier.is_framed or earlier.is_maybe or self._is_definite(earlier)
+            if value is asserted[-1] and value.is_maybe and is_near and is_definite and self._differ(value, earlier):
+                value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _is_definite(self, value: _Value) -> bool:
+        """Whether a clause names its value by a pronoun, or is nothing but the value."""
+        left = value.clause.tokens[: value.clause.tokens.index(value.token)]
+        return not left or (bool(left[-1].classes & {"copula"}) and left[0].classes & {"pronoun", "copula"} != set())
 
     def _differ(self, value: _Value, other: _Value) -> bool:
         written, others = self._written(value), self._written(other)
@@ -861,6 +930,21 @@ class _Reader:
         return before, after
 
 
+def _is_mine(tokens: Sequence[_Token]) -> bool:
+    """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
+    for index, token in enumerate(tokens):
+        if "report" in token.classes and not any(t.word in _AUTHORS for t in tokens[max(0, index - 3) : index + 1]):
+            return token.word.partition(" ")[0] in _AUTHORS
+    return True
+
+
+def _is_label_of(left: Sequence[_Token]) -> bool:
+    """Whether a clause says the number of something that is only numbered: "the room number is 42"."""
+    if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
+        return False
+    return any("label" in token.classes for token in left[-3:-1])
+
+
 def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
     """Whether a negation sets the next value against the one in front of it: "42, not 43", "6 rather than 5"."""
     if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
@@ -886,13 +970,23 @@ def _disapproves(tokens: Sequence[_Token], *, is_framed: bool) -> bool:
     if "negative" not in classes:
         return False
     at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
-    rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula"}]
+    rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
     return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
+
+
+def _is_mistaken_way(clause: _Clause) -> bool:
+    """Whether a clause in front of a value says how one goes wrong: "using the wrong formula, one gets 42"."""
+    if clause.values or not clause.tokens:
+        return False
+    first = clause.tokens[0]
+    is_way = first.word.endswith("ing") or first.word in _WAYS or (clause.lead is not None and clause.lead.word in _WAYS)
+    is_rejected = bool(first.classes & {"reject", "leave"}) and first.word not in _WAYS
+    return is_way and not is_rejected and bool(clause.classes() & {"reject", "fault", "leave"})
 
 
 def _is_own_work(clause: _Clause) -> bool:
     """Whether an if-clause only says how the author works: "if we add them"."""
-    if any(token.word in _CONTRARY for token in clause.tokens):
+    if any(token.word in _CONTRARY or token.classes & {"reject", "leave", "negative", "fault"} for token in clause.tokens):
         return False
     return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])
 
