@@ -13,17 +13,30 @@ from ors_server.rewards.math.answer_values import disjoint, find_values
 from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.math.echo import Prompt, is_echo, is_sentence_of
 from ors_server.rewards.math.limits import ANSWER_CHARS
+from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
+from ors_server.rewards.math.transcript import without_programs
+from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
 from ors_server.rewards.reading.statements import Polarity, Span, Statement, keep_asserted, read_statements
 
-_SAYING: Final = re.compile(
-    r"(?<![^\s(\[*_\"'}$>-])(?!(?:and|or|sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|mod|max|min|det|pi)\b)[A-Za-z]{2,}(?=[\s,.;:!?)'\"*<-]|$)|"
-    r"[?#]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
-)
+_SAYING: Final = re.compile(r"[?#¬]|!=|=/=|->|=>|</|\\(?:boxed|fbox|to(?![A-Za-z])|[Rr]ightarrow)|[^\x00-\x7f]")
 """What a text has that may say something about its values."""
+_WORD: Final = re.compile(r"(?<![\\A-Za-z_^{])[A-Za-z]{2,}(?![A-Za-z(_^{])")
+_PLAIN: Final = WORDS | CURRENCY_CODES | frozenset(FUNCTIONS) | frozenset(GREEK) | {
+    "and", "or", "times", "percent", "dx", "dy", "dz", "dt", "du", "dr", "over", "mod"
+}
+"""Words of mathematics and quantities, which say nothing about them."""
+_LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
+_BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S)")
+_MIN_ITEMS: Final = 2
+_UNIT_TEXT: Final = re.compile(r"\s*\\?[%°]|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*")
+_BOX_CHARS: Final = 2_000
+"""Characters in front of the last box in which other values are looked for."""
 _RELATIONS: Final = frozenset({"ne", "neq", "not", "notin", "le", "leq", "ge", "geq", "lt", "gt", "<", ">", "≠", "≤", "≥"})
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
 _LABEL: Final = re.compile(r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|but\b)[a-z]))")
 _TAIL_CHARS: Final = 8_000
+_HAS_NUMBER: Final = re.compile(r"\d|[a-z]{3}", re.IGNORECASE)
+_JOINER: Final = re.compile(r"\s*(?:[,;]|and\b|or\b|&)?\s*(?:and\b|or\b)?\s*(?:[A-Za-z]\s*=\s*)?", re.IGNORECASE)
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)", re.IGNORECASE)
 _KEY_CHARS: Final = 60
@@ -51,22 +64,99 @@ class Question:
     """Whether the gold answer is mathematics, so that words around a value are a sentence about it."""
 
 
-def asserted_text(response: str, question: Question) -> str:
-    """Return a response without the values that it does not assert as its answer."""
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """What a response asserts."""
+
+    text: str
+    """The response without the values that it does not assert."""
+    answers: tuple[str, ...] | None = None
+    """Texts of the last assertion, likeliest first; `None` where the whole text has to be searched."""
+
+
+def read_assertion(response: str, question: Question) -> Assertion:
+    """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
-    if _SAYING.search(response) is None:
-        return "" if prompt is not None and is_echo(response, prompt, question.gold) else response
-    boxes = [(start, end) for start, end, _ in find_boxes(response)]
+    if _is_plain(response):
+        return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
+    searched, _ = without_programs(response)
+    assertion = _read_prose(searched, question)
+    return assertion if searched == response or assertion.answers else replace(assertion, text=response)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is mathematics and quantities alone."""
+    if _SAYING.search(text) is not None:
+        return False
+    return all(word in _PLAIN or word.casefold() in _PLAIN for word in _WORD.findall(text))
+
+
+def _read_prose(response: str, question: Question) -> Assertion:
+    prompt = question.prompt
+    boxes = find_boxes(response)
     if boxes:
-        statements = _read(response, boxes, question, prompt)
+        spans = find_values(response, max(0, boxes[-1][0] - _BOX_CHARS))
+        statements = [
+            statement
+            for statement in _read(response, spans, question, prompt)
+            if any(statement.start <= start and end <= statement.end for start, end, _ in boxes)
+        ]
         if question.must_agree:
             statements = [statement for statement in statements if statement.polarity is not Polarity.RETRACTED]
         response = keep_asserted(response, statements)
-        if any(statement.polarity is Polarity.ASSERTED for statement in statements):
-            return response
+        if find_boxes(response):
+            return Assertion(response)
     start = max(0, len(response) - _TAIL_CHARS)
-    spans = _with_gold(response, find_values(response, start), question.gold)
-    return keep_asserted(response, _read(response, spans, question, prompt))
+    spans = _without_numbering(response, _with_gold(response, find_values(response, start), question.gold))
+    statements = _read(response, spans, question, prompt)
+    text = keep_asserted(response, statements)
+    return Assertion(text, _final_texts(response, statements, question.gold) if question.is_closed else None)
+
+
+def _without_numbering(text: str, spans: list[Span]) -> list[Span]:
+    """Leave out the numbers of a numbered list."""
+    numbers = [match.span() for match in _LIST_NUMBER.finditer(text)]
+    if len(numbers) < _MIN_ITEMS:
+        numbers = [match.span() for match in _BOLD_NUMBER.finditer(text)]
+    listed = {end for start, end in numbers}
+    starts = {start: end for start, end in numbers}
+    if not listed:
+        return spans
+    return [span for span in spans if not any(start <= span[0] and span[1] <= end for start, end in starts.items())]
+
+
+def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str, ...]:
+    """Return the texts of the last asserted value, or of the list that it ends.
+
+    A value that is named as the answer, or a sentence of its own, comes before one in running text.
+    """
+    asserted = [statement for statement in statements if statement.polarity is Polarity.ASSERTED]
+    if any(char.isdigit() for char in gold):
+        asserted = [item for item in asserted if _HAS_NUMBER.search(text, item.start, item.end)] or asserted
+    if not asserted:
+        return ()
+    chosen = next(
+        (index for index in reversed(range(len(asserted))) if asserted[index].is_framed or asserted[index].is_definite),
+        len(asserted) - 1,
+    )
+    last = chosen
+    while last + 1 < len(asserted) and _is_listed(text, asserted[last], asserted[last + 1]):
+        last += 1
+    first = chosen
+    while first and _is_listed(text, asserted[first - 1], asserted[first]):
+        first -= 1
+    start, end = asserted[first].start, asserted[last].end
+    unit = _UNIT_TEXT.match(text, end, max(end, asserted[last].region[1]))
+    values = (text[start:end], text[asserted[last].start : asserted[last].end])
+    if "!" not in gold:
+        values = tuple(value.rstrip("!") for value in values)
+    texts = (values[0] + ("" if unit is None else unit[0]), *values)
+    return tuple(dict.fromkeys(texts))
+
+
+def _is_listed(text: str, first: Statement, second: Statement) -> bool:
+    between = text[first.end : second.start]
+    return first.sentence == second.sentence and _JOINER.fullmatch(between) is not None
 
 
 def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | None) -> list[Statement]:

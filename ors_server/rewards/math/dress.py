@@ -51,6 +51,8 @@ _LEAD: Final = re.compile(
 _LABELLED: Final = re.compile(r"\A\s*\*{0,2}(?:a|ans|answer|result|final answer|solution|final|total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"(?<![\w'])'(?=[-\d$\\(])([^'\n]{1,80})'(?![\w'])")
 _ANSWERED: Final = re.compile(r"(?i)\b((?:the )?(?:final )?answer)(?:'s|\s{0,2}(?:->|=>|\\to\b|\\(?:R|r)ightarrow\b|-(?=\s)))\s{0,2}")
+_EMPTY: Final = re.compile(r"\$[ \t]+\$[ ,;]*(?=\$)")
+"""What is left of a formula that was struck out."""
 _TEXT_LEAD: Final = re.compile(r"\\(?:text|mathrm|textbf)\s?\{\s*(?:(?:the|final|answer|is|so|result)[ :]*){1,5}\}", re.IGNORECASE)
 _ROUNDS: Final = 3
 
@@ -65,6 +67,8 @@ def without_struck(text: str) -> str:
 def undress(text: str) -> str:
     """Remove markdown, HTML, marks, and environments of equations around answers."""
     text = without_struck(text)
+    if "$" in text:
+        text = _EMPTY.sub(" ", text)
     if "nswer" in text or "&nbsp" in text:
         text = _ANSWERED.sub(r"\1: ", text.replace("&nbsp;", " "))
     if "<" in text:

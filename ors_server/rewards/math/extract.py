@@ -14,7 +14,7 @@ from ors_server.rewards.math.boxes import boxed, unbox
 from ors_server.rewards.math.dress import without_lead
 from ors_server.rewards.math.limits import ANSWER_CHARS, LimitError
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
-from ors_server.rewards.math.prose import find_last, find_marked, is_prose, stated_texts
+from ors_server.rewards.math.prose import find_last, find_marked, is_prose, stated_texts, try_reading
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.reading.answer_text import last_tagged
 
@@ -38,11 +38,13 @@ class Candidate:
     source: Source
 
 
-def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | None:
+def extract(
+    response: str, *, is_strict: bool, must_agree: bool, answers: tuple[str, ...] | None = None
+) -> Candidate | None:
     """Find the answer in a response, already unified and cleaned.
 
     `is_strict` allows only boxes, tags and bare answers; with `must_agree`, several different boxes are no
-    answer.
+    answer. `answers` are the texts of the last assertion of a response in sentences, if it was read.
 
     Raises:
         LimitError: The answer is longer or deeper than the grader parses.
@@ -58,6 +60,10 @@ def extract(response: str, *, is_strict: bool, must_agree: bool) -> Candidate | 
         reading = read(tagged)
         inner = None if reading.is_math or not is_prose(tagged) else find_marked(tagged) or find_last(tagged)
         return Candidate(reading if inner is None else inner[0], "tag")
+    if answers is not None and not is_strict and not printed:
+        reading = next(filter(None, map(try_reading, answers)), None)
+        if reading is not None:
+            return Candidate(reading, "marker")
     found = None if is_strict else find_marked(text)
     whole = None if found is not None else _read_whole(text if is_strict else without_lead(text))
     if whole is not None and whole.is_math and not (_WORDY.match(text) and is_prose(text) and find_last(text)):

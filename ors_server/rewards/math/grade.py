@@ -13,7 +13,7 @@ from fractions import Fraction
 from ors_server.rewards.math import choice_letters
 from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.answer_comparison import AnswerComparison
-from ors_server.rewards.math.asserted import Question, asserted_text
+from ors_server.rewards.math.asserted import Assertion, Question, read_assertion
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.dress import undress
 from ors_server.rewards.math.echo import Prompt, has_numbers_of, read_prompt
@@ -75,6 +75,7 @@ def grade_math(
         return _refuse("bad_gold", why, gold, answer)
     response = undress(unify(clean(answer)[-RESPONSE_CHARS:])[-RESPONSE_CHARS:])
     read_question = read_prompt(prompt) if prompt else None
+    assertion = Assertion(response)
     if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
         question = Question(
             reference.text,
@@ -84,9 +85,9 @@ def grade_math(
             is_same=functools.partial(_is_same_value, options),
             is_closed=reference.is_math,
         )
-        response = asserted_text(response, question)
-    verdict = _grade_by_trees(response, reference, options, read_question)
-    return verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, response, options)
+        assertion = read_assertion(response, question)
+    verdict = _grade_by_trees(assertion, reference, options, read_question)
+    return verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, assertion.text, options)
 
 
 def _is_worded_so(response: str, gold: ParsedAnswer, options: MathOptions) -> bool:
@@ -119,14 +120,14 @@ def _has_several(gold: ParsedAnswer) -> bool:
 
 
 def _grade_by_trees(
-    response: str, gold: ParsedAnswer, options: MathOptions, prompt: Prompt | None
+    response: Assertion, gold: ParsedAnswer, options: MathOptions, prompt: Prompt | None
 ) -> MathVerdict:
     try:
         return _grade(response, gold, options, prompt)
     except (LimitError, RecursionError) as error:
         if _is_beyond(gold, options):
-            return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold.text, response)
-        return _refuse("limit", f"the answer exceeds a limit: {_why(error)}", gold.text, response)
+            return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold.text, response.text)
+        return _refuse("limit", f"the answer exceeds a limit: {_why(error)}", gold.text, response.text)
 
 
 def _why(error: LimitError | RecursionError) -> str:
@@ -203,8 +204,9 @@ def _read_bare_gold(gold: str) -> ParsedAnswer | None:
 
 
 def _grade(
-    response: str, gold: ParsedAnswer, options: MathOptions, prompt: Prompt | None
+    assertion: Assertion, gold: ParsedAnswer, options: MathOptions, prompt: Prompt | None
 ) -> MathVerdict:
+    response = assertion.text
     if len(response) <= ANSWER_CHARS and gold.text == unfence(response):
         return _judge(gold.text, gold.text, "the same text", is_equal=True)
     label = None if gold.text.islower() else choice_letters.label_of(gold.text)
@@ -218,7 +220,10 @@ def _grade(
     if verdict is not None:
         return verdict
     candidate = extract(
-        response, is_strict=options.extraction == "strict", must_agree=options.boxes == "agree"
+        response,
+        is_strict=options.extraction == "strict",
+        must_agree=options.boxes == "agree",
+        answers=assertion.answers,
     )
     if candidate is None:
         return _refuse("unparsed_answer", "no answer was found", gold.text, response)

@@ -153,13 +153,13 @@ def _first_reading(rest: str) -> ParsedAnswer | None:
     run = _opening_run(sentence)
     texts += [] if run is None else [run]
     for text in dict.fromkeys(texts):
-        reading = _try_reading(text)
+        reading = try_reading(text)
         if reading is not None:
             return reading
     if run is not None:
         return _read_formula(run)
     if len(formulas) == 1:
-        return _try_reading("".join(filter(None, formulas[0].groups())))
+        return try_reading("".join(filter(None, formulas[0].groups())))
     return _first_number(sentence) or _wordy(sentence)
 
 
@@ -174,7 +174,8 @@ def _opening_run(sentence: str) -> str | None:
     return sentence[:end]
 
 
-def _try_reading(text: str) -> ParsedAnswer | None:
+def try_reading(text: str) -> ParsedAnswer | None:
+    """Parse a text; `None` if it is code, or no mathematics."""
     if _CODE.search(text):
         return None
     try:
@@ -186,7 +187,7 @@ def _try_reading(text: str) -> ParsedAnswer | None:
 
 def _first_number(sentence: str) -> ParsedAnswer | None:
     number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
-    return None if number is None or _CODE.search(sentence) else _try_reading(number[0])
+    return None if number is None or _CODE.search(sentence) else try_reading(number[0])
 
 
 def _wordy(sentence: str) -> ParsedAnswer | None:
@@ -199,7 +200,7 @@ def find_last(response: str) -> Found | None:
     if not is_prose(tail):
         return None
     strong = [
-        _try_reading(content.split(": ")[-1])
+        try_reading(content.split(": ")[-1])
         for content in _STRONG.findall(tail)[-1:]
         if not _HEADING.match(content)
     ]
@@ -221,7 +222,7 @@ def _last_value(sentence: str) -> Found | None:
     """Parse the last formula of a sentence, or the last number outside of formulas."""
     if _CODE.search(sentence):
         return None
-    if not is_prose(sentence) and (reading := _try_reading(sentence)) is not None:
+    if not is_prose(sentence) and (reading := try_reading(sentence)) is not None:
         return reading, "formula"
     formulas = list(_FORMULA.finditer(sentence))
     end = formulas[-1].end() if formulas else 0
@@ -253,14 +254,14 @@ def _last_formula(sentence: str, formulas: list[re.Match[str]]) -> Found | None:
 def _read_stated(sentence: str, end: int) -> ParsedAnswer | None:
     """Parse the value that a sentence states after its last formula, if it states one."""
     stated = _STATED.fullmatch(sentence)
-    return None if stated is None or stated.start(1) < end else _try_reading(stated[1])
+    return None if stated is None or stated.start(1) < end else try_reading(stated[1])
 
 
 def _read_from_word(text: str) -> ParsedAnswer | None:
     """Parse a text from one of its words on: `we find that x = 2 or x = 3`."""
     for start in list(_START.finditer(text))[:_MOST_STARTS]:
         rest = text[start.start() :]
-        reading = _try_reading(rest)
+        reading = try_reading(rest)
         if reading is not None and not _GLUED_UNIT.match(rest):
             return reading
     return None
@@ -268,10 +269,10 @@ def _read_from_word(text: str) -> ParsedAnswer | None:
 
 def _read_number(sentence: str, number: re.Match[str]) -> ParsedAnswer | None:
     is_in_formula = _IN_FORMULA.search(sentence[max(number.start() - 20, 0) : number.start()])
-    return None if is_in_formula else _try_reading(number[0])
+    return None if is_in_formula else try_reading(number[0])
 
 
 def _read_formula(text: str) -> ParsedAnswer | None:
-    reading = _try_reading(text)
+    reading = try_reading(text)
     is_short = len(text) <= _FORMULA_WORDS and len(plain(text).split()) <= _FEW_WORDS
     return read(text) if reading is None and is_short and not _CODE.search(text) else reading

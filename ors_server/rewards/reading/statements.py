@@ -73,7 +73,11 @@ class Statement:
     region: Span
     """The part of the clause that says it; what is struck if the value does not count."""
     is_framed: bool
-    """Whether the clause names it as the answer ("the answer is 42", "42 is correct", "so it is 42")."""
+    """Whether the clause names it as the answer ("the answer is 42", "42 is correct")."""
+    is_definite: bool = False
+    """Whether the clause names it by a pronoun ("it is 42")."""
+    sentence: int = 0
+    """Number of the sentence."""
 
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
@@ -121,6 +125,10 @@ _STATING: Final = frozenset({"copula", "quantity", "answer", "confirm", "hash", 
 _FILLERS: Final = frozenset("so thus hence then and but finally ok okay well now the a an of to for all".split())
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _REFERENCES: Final = frozenset("previous above last line sentence answer paragraph message preceding foregoing former earlier".split())
+_ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
+_OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
+_OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
+_RECKONINGS: Final = frozenset("arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation program code output".split())
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "le", "leq", "ge", "geq", "lt", "gt"})
@@ -232,7 +240,8 @@ def read_statements(
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
         place = Place.SENTENCE if place_of is None else place_of(span)
-        statements.append(Statement(*span, polarity, place, region, value.is_framed))
+        is_definite = reader.is_definite(value)
+        statements.append(Statement(*span, polarity, place, region, value.is_framed, is_definite, value.sentence))
     return statements
 
 
@@ -419,6 +428,8 @@ class _Reader:
                 if word.startswith("n'"):
                     classes |= {"negative"}
             parts = words[index : index + length]
+            if length > 1 and any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts):
+                classes |= {"first_person"}
             if length > 1 and classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
                 for lexicon in lexicons:
                     classes |= frozenset[str]().union(*(lexicon.words.get(part, NO_CLASSES) for part in parts))
@@ -454,7 +465,7 @@ class _Reader:
                     softened.classes = frozenset({"harmless"})
                 break
             if "solving" in other.classes and offset < _NEAR + 1:
-                if not any("benign" in later.classes for later in following[offset + 1 :]):
+                if token.word not in _ORDERS_NOT and not any("benign" in later.classes for later in following[offset + 1 :]):
                     token.classes |= {"refuse"}
                 break
             if "negative" in other.classes or "reject" in other.classes:
@@ -553,11 +564,13 @@ class _Reader:
         return start, end
 
     def _judge(self, value: _Value, left: list[_Token], right: list[_Token]) -> None:
+        left = _in_scope(left)
         before = frozenset[str]().union(*(token.classes for token in left))
         after = frozenset[str]().union(*(token.classes for token in right))
         is_mine = "first_person" in before
         value.is_maybe = "maybe" in before or "maybe" in after
-        value.is_framed = "answer" in before or "hash" in before or ("confirm" in after and "copula" in after)
+        is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
+        value.is_framed = "answer" in before or "hash" in before or is_confirmed
         value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
             left, right, after, before, is_last=value is value.clause.values[-1]
         )
@@ -580,7 +593,7 @@ class _Reader:
             return Polarity.HEDGED
         if "reject" in before or "refuse" in before or ("negative" in before and not self._is_in_relative_clause(left)):
             return Polarity.DENIED
-        if "suppose" in before or ("would" in before and not self._may_be_would(left, before)):
+        if ("suppose" in before and not _is_guess(left)) or ("would" in before and not self._may_be_would(left, before)):
             return Polarity.SUPPOSED
         if left and left[0].word in _ORDERED:
             return None
@@ -693,7 +706,7 @@ class _Reader:
     def _headed(self, heading: _Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
-        if "copula" in classes or (len(heading.tokens) == 1 and "negative" in classes):
+        if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
             return None
         if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
             return Polarity.DENIED
@@ -716,9 +729,11 @@ class _Reader:
 
     def _after(self, sentence: _Sentence, place: int, value: _Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
-        for clause in sentence.clauses[place + 1 :]:
+        for clause, following in zip(sentence.clauses[place + 1 :], [*sentence.clauses[place + 2 :], None], strict=False):
             if clause.values:
                 break
+            if following is not None and following.values and len(clause.tokens) == 1:
+                break  # "42; no, not 43"
             polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed)
             if polarity is not None:
                 return polarity
@@ -754,9 +769,16 @@ class _Reader:
         values = [v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED]
         if len(values) < 2:  # noqa: PLR2004  (a main clause and another)
             return
-        secondary = [
-            value for value in values if self._is_secondary(value) and (not value.is_framed or value.clause.values[0] is not value)
-        ]
+        secondary: list[_Value] = []
+        for earlier, value in zip([None, *values], values, strict=False):
+            is_first = not value.is_framed or value.clause.values[0] is not value
+            lead = value.clause.lead
+            goes_on = (
+                earlier in secondary and lead is not None and lead.word in ("and", ",") and not value.is_framed
+                and earlier is not None and earlier.clause.lead is not None and "reason" in earlier.clause.lead.classes
+            )
+            if is_first and (self._is_secondary(value) or goes_on):
+                secondary.append(value)
         if len(secondary) < len(values):
             for value in secondary:
                 value.polarity = Polarity.INTERMEDIATE
@@ -813,9 +835,12 @@ class _Reader:
     def _takes_back(self, sentence: _Sentence, *, has_value: bool) -> bool:
         if sentence.is_question:
             return False
-        for clause in sentence.clauses:
+        for place, clause in enumerate(sentence.clauses):
             if clause.values:
                 break
+            following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
+            if following is not None and following.word == ":":
+                continue  # a heading: it judges the value behind it
             if self._clause_takes_back(clause, has_value=has_value):
                 return True
         return False
@@ -885,14 +910,14 @@ class _Reader:
         asserted = [value for value in self._values if value.polarity is Polarity.ASSERTED]
         for earlier, value in zip(asserted, asserted[1:], strict=False):
             is_near = value.sentence <= earlier.sentence + 1
-            is_definite = earlier.is_framed or earlier.is_maybe or self._is_definite(earlier)
+            is_definite = earlier.is_framed or earlier.is_maybe or self.is_definite(earlier)
             if value is asserted[-1] and value.is_maybe and is_near and is_definite and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
 
-    def _is_definite(self, value: _Value) -> bool:
-        """Whether a clause names its value by a pronoun, or is nothing but the value."""
+    def is_definite(self, value: _Value) -> bool:
+        """Whether a clause names its value by a pronoun: "it is 42", "that makes 42"."""
         left = value.clause.tokens[: value.clause.tokens.index(value.token)]
-        return not left or (bool(left[-1].classes & {"copula"}) and left[0].classes & {"pronoun", "copula"} != set())
+        return bool(left) and bool(left[-1].classes & {"copula"}) and left[0].classes & {"pronoun", "copula"} != set()
 
     def _differ(self, value: _Value, other: _Value) -> bool:
         written, others = self._written(value), self._written(other)
@@ -934,7 +959,8 @@ def _is_mine(tokens: Sequence[_Token]) -> bool:
     """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
     for index, token in enumerate(tokens):
         if "report" in token.classes and not any(t.word in _AUTHORS for t in tokens[max(0, index - 3) : index + 1]):
-            return token.word.partition(" ")[0] in _AUTHORS
+            is_reckoning = any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
+            return is_reckoning or token.word.partition(" ")[0] in _AUTHORS
     return True
 
 
@@ -942,7 +968,15 @@ def _is_label_of(left: Sequence[_Token]) -> bool:
     """Whether a clause says the number of something that is only numbered: "the room number is 42"."""
     if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
         return False
-    return any("label" in token.classes for token in left[-3:-1])
+    noun = left[-2]
+    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004
+    return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
+
+
+def _is_guess(left: Sequence[_Token]) -> bool:
+    """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
+    names = [token for token in left if "suppose" in token.classes]
+    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and "first_person" in left[0].classes
 
 
 def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
@@ -950,6 +984,15 @@ def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
     if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
         return False
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])
+
+
+def _in_scope(left: list[_Token]) -> list[_Token]:
+    """Return the words in front of a value without those that are about an earlier value of its clause.
+
+    "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
+    """
+    last = max((index for index, token in enumerate(left) if token.kind == "value"), default=-1)
+    return [token for index, token in enumerate(left) if index > last or not token.classes & _OF_ITS_VALUE]
 
 
 def _behind_value(tokens: list[_Token]) -> list[_Token]:
