@@ -26,6 +26,7 @@ from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
 from ors_server.testing import environment_record_checks as records
 from ors_server.testing import environment_returns as returns
+from ors_server.testing import environment_split_checks as splits
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import EnvironmentSubject
 from ors_server.testing.expectations import NotApplicableError, NotMetError
@@ -40,7 +41,9 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tasks_are_stable,
     checks.tasks_end,
     checks.tasks_share_keys,
-    checks.splits_are_disjoint,
+    splits.splits_are_disjoint,
+    splits.golds_agree,
+    splits.tasks_are_distinct,
     checks.prompt_is_there,
     checks.prompt_keeps_answers,
     checks.tool_schemas,
