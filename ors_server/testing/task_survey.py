@@ -173,6 +173,8 @@ class _Surveyor:
         survey.sizes = {name: await tasks.num_tasks(name) for name in names}
         survey.compared = share_out(survey.sizes, MAX_COMPARED)
         budgets = survey.compared if self._prompts.is_cheap else share_out(survey.compared, MAX_PROMPTS)
+        if getattr(self._definition.source, "prompts_may_repeat", False):
+            budgets = dict.fromkeys(names, 0)
         async with self._prompts:
             for name in names:
                 async for index, spec in self._read(name):
