@@ -15,7 +15,7 @@ from typing_extensions import override
 from ors_server.adapters.gymnasium_names import MINIGRID, REPEATING, TOY_TEXT
 from ors_server.adapters.gymnasium_plans import find_plan
 from ors_server.adapters.gymnasium_views import name_actions, rules_of, view
-from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes
+from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
 from ors_server.authoring.boundary import describe
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
@@ -96,16 +96,6 @@ class GameSettings(SplitSizes):
                 break
         env.close()
         return list(first.values())
-
-    def resized(self, count: int) -> "GameSettings":
-        """Return the settings with `count` tasks in all, divided as before; `train` has one at least."""
-        total = self.train_tasks + self.test_tasks
-        if count == total:
-            return self
-        test = min(
-            self.test_tasks * count // total or min(self.test_tasks, 1), count - min(self.train_tasks, 1)
-        )
-        return replace(self, train_tasks=count - test, test_tasks=test)
 
 
 class GymnasiumGame(NumberedTasks):
@@ -225,7 +215,7 @@ def _make_class(settings: GameSettings) -> type[Environment]:
     env.close()
     rewards = None if PAYING & set(settings.options) else rules_of(game).rewards
     seeds = settings.list_seeds()
-    sized = settings.resized(len(seeds))
+    train, test = share_tasks(settings, len(seeds))
     digest = sha256(json.dumps(settings.options, sort_keys=True, default=repr).encode()).hexdigest()[:8]
     return type(
         f"Gymnasium{''.join(part for part in game if part.isalnum())}",
@@ -237,7 +227,7 @@ def _make_class(settings: GameSettings) -> type[Environment]:
             "policy": EpisodePolicy(step_limit=int(limit), reward_range=rewards),
             "return_range": None if settings.options else RETURNS.get(game),
             "_settings": settings,
-            "_split_sizes": sized,
+            "_split_sizes": replace(settings, train_tasks=train, test_tasks=test),
             "_seeds": seeds,
             "prompts_may_repeat": settings.is_by_chance,
             "_actions": actions,
