@@ -327,7 +327,7 @@ class _GoldReader:
         self._count += 1
         answers = spec.get("answer") if self._is_declared else None
         if isinstance(answers, list) and answers:
-            return frozenset(digest(normalise(answer)) for answer in answers)
+            return frozenset(digest(normalise(answer)) for answer in cast("list[object]", answers))
         try:
             actions = self._gold_actions(spec)
         except Exception:  # noqa: BLE001  (author code; `gold-earns-the-most` reports it)
