@@ -28,7 +28,8 @@ Environments of [other packages](adapters.md) that this server serves by `SOURCE
 random are mean returns over some tasks of the test split, as `ors-server import SOURCE --check` measured
 them; `-` means that no actions are known which earn the most, or that nothing was measured. The last column
 has the classes of [`ors-server audit`](audit.md) that fail or warn; [Verdicts](audit-verdicts.md) shows why.
-What is broken is left out unless it is asked for.
+What is broken is left out unless it is asked for. Problems and games that begin alike are one task, unless
+chance decides how a game goes on; a source lists environments in which tasks repeat all the same.
 
 | source | environments | licence | install with |
 |---|---|---|---|
@@ -68,6 +69,14 @@ def _section(source: Source, data: dict[str, dict[str, Any]]) -> str:
         verdict = verdicts.get(f"{source.name}/{name}", {}).get("verdict", "-")
         cells = [f"`{source.name}/{name}`", row.get("tasks", "-"), tools or "-", *figures, verdict]
         lines.append(f"| {' | '.join(cells)} |")
+    repeats = {name: data.get(f"{source.name}/{name}", {}).get("repeats") for name in source.list_names()}
+    if any(repeats.values()):
+        lines += [
+            "",
+            "Tasks that have the prompt of an earlier one, also across splits (`check` names them):",
+            "",
+        ]
+        lines += [f"- `{source.name}/{name}`: {count}." for name, count in repeats.items() if count]
     if source.broken:
         lines += ["", "Broken:", ""]
         lines += [f"- `{source.name}/{name}`: {source.broken[name]}." for name in sorted(source.broken)]
@@ -89,7 +98,9 @@ def update(proofs: dict[str, Any]) -> None:
             for agent, figures in proof["returns"].items()
         }
         tasks = ", ".join(f"{split} {size}" for split, size in proof["tasks"].items())
-        data[proof["reference"].removesuffix(FORCE)] = {"tasks": tasks, "tools": proof["tools"], **means}
+        reference = proof["reference"].removesuffix(FORCE)
+        kept = {"repeats": data[reference]["repeats"]} if "repeats" in data.get(reference, {}) else {}
+        data[reference] = {"tasks": tasks, "tools": proof["tools"], **means, **kept}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(data[name])}" for name in sorted(data))
     DATA.write_text(f"{{\n{lines}\n}}\n")
 

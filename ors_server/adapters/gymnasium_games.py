@@ -4,7 +4,7 @@ import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import import_module
 from types import MappingProxyType
@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal
 
 from typing_extensions import override
 
-from ors_server.adapters.gymnasium_names import MINIGRID, TOY_TEXT
+from ors_server.adapters.gymnasium_names import MINIGRID, REPEATING, TOY_TEXT
 from ors_server.adapters.gymnasium_plans import find_plan
 from ors_server.adapters.gymnasium_views import name_actions, rules_of, view
-from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes
+from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
 from ors_server.authoring.boundary import describe
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
@@ -25,7 +25,7 @@ from ors_server.policy import EpisodePolicy
 from ors_server.wire import JSONObject, ToolOutput
 
 PINNED = ("gymnasium==1.4.0", "minigrid==3.2.0")
-EDITION = "1"
+EDITION = "2"
 """Changes whenever the same game and options give other texts or rewards than before."""
 _SEEDS_LOOKED_AT = 10
 STEP_LIMIT = 200
@@ -33,6 +33,11 @@ STEP_LIMIT = 200
 RETURNS = MappingProxyType({"CliffWalking-v1": (-100.0 * STEP_LIMIT, -13.0)})
 """Least and greatest return, where every task has the same."""
 
+BY_CHANCE = ("Blackjack", "CliffWalkingSlippery", "MiniGrid-Dynamic-Obstacles")
+"""Games that begin alike and go on differently, with every seed."""
+_CHANCES = ("is_slippery", "is_rainy", "fickle_passenger")
+"""Options of games that let chance decide what a step does."""
+_LAKE = "FrozenLake"
 
 PAYING = frozenset({"natural", "reward_schedule", "sab"})
 """Options of games that change their rewards."""
@@ -47,21 +52,67 @@ class GameSettings(SplitSizes):
     test_tasks: int = 100
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def open(self) -> Any:
-        """Make the game."""
+    @property
+    def has_random_maps(self) -> bool:
+        """Whether every task has its own map."""
+        return self.game.startswith(_LAKE) and not {"desc", "map_name"} & set(self.options)
+
+    @property
+    def is_by_chance(self) -> bool:
+        """Whether games that begin alike may go on differently."""
+        chances = {"is_slippery": self.game.startswith(_LAKE), **self.options}
+        return self.game.startswith(BY_CHANCE) or any(chances.get(option) for option in _CHANCES)
+
+    def open(self, seed: int = 0) -> Any:
+        """Make the game of a task, which is yet to be reset."""
         gymnasium = _import_gymnasium(self.game)
         creator = gymnasium.envs.registration.load_env_creator(gymnasium.spec(self.game).entry_point)
         has_text = "ansi" in getattr(creator, "metadata", {}).get("render_modes", ())
-        return gymnasium.make(self.game, **({"render_mode": "ansi"} if has_text else {}), **self.options)
+        drawn: dict[str, Any] = {"render_mode": "ansi"} if has_text else {}
+        if self.has_random_maps:
+            drawn["desc"] = self._draw_map(seed)
+        return gymnasium.make(self.game, **drawn, **self.options)
+
+    def _draw_map(self, seed: int) -> list[str]:
+        maps = import_module("gymnasium.envs.toy_text.frozen_lake")
+        rows: list[str] = maps.generate_random_map(size=8 if "8x8" in self.game else 4, seed=seed)
+        return rows
+
+    def list_seeds(self) -> Sequence[int]:
+        """Return the seeds of the tasks, those of `train` first; fewer than requested if there are no more.
+
+        Games that begin with the same view are one task. Twice as many seeds as tasks are tried.
+        """
+        total = self.train_tasks + self.test_tasks
+        is_drawn = self.has_random_maps or (self.game in REPEATING and not self.is_by_chance)
+        if not is_drawn:
+            return range(total)
+        first: dict[str, int] = {}
+        env = self.open()
+        for seed in range(2 * total):
+            start = str(self._draw_map(seed)) if self.has_random_maps else view(env, env.reset(seed=seed)[0])
+            first.setdefault(start, seed)
+            if len(first) == total:
+                break
+        env.close()
+        return list(first.values())
 
 
 class GymnasiumGame(NumberedTasks):
     """Base of the classes that `from_gymnasium` makes."""
 
+    prompts_may_repeat: ClassVar[bool] = False
+    """Whether chance makes different tasks of games that begin alike."""
     _settings: ClassVar[GameSettings]
+    _seeds: ClassVar[Sequence[int]]
     _actions: ClassVar[Sequence[str]]
     _env: Any = None
     _view = ""
+
+    @override
+    @classmethod
+    def _task_of(cls, number: int) -> JSONObject:
+        return {"seed": cls._seeds[number]}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
@@ -72,7 +123,7 @@ class GymnasiumGame(NumberedTasks):
     @classmethod
     @functools.lru_cache(maxsize=1024)
     def _plan(cls, seed: int) -> Sequence[int] | None:
-        env = cls._settings.open()
+        env = cls._settings.open(seed)
         env.reset(seed=seed)
         plan = find_plan(env)
         env.close()
@@ -81,8 +132,9 @@ class GymnasiumGame(NumberedTasks):
     @override
     def setup(self) -> None:
         self._played: list[str] = []
-        self._env = self._settings.open()
-        observation, _ = self._env.reset(seed=int(self.task_spec["seed"]))
+        seed = int(self.task_spec["seed"])
+        self._env = self._settings.open(seed)
+        observation, _ = self._env.reset(seed=seed)
         self._view = view(self._env, observation)
 
     @override
@@ -124,11 +176,14 @@ def from_gymnasium(
     """Make an environment of a game of gymnasium with discrete actions; its tool is `act(action)`.
 
     A task is a seed: those of `train` come first, those of `test` after them. A step pays the game's reward.
+    Seeds with which a game begins alike are one task, unless chance decides how it goes on, so that there may
+    be fewer tasks than requested: `CliffWalking-v1` has one. `FrozenLake` draws a map for each task, unless
+    the options have `map_name` or `desc`.
 
     Args:
         game: An id such as `FrozenLake-v1`; any that is registered, also by a package of yours.
-        train_tasks: Number of tasks of the split `train`.
-        test_tasks: Number of tasks of the split `test`.
+        train_tasks: Number of tasks of the split `train`, at most.
+        test_tasks: Number of tasks of the split `test`, at most.
         **options: Those of `gymnasium.make`, such as `is_slippery=False`.
 
     Raises:
@@ -159,6 +214,8 @@ def _make_class(settings: GameSettings) -> type[Environment]:
     limit = _step_limit(env)
     env.close()
     rewards = None if PAYING & set(settings.options) else rules_of(game).rewards
+    seeds = settings.list_seeds()
+    train, test = share_tasks(settings, len(seeds))
     digest = sha256(json.dumps(settings.options, sort_keys=True, default=repr).encode()).hexdigest()[:8]
     return type(
         f"Gymnasium{''.join(part for part in game if part.isalnum())}",
@@ -170,7 +227,9 @@ def _make_class(settings: GameSettings) -> type[Environment]:
             "policy": EpisodePolicy(step_limit=int(limit), reward_range=rewards),
             "return_range": None if settings.options else RETURNS.get(game),
             "_settings": settings,
-            "_split_sizes": settings,
+            "_split_sizes": replace(settings, train_tasks=train, test_tasks=test),
+            "_seeds": seeds,
+            "prompts_may_repeat": settings.is_by_chance,
             "_actions": actions,
             "act": _make_act(actions),
         },

@@ -29,6 +29,17 @@ class SplitSizes:
             )
 
 
+def share_tasks(sizes: SplitSizes, count: int) -> tuple[int, int]:
+    """Divide `count` tasks into those of `train` and `test`, in the proportion of the sizes.
+
+    A split that has tasks in the sizes gets one at least, `train` before `test`.
+    """
+    total = sizes.train_tasks + sizes.test_tasks
+    test = max(sizes.test_tasks * count // total, min(sizes.test_tasks, 1))
+    test = min(test, count - min(sizes.train_tasks, 1))
+    return count - test, test
+
+
 class NumberedTasks(Environment):
     """Base of environments whose tasks differ in a number."""
 

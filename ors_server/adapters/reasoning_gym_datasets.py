@@ -4,14 +4,14 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from ors_server import offload
-from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes
+from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
 from ors_server.adapters.reasoning_gym_answers import GeneratedProblem
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
@@ -23,13 +23,14 @@ from ors_server.rewards.result import RewardResult
 from ors_server.wire import JSONObject
 
 PINNED = "reasoning-gym==0.1.25"
-EDITION = "1"
+EDITION = "2"
 """Changes whenever the same dataset and options give other prompts or rewards than before."""
 LIMITS = OffloadLimits(cpu_seconds=20.0, memory_bytes=2048 * offload.MIB)
 """Of making a problem, or of scoring an answer."""
 MODULE = "ors_server.adapters.reasoning_gym_worker"
 _make = offload.FunctionPath(f"{MODULE}:make_problem")
 _score = offload.FunctionPath(f"{MODULE}:score_answer")
+_distinct = offload.FunctionPath(f"{MODULE}:list_distinct")
 _check = offload.FunctionPath(f"{MODULE}:check_options")
 
 
@@ -62,6 +63,16 @@ _NAMES = """
 """
 DATASETS = tuple(_NAMES.split())
 """All but `composite`, which mixes the others."""
+_REPEATING = """
+    acre aiw base_conversion bf binary_alternation binary_matrix boxnet caesar_cipher
+    calendar_arithmetic chain_sum coin_flip complex_arithmetic dice emoji_mystery gcd graph_color
+    gsm_symbolic isomorphic_strings kakurasu largest_island lcm modulo_grid n_queens
+    palindrome_generation prime_factorization products propositional_logic rush_hour self_reference
+    sentence_reordering simple_geometry spell_backward spiral_matrix string_splitting
+    string_synthesis tower_of_hanoi
+"""
+REPEATING = frozenset(_REPEATING.split())
+"""Datasets that repeat questions within their first 1,100 and are quick to compare, as was measured."""
 _NO_ANSWER = "it stores no answer, so nothing shows that its problems can be solved"
 BROKEN = MappingProxyType(
     {
@@ -99,12 +110,13 @@ class ReasoningGymEnvironment(NumberedTasks):
     toolsets = ("submit",)
     policy = EpisodePolicy(reward_range=(0.0, 1.0))
     _settings: ClassVar[DatasetSettings]
+    _indices: ClassVar[Sequence[int]]
     _problem: GeneratedProblem
 
     @override
     @classmethod
     def _task_of(cls, number: int) -> JSONObject:
-        return {"dataset": cls._settings.dataset, "index": number}
+        return {"dataset": cls._settings.dataset, "index": cls._indices[number]}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
@@ -155,7 +167,8 @@ def from_reasoning_gym(
 ) -> type[Environment]:
     """Make an environment of a dataset of reasoning-gym; its tool is `submit(answer)`.
 
-    A task is an index of the dataset: those of `train` come first, those of `test` after them. The dataset's
+    A task is an index of the dataset: those of `train` come first, those of `test` after them. An index that
+    repeats an earlier question is no task, so that there may be fewer than requested. The dataset's
     own `score_answer` grades. It runs in a worker process with limits; an answer that it cannot read earns 0.
 
     Args:
@@ -182,6 +195,10 @@ def _make_class(settings: DatasetSettings) -> type[Environment]:
         mistake = workers().call(_check, settings.dataset, settings.config(), limits=LIMITS)
         if mistake:
             raise EnvironmentDefinitionError(f"{place}: {mistake}")
+    indices: Sequence[int] = range(settings.train_tasks + settings.test_tasks)
+    if settings.dataset in REPEATING:
+        indices = workers().call(_distinct, settings.dataset, settings.config(), limits=LIMITS)
+    train, test = share_tasks(settings, len(indices))
     digest = hashlib.sha256(settings.config().encode()).hexdigest()[:8]
     return type(
         "".join(part.capitalize() for part in settings.dataset.split("_")),
@@ -191,7 +208,8 @@ def _make_class(settings: DatasetSettings) -> type[Environment]:
             "name": served_name("reasoning_gym", settings.dataset),
             "version": f"{PINNED.partition('==')[2]}-{EDITION}-{digest}",
             "_settings": settings,
-            "_split_sizes": settings,
+            "_split_sizes": replace(settings, train_tasks=train, test_tasks=test),
+            "_indices": indices,
         },
     )
 

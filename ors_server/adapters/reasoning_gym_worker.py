@@ -41,6 +41,14 @@ def check_options(dataset: str, options: str) -> str:
     return ""
 
 
+def list_distinct(dataset: str, options: str) -> list[int]:
+    """Return the indices of a dataset whose question no earlier index has; options as for `make_problem`."""
+    first: dict[str, int] = {}
+    for index in range(int(json.loads(options)["size"])):
+        first.setdefault(_entry(dataset, options, index)["question"], index)
+    return list(first.values())
+
+
 def make_problem(dataset: str, options: str, index: int) -> GeneratedProblem:
     """Return a problem of a dataset.
 

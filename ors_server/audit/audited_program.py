@@ -28,13 +28,16 @@ from ors_server.audit.plays import (
     to_json,
 )
 from ors_server.audit.source_literals import literals_of, mentions_judge, mentions_resources
+from ors_server.audit.task_findings import task_texts
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.targets import Target
 from ors_server.policy import PenaltyCause
+from ors_server.resources.resource_pool import ResourcePool
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import StoreOptions
+from ors_server.testing.task_survey import survey_tasks
 from ors_server.wire import JSONObject
 
 _KIB = 1024
@@ -132,6 +135,16 @@ class AuditedProgram:
         """Return the splits with their numbers of tasks."""
         tasks = self._definition.tasks
         return [(split.name, await tasks.num_tasks(split.name)) for split in self._definition.splits]
+
+    def compare_tasks(self) -> dict[str, str]:
+        """Compare the tasks with each other, and return what was found, as `task_texts` does."""
+        assert self._portal is not None  # noqa: S101  (`start` was called)
+
+        async def compare() -> dict[str, str]:
+            async with ResourcePool() as resources:
+                return task_texts(await survey_tasks(self._definition, resources))
+
+        return self._portal.call(compare)
 
     def listing(self) -> JSONObject:
         """Return the tools that every session has."""

@@ -37,6 +37,8 @@ from ors_server.wire import JSONObject, ToolListing
 
 START_SECONDS = 120.0
 """Seconds that loading and starting an environment may take."""
+COMPARE_SECONDS = 180.0
+"""Seconds in which the tasks must be compared with each other; waits for a processor do not count."""
 ASK_SECONDS = 60.0
 """Seconds that the process may take to answer a question; waits for a processor do not count."""
 MOST_SILENCES = 2
@@ -217,6 +219,17 @@ class AuditedServer:
             splits = await self._target.splits()
             return [(split.name, await self._target.num_tasks(split.name)) for split in splits]
         return [(name, size) for name, size in await self._ask("splits")]
+
+    async def compare_tasks(self) -> dict[str, str]:
+        """Return how the tasks of an own process compare, by class id; nothing if that takes too long."""
+        if not self.is_own:
+            return {}
+        started = self.starts
+        try:
+            return dict(await self._ask("compare_tasks", seconds=COMPARE_SECONDS))
+        except ResourceError:
+            await self.restart(started)
+            return {}
 
     async def listing(self) -> ToolListing:
         """Return the tools that every session has."""

@@ -26,6 +26,7 @@ from ors_server.audit.report import (
 )
 from ors_server.audit.source_findings import with_source_findings
 from ors_server.audit.study import AuditPlayer, BudgetOverError, Measure, Study
+from ors_server.audit.task_findings import CLASSES, with_task_findings
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.intervals import wilson
 
@@ -121,6 +122,8 @@ async def _audit(
     reports += await _judge_all(study, policies, on_progress)
     facts = server.facts
     reports = with_source_findings(reports, facts.source, options.only)
+    compared = {} if options.only and not options.only & CLASSES else await _compare_tasks(player)
+    reports = with_task_findings(reports, compared, options.only)
     return AuditReport(
         environment=facts.name,
         version=facts.version,
@@ -132,8 +135,13 @@ async def _audit(
         gold_return=study.scale.full if study.has_gold else None,
         chance=study.chance,
         classes=tuple(_with_causes(sorted(reports, key=lambda one: HACK_CLASSES[one.id].number))),
-        notes=(*study.notes, *_killed(player)),
+        notes=(*study.notes, *_killed(player), *([compared[""]] if "" in compared else [])),
     )
+
+
+async def _compare_tasks(player: AuditPlayer) -> dict[str, str]:
+    """Compare the tasks with each other, if there is time left."""
+    return {} if time.monotonic() > player.deadline else await player.server.compare_tasks()
 
 
 async def _judge_all(

@@ -109,7 +109,8 @@ _ROWS = (
         35,
         "task_declaration_accuracy",
         "The tasks are those that are declared.",
-        "tasks-are-stable tasks-exist tasks-are-json tasks-end tasks-share-keys splits-are-disjoint",
+        "tasks-are-stable tasks-exist tasks-are-json tasks-end tasks-share-keys splits-are-disjoint "
+        "golds-agree tasks-are-distinct",
     ),
     _row(36, "seed_control", "The seed decides what is random.", "calls-are-repeatable H17"),
     _row(

@@ -19,8 +19,6 @@ from ors_server.testing.expectations import NotApplicableError, NotMetError, exp
 from ors_server.testing.local_client import LocalSession
 from ors_server.testing.ors_manifest import Level
 
-MAX_LISTED = 5000
-"""Most tasks of a split that are compared with those of other splits."""
 MOST_HELD = 0.25
 """Seconds for which async code may hold the event loop, also on a busy machine."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -95,17 +93,6 @@ async def tasks_share_keys(subject: EnvironmentSubject) -> None:
     for split in {split for split, _ in shapes}:
         keys = [list(shape) for name, shape in shapes if name == split]
         expect(len(keys) == 1, f"tasks of split {split!r} have different keys: {keys}")
-
-
-@requirement(Level.SHOULD, "no task is in two splits")
-async def splits_are_disjoint(subject: EnvironmentSubject) -> None:
-    seen: dict[str, str] = {}
-    for split in subject.definition.splits:
-        size = min(MAX_LISTED, await subject.definition.tasks.num_tasks(split.name))
-        for spec in await subject.definition.tasks.get_task_range(split.name, 0, size):
-            text = json.dumps(spec, sort_keys=True, default=str)
-            other = seen.setdefault(text, split.name)
-            expect(other == split.name, f"splits {other!r} and {split.name!r} share the task {text[:80]}")
 
 
 @requirement(Level.MUST, "every task has a prompt")

@@ -17,6 +17,7 @@ from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments
+from ors_server.testing.task_survey import TaskSurvey
 from ors_server.trajectory import EpisodeSummary
 from ors_server.wire import JSONObject
 from ors_server.workers import LingeringThread
@@ -78,6 +79,8 @@ class EnvironmentSubject:
     """Code that held the event loop in the episodes that were played."""
     on_progress: Callable[[str], None] = lambda _: None
     """Called with a description of each call before it is made."""
+    survey: TaskSurvey | None = None
+    """How the tasks compare with each other; made by the first check that needs it."""
     _known: dict[str, PlayedActions] = field(default_factory=dict[str, PlayedActions])
 
     async def sample(self) -> list[Task]:

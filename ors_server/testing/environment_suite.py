@@ -24,8 +24,10 @@ from ors_server.errors import OrsServerError
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.sandboxing import open_sandboxes
 from ors_server.testing import environment_checks as checks
+from ors_server.testing import environment_judge_checks as judges
 from ors_server.testing import environment_record_checks as records
 from ors_server.testing import environment_returns as returns
+from ors_server.testing import environment_split_checks as splits
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import EnvironmentSubject
 from ors_server.testing.expectations import NotApplicableError, NotMetError
@@ -40,7 +42,9 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tasks_are_stable,
     checks.tasks_end,
     checks.tasks_share_keys,
-    checks.splits_are_disjoint,
+    splits.splits_are_disjoint,
+    splits.golds_agree,
+    splits.tasks_are_distinct,
     checks.prompt_is_there,
     checks.prompt_keeps_answers,
     checks.tool_schemas,
@@ -52,6 +56,7 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.reward_range,
     returns.gold_earns_the_most,
     returns.blank_earns_the_least,
+    judges.judge_is_configured,
     checks.calls_are_repeatable,
     checks.sessions_are_apart,
     checks.end_is_final,

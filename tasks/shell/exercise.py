@@ -108,6 +108,14 @@ class Kind:
     beside which only data, names and numbers vary."""
     make: Callable[[Draw, Choices], Exercise]
     """Draws an exercise; each choice is in [0, its number of ways)."""
+    solution: Callable[[Choices], Choices] = tuple
+    """Returns what of the choices decides the gold command: choices with equal results have the same command
+    or the same text, so they are in the same split."""
+
+
+def without(position: int) -> Callable[[Choices], Choices]:
+    """Return a `Kind.solution` for kinds with a choice, the one at `position`, that no command depends on."""
+    return lambda choices: (*choices[:position], *choices[position + 1 :])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,16 @@ properties hold for every seed, because of how they are drawn:
 
 * task `i` belongs to family `i % 6`, and the tasks of a family go through its kinds in turn, and the tasks of
   a kind through its choices in turn: tasks of a split repeat a kind with the same choices only when all other
-  choices are used up;
-* splits share no exercise: which split may use one is decided by its text and its files.
+  choices of the split are used up;
+* splits share no solution: each of a kind's gold commands, with all choices that lead to it, belongs to one
+  split. Files that differ do not make another task of a command that was seen in training.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import gcd, prod
 from typing import TypedDict
 
@@ -21,20 +22,14 @@ from ors_server_tasks.shell.draw import Draw, UnsuitableDrawError
 from ors_server_tasks.shell.exercise import Archive, Choices, Exercise, File, Folder, Json, Kind, Node
 from ors_server_tasks.shell.families import FAMILIES
 
-EDITION = "1"
+EDITION = "2"
 """Names what the exercises and words are; changes whenever a change to them changes a task."""
 
 SPLIT_SIZES = {"train": 600, "validation": 72, "test": 72}
 """Tasks in each split; splits in the order in which they are listed."""
 
-_QUARTERS = {"train": (0, 1), "validation": (2,), "test": (3,)}
-"""Which quarters of all possible exercises each split draws from."""
-
-_STARTS = {"train": 0, "validation": 5, "test": 3}
-"""Where the splits begin in the sequence of a kind's choices, so that they do not begin alike."""
-
 _DRAWS_AT_MOST = 1000
-"""Bound on the draws for one task; a sound kind needs four on average."""
+"""Bound on the draws for one task; a sound kind needs one or two."""
 
 
 class Task(TypedDict):
@@ -85,7 +80,32 @@ def place_of(split: str, index: int) -> Place:
     family = FAMILIES[index % len(FAMILIES)]
     round_, turn = divmod(index // len(FAMILIES), len(family.kinds))
     kind = family.kinds[turn]
-    return Place(family.name, kind, choices_at(kind.ways, round_ + _STARTS[split]))
+    # Every kind has as many solutions in validation and in test as it has tasks there.
+    held_out = len(range(turn, SPLIT_SIZES["test"] // len(FAMILIES), len(family.kinds)))
+    sequence = divide_choices(kind, held_out)[split]
+    return Place(family.name, kind, sequence[round_ % len(sequence)])
+
+
+@cache
+def divide_choices(kind: Kind, held_out: int) -> Mapping[str, tuple[Choices, ...]]:
+    """Divide a kind's choices among the splits, so that no two splits share a solution.
+
+    Args:
+        held_out: Solutions that validation has for itself, and as many that test has.
+
+    Returns:
+        By split, its choices in the order in which its tasks take them: for validation and test, the first of
+        each solution; for train, all of the remaining solutions.
+    """
+    sequence = [choices_at(kind.ways, position) for position in range(prod(kind.ways))]
+    first = {kind.solution(choices): choices for choices in reversed(sequence)}
+    solutions = list(dict.fromkeys(map(kind.solution, sequence)))
+    seen_in_training = frozenset(solutions[2 * held_out :])
+    return {
+        "train": tuple(choices for choices in sequence if kind.solution(choices) in seen_in_training),
+        "validation": tuple(first[solution] for solution in solutions[:held_out]),
+        "test": tuple(first[solution] for solution in solutions[held_out : 2 * held_out]),
+    }
 
 
 def choices_at(ways: Choices, position: int) -> Choices:
@@ -107,7 +127,7 @@ def generate(seed: str, split: str, index: int) -> Exercise:
     """Generate one exercise; arguments as for `describe`.
 
     Raises:
-        RuntimeError: No exercise of the kind fits the split: the kind is unsound.
+        RuntimeError: No exercise of the kind is sound: the kind is not.
     """
     place = place_of(split, index)
     for attempt in range(_DRAWS_AT_MOST):
@@ -116,11 +136,9 @@ def generate(seed: str, split: str, index: int) -> Exercise:
             exercise = place.kind.make(draw, place.choices)
         except UnsuitableDrawError:
             continue
-        if is_sound(exercise) and quarter(exercise) in _QUARTERS[split]:
+        if is_sound(exercise):
             return exercise
-    raise RuntimeError(
-        f"kind {place.kind.name!r} gave no exercise for split {split!r} in {_DRAWS_AT_MOST} draws"
-    )
+    raise RuntimeError(f"kind {place.kind.name!r} gave no sound exercise in {_DRAWS_AT_MOST} draws")
 
 
 def is_sound(exercise: Exercise) -> bool:
@@ -150,17 +168,3 @@ def _is_hollow(path: str, node: Node) -> bool:
             return not node.members
         case _:
             return False
-
-
-def quarter(exercise: Exercise) -> int:
-    """The quarter in [0, 4) of all exercises to which this one belongs, by its text and its files."""
-    return hashlib.sha256(fingerprint(exercise)).digest()[0] % 4
-
-
-def fingerprint(exercise: Exercise) -> bytes:
-    """Everything that an agent is given, as bytes; equal exercises have equal ones."""
-    return repr((exercise.ask, _rows(exercise.before))).encode()
-
-
-def _rows(tree: Mapping[str, Node]) -> list[tuple[str, str]]:
-    return sorted((path, repr(node)) for path, node in tree.items())

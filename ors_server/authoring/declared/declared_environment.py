@@ -103,6 +103,24 @@ class DeclaredEnvironment(Environment):
         return [*files, (SUBMIT, {} if gold is None else {"answer": gold})]
 
     @classmethod
+    def shown_at_start(cls, task_spec: JSONObject) -> JSONObject:
+        """Return all that is given to an agent or decides what it meets, as JSON: tasks are compared by it.
+
+        Raises:
+            ValueError: If it cannot be made of the task.
+        """
+        maker = cls._declared.maker
+        try:
+            return {
+                "prompt": maker.prompt(task_spec),
+                "images": maker.images(task_spec),
+                "files": maker.files(task_spec),
+                "user": None if maker.user is None else repr(maker.user.script(task_spec)),
+            }
+        except RowFaultError as fault:
+            raise ValueError(f"the task is not one of this environment's: {fault}") from fault
+
+    @classmethod
     def blank_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]]:
         """Return tool calls that do no work."""
         del task_spec  # the same for every task

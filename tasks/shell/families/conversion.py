@@ -19,6 +19,7 @@ from ors_server_tasks.shell.exercise import (
     changed,
     lines_file,
     text_file,
+    without,
 )
 from ors_server_tasks.shell.families import conversion_settings as programs
 from ors_server_tasks.shell.families import conversion_tables as tables
@@ -329,12 +330,12 @@ FAMILY = Family(
     "data_conversion",
     (
         Kind("csv_to_json", 2, (3, 2, 2), csv_to_json),
-        Kind("csv_dialect", 2, (3, 2, 2), tables.csv_dialect),
+        Kind("csv_dialect", 2, (3, 2, 2), tables.csv_dialect, without(1)),
         Kind("turn_table", 3, (2, 2, 2), tables.turn_table),
-        Kind("encodings", 1, (3, 2, 2), encodings),
+        Kind("encodings", 1, (3, 2, 2), encodings, without(1)),
         Kind("json_to_csv", 2, (2, 2, 2), json_to_csv),
-        Kind("records", 2, (2, 2, 2), tables.records),
-        Kind("totals", 1, (3, 2, 2), tables.totals),
+        Kind("records", 2, (2, 2, 2), tables.records, without(2)),
+        Kind("totals", 1, (3, 2, 2), tables.totals, without(2)),
         Kind("settings", 3, (2, 2, 2), programs.settings),
         Kind("attachments", 2, (3, 2, 2), attachments),
         Kind("environment_file", 1, (2, 3, 2), programs.environment_file),

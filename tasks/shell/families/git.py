@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from ors_server_tasks.shell.draw import Draw
-from ors_server_tasks.shell.exercise import Choices, Exercise, Family, Kind, lines_file
+from ors_server_tasks.shell.exercise import Choices, Exercise, Family, Kind, lines_file, without
 from ors_server_tasks.shell.families import git_history as past
 from ors_server_tasks.shell.families.git_bench import (
     FOLDER,
@@ -328,17 +328,17 @@ def broken(draw: Draw, choices: Choices) -> Exercise:
 FAMILY = Family(
     "git_repair",
     (
-        Kind("commit_some", 1, (3, 2, 2), commit_some),
+        Kind("commit_some", 1, (3, 2, 2), commit_some, without(2)),
         Kind("revert_change", 2, (2, 2, 2), past.revert_change),
         Kind("merge_conflict", 3, (3, 2, 2), merge_conflict),
         Kind("amend", 1, (2, 2, 2), amend),
-        Kind("lost_commit", 3, (2, 2, 2), past.lost_commit),
+        Kind("lost_commit", 3, (2, 2, 2), past.lost_commit, without(2)),
         Kind("wrong_branch", 2, (2, 2, 2), wrong_branch),
-        Kind("first_bad", 2, (2, 2, 2), past.first_bad),
-        Kind("untrack", 2, (2, 2, 2), untrack),
-        Kind("squash", 3, (2, 2, 2), past.squash),
+        Kind("first_bad", 2, (2, 2, 2), past.first_bad, without(2)),
+        Kind("untrack", 2, (2, 2, 2), untrack, without(1)),
+        Kind("squash", 3, (2, 2, 2), past.squash, without(0)),
         Kind("tidy_branches", 1, (2, 2, 2), past.tidy_branches),
-        Kind("pick_fixes", 3, (2, 2, 2), past.pick_fixes),
-        Kind("broken", 2, (3, 2), broken),
+        Kind("pick_fixes", 3, (2, 2, 2), past.pick_fixes, without(1)),
+        Kind("broken", 2, (3, 2), broken, without(1)),
     ),
 )

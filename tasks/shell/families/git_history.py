@@ -243,14 +243,12 @@ def tidy_branches(draw: Draw, choices: Choices) -> Exercise:
             f"is the branch's name{' without topic/' if group else ''}, and then delete the branch too."
         )
     )
-    skip = " | grep -vx -e main -e old-main -e stable"
-    names = "git for-each-ref --format='%(refname:short)' refs/heads"
+    skip = " | grep -vx -e main -e old-main" if spares else " | grep -vx main"
+    names = f"git for-each-ref --format='%(refname:short)' refs/heads{'/topic' if group else ''}"
     gold = f"{names} --merged main{skip} | xargs git branch -q -D"
     if rest == 1:
-        gold += (
-            f"; {names}{skip} | while read -r b; do git tag archive/${{b#topic/}} $b; git branch -q -D $b; "
-            "done"
-        )
+        tag = "archive/${b#topic/}" if group else "archive/$b"
+        gold += f"; {names}{skip} | while read -r b; do git tag {tag} $b; git branch -q -D $b; done"
     files = steps[-1][0]
     return Bench(repository).exercise(ask, Given(files), Required(files, refs), gold)
 

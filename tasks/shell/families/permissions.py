@@ -286,7 +286,7 @@ def copy_modes(draw: Draw, choices: Choices) -> Exercise:
 FAMILY = Family(
     "permissions",
     (
-        Kind("mode_list", 1, (3, 2, 2), mode_list),
+        Kind("lock_release", 1, (3, 2, 2), rules.lock_release),
         Kind("audit", 2, (3, 2, 2), audit),
         Kind("labels", 3, (2, 2, 2), rules.labels),
         Kind("programs", 2, (2, 2, 2), programs),
@@ -294,7 +294,8 @@ FAMILY = Family(
         Kind("inventory", 1, (2, 3, 2), inventory),
         Kind("key_store", 2, (2, 2, 2), rules.key_store),
         Kind("copy_modes", 3, (2, 2, 2), copy_modes),
-        Kind("lock_release", 1, (3, 2, 2), rules.lock_release),
+        # chmod reads the octal and the symbolic form alike, and no command depends on which files are listed.
+        Kind("mode_list", 1, (3, 2, 2), mode_list, lambda choices: (choices[0] == 1, choices[1])),
         Kind("masks", 2, (2, 2, 2), rules.masks),
     ),
 )

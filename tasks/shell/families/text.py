@@ -17,6 +17,7 @@ from ors_server_tasks.shell.exercise import (
     changed,
     lines_file,
     text_file,
+    without,
 )
 from ors_server_tasks.shell.families import text_records as records
 from ors_server_tasks.shell.vocabulary import (
@@ -376,7 +377,7 @@ FAMILY = Family(
         Kind("redact", 2, (3, 2, 2), redact),
         Kind("join_tables", 3, (3, 2, 2), records.join_tables),
         Kind("columns", 1, (3, 3, 2), columns),
-        Kind("table_of_contents", 3, (2, 2, 3), records.table_of_contents),
+        Kind("table_of_contents", 3, (2, 2, 3), records.table_of_contents, without(1)),
         Kind("dedupe", 2, (2, 2, 2), dedupe),
         Kind("compare_lists", 1, (4, 2, 2), compare_lists),
         Kind("todo_list", 2, (3, 2, 2), todo_list),

@@ -55,7 +55,7 @@ async def test_the_oracle_knows_the_random_numbers(game, options, least):
 
 async def test_a_prompt_shows_rules_actions_and_board_without_colours():
     prompt, outputs, earned = await play(
-        from_gymnasium("FrozenLake-v1", is_slippery=False), ["down", "right"]
+        from_gymnasium("FrozenLake-v1", map_name="4x4", is_slippery=False), ["down", "right"]
     )
     assert "actions are `left`, `down`, `right`, `up`. The game ends after 100 steps" in prompt
     assert "SFFF\nFHFH\nFFFH\nHFFG\nYou are in row 0, column 0." in prompt
@@ -105,6 +105,36 @@ def test_seeds_of_the_splits_are_disjoint_and_end():
     assert environment.get_task("test", -1) == {"seed": 4}
     with pytest.raises(IndexError):
         environment.get_task("test", 2)
+
+
+@pytest.mark.parametrize(
+    ("game", "sizes"),
+    [
+        ("CliffWalking-v1", {"train": 1}),
+        ("MiniGrid-LavaGapS5-v0", {"train": 2, "test": 1}),
+        ("Taxi-v4", {"train": 273, "test": 27}),
+        ("FrozenLake-v1", {"train": 725, "test": 72}),
+    ],
+)
+def test_games_that_begin_alike_are_one_task(game, sizes):
+    environment: Any = from_gymnasium(game)
+    assert {split: environment.num_tasks(split) for split in environment.list_splits()} == sizes
+    views = []
+    for split in environment.list_splits():
+        for task in environment.get_task_range(split):
+            instance = environment(task)
+            instance.setup()
+            views.append(instance.get_prompt())
+            instance.teardown()
+    assert len(set(views)) == len(views) == sum(sizes.values())
+
+
+def test_games_that_go_on_by_chance_keep_their_seeds():
+    environment: Any = from_gymnasium("CliffWalkingSlippery-v1")
+    assert (environment.num_tasks("train"), environment.num_tasks("test")) == (1000, 100)
+    assert environment.prompts_may_repeat
+    environment = from_gymnasium("CliffWalking-v1", is_slippery=True)
+    assert (environment.num_tasks("test"), environment.prompts_may_repeat) == (100, True)
 
 
 @pytest.mark.parametrize(

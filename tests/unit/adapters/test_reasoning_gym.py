@@ -15,7 +15,7 @@ from ors_server.testing.environment_suite import check_environment
 
 pytestmark = pytest.mark.external
 CONFIG = '{"seed": 0, "size": 1100}'
-CHECKED = ("leg_counting", "simple_integration", "list_functions")
+CHECKED = ("leg_counting", "simple_equations", "list_functions")
 
 
 def make_problem(*arguments):
@@ -24,6 +24,14 @@ def make_problem(*arguments):
 
 def score_answer(*arguments):
     return workers().call(FunctionPath(f"{MODULE}:score_answer"), *arguments, limits=LIMITS)
+
+
+@pytest.mark.parametrize(("dataset", "sizes"), [("coin_flip", (230, 23)), ("caesar_cipher", (918, 91))])
+def test_an_index_that_repeats_a_question_is_no_task(dataset, sizes):
+    environment: Any = from_reasoning_gym(dataset)
+    assert tuple(environment.num_tasks(split) for split in ("train", "test")) == sizes
+    report = check_environment(environment, only=["splits-are-disjoint", "tasks-are-distinct"])
+    assert [verdict.outcome for verdict in report.verdicts] == ["pass", "pass"], report
 
 
 async def play(environment, answer, index=0):

@@ -89,6 +89,28 @@ class Leaking(Good):
         return [{"id": "the same", "answer": "x"}]
 
 
+class Contradicting(Good):
+    """Two tasks of one split have the same prompt and different answers."""
+
+    def get_prompt(self):
+        return "Guess the word."
+
+    @classmethod
+    def list_tasks(cls, split):
+        return [{"id": f"{split}-{i}", "answer": f"word{i}"} for i in range(2)] if split == "train" else []
+
+
+class Repeating(Good):
+    """One split has the same task twice, under two ids."""
+
+    def get_prompt(self):
+        return f"Guess the word that rhymes with {self.task_spec['answer'][-2:]}."
+
+    @classmethod
+    def list_tasks(cls, split):
+        return [{"id": f"{split}-{i}", "answer": f"{split}{i % 2}"} for i in range(3)]
+
+
 class Silent(Good):
     def get_prompt(self):
         return "  "
@@ -197,6 +219,8 @@ BROKEN = {
     Endless: "tasks-end",
     Uneven: "tasks-share-keys",
     Leaking: "splits-are-disjoint",
+    Contradicting: "golds-agree",
+    Repeating: "tasks-are-distinct",
     Silent: "prompt-is-there",
     Telling: "prompt-keeps-answers",
     Keyword: "python-names",

@@ -18,18 +18,17 @@ from ors_server_tasks.shell.generator import (
     SPLIT_SIZES,
     choices_at,
     describe,
-    fingerprint,
+    divide_choices,
     generate,
     is_sound,
     place_of,
-    quarter,
 )
 
 SEED = "shell-1"
 DIGESTS = {
-    "train": "1c2a4861df6d1de8c7763ecf487fddfc74a74e86769bf14cdd805a74c065dbc8",
-    "validation": "66135d460ba5fb5e2fc69dab5b47ddc0339d45a6e31166859a232c2f8fb40da8",
-    "test": "ea335436115bbc4a1c1897d278e0456a51791f5415fbf370d28d3b15293d18aa",
+    "train": "37c503a5274caeb27e610f18e81070ba639eda5b2b68cc57035de3e39783bb2d",
+    "validation": "0e2938797943f48ab2cda4a2b01bac7851dfe408790b2d2339b01ae1a4864dc4",
+    "test": "b6e19a921ed0541d0a5abd6fbf833508db9224578dba31bdc2c0f459d5e1bc6f",
 }
 """SHA-256 of each split's exercises. Changing one means a new edition of the tasks."""
 
@@ -57,8 +56,12 @@ def test_an_exercise_does_not_depend_on_which_were_generated_before_it(exercises
 
 def test_another_seed_gives_other_exercises_of_the_same_kinds(exercises):
     other = generate("another", "test", 5)
-    assert fingerprint(other) != fingerprint(exercises["test"][5])
+    assert given_by(other) != given_by(exercises["test"][5])
     assert describe("another", "test", 5)["kind"] == describe(SEED, "test", 5)["kind"]
+
+
+def given_by(exercise: Exercise) -> tuple[str, str]:
+    return exercise.ask, repr(sorted(exercise.before.items()))
 
 
 def test_there_are_six_families_and_at_least_sixty_test_tasks():
@@ -82,22 +85,74 @@ def test_no_two_tasks_of_validation_or_test_are_the_same_exercise_with_other_dat
 def test_train_repeats_an_exercise_with_other_data_only_where_its_kind_has_no_more():
     places = [place_of("train", index) for index in range(SPLIT_SIZES["train"])]
     counts = Counter((place.kind.name, place.choices) for place in places)
-    for place in places:
-        fewest = sum(1 for other in places if other.kind is place.kind) // prod(place.kind.ways)
-        assert counts[place.kind.name, place.choices] <= fewest + 1
+    for kind in (kind for family in FAMILIES for kind in family.kinds):
+        repeats = [count for (name, _), count in counts.items() if name == kind.name]
+        held_out = [place_of(split, index) for split in ("validation", "test") for index in range(72)]
+        solutions = {kind.solution(place.choices) for place in held_out if place.kind is kind}
+        every = itertools.product(*map(range, kind.ways))
+        offered = sum(1 for choices in every if kind.solution(choices) not in solutions)
+        assert max(repeats) - min(repeats) <= 1
+        assert len(repeats) == min(offered, sum(repeats))
 
 
 def test_every_exercise_of_all_splits_is_another_one(exercises):
-    prints = [fingerprint(found) for split in exercises.values() for found in split]
+    prints = [given_by(found) for split in exercises.values() for found in split]
     assert len(set(prints)) == len(prints) == sum(SPLIT_SIZES.values())
 
 
-@pytest.mark.parametrize("seed", [SEED, "another"])
-def test_splits_draw_from_different_quarters_of_all_exercises(seed):
-    quarters = {
-        split: {quarter(generate(seed, split, index)) for index in range(24)} for split in SPLIT_SIZES
+def shared_with_training(drawn: dict[str, list[Exercise]], split: str, what: str) -> int:
+    """Counts the tasks of a split whose text, or gold command, stands in a training task."""
+    trained = {getattr(exercise, what) for exercise in drawn["train"]}
+    return sum(getattr(exercise, what) in trained for exercise in drawn[split])
+
+
+@pytest.mark.parametrize("what", ["ask", "gold"])
+def test_no_two_splits_share_a_text_or_a_gold_command(what, exercises):
+    assert shared_with_training(exercises, "validation", what) == 0
+    assert shared_with_training(exercises, "test", what) == 0
+    validation, test = (
+        {getattr(each, what) for each in exercises[split]} for split in ("validation", "test")
+    )
+    assert not validation & test
+    assert len(validation) == len(test) == 72
+
+
+def test_another_seed_keeps_its_splits_apart_too():
+    drawn = {
+        split: [generate("another", split, index) for index in range(size)]
+        for split, size in SPLIT_SIZES.items()
     }
-    assert quarters == {"train": {0, 1}, "validation": {2}, "test": {3}}
+    for split, what in itertools.product(("validation", "test"), ("ask", "gold")):
+        assert shared_with_training(drawn, split, what) == 0
+
+
+KINDS = [kind for family in FAMILIES for kind in family.kinds]
+
+
+# The command of wrong_branch names a commit and a branch of its task: no other task's command does its work.
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.name != "wrong_branch"], ids=lambda kind: kind.name
+)
+def test_choices_with_different_solutions_share_no_text_and_no_gold_command(kind):
+    solutions: dict[str, set[tuple[int, ...]]] = {}
+    for choices in itertools.product(*map(range, kind.ways)):
+        for found in filter(None, (make(kind, choices, attempt) for attempt in range(4))):
+            for text in (found.ask, found.gold):
+                solutions.setdefault(text, set()).add(kind.solution(choices))
+    assert solutions
+    assert not {text: several for text, several in solutions.items() if len(several) > 1}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("held_out", [1, 2])
+def test_the_splits_of_a_kind_share_no_solution_and_leave_none_out(kind, held_out):
+    shares = divide_choices(kind, held_out)
+    solutions = {split: {kind.solution(choices) for choices in shares[split]} for split in shares}
+    every = {kind.solution(choices) for choices in itertools.product(*map(range, kind.ways))}
+    if len(every) > 2 * held_out:
+        assert len(solutions["validation"]) == len(solutions["test"]) == held_out
+    assert sum(map(len, solutions.values())) == len(every)
+    assert set.union(*solutions.values()) == every
 
 
 def test_every_family_has_kinds_of_every_difficulty():
@@ -114,9 +169,7 @@ def test_choices_go_through_all_that_there_are():
         assert choices_at(ways, count) == seen[0]
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for family in FAMILIES for kind in family.kinds], ids=lambda kind: kind.name
-)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_kind_gives_sound_and_different_exercises_for_all_its_choices(kind):
     asks = []
     for choices in itertools.product(*map(range, kind.ways)):

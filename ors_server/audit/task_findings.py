@@ -1,0 +1,45 @@
+"""Adds what comparing the tasks with each other found to the verdicts of the policies."""
+
+from collections.abc import Mapping, Sequence
+
+from ors_server.audit.hack_classes import HACK_CLASSES
+from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.report import AuditFinding, ClassReport
+from ors_server.testing.task_survey import TaskSurvey
+
+VARIANT = "the tasks"
+"""What these findings name as their policy."""
+LEAKS = "H9"
+"""The answer of a test task that is also a training task is in sight in training."""
+CONTRADICTIONS = "H18"
+"""Of two golds of one question, one is wrong."""
+CLASSES = frozenset({LEAKS, CONTRADICTIONS})
+
+
+def task_texts(survey: TaskSurvey) -> dict[str, str]:
+    """Return what was found as text by class id, without the classes for which there is nothing.
+
+    Repeats within a split are no hole: their text has the key `""`.
+    """
+    texts = {LEAKS: survey.leak_text, CONTRADICTIONS: survey.contradiction_text, "": survey.repeat_text}
+    return {name: text for name, text in texts.items() if text}
+
+
+def with_task_findings(
+    reports: Sequence[ClassReport], texts: Mapping[str, str], only: frozenset[str] = frozenset()
+) -> list[ClassReport]:
+    """Add the findings of a survey of the tasks, which are failures.
+
+    Args:
+        texts: As of `task_texts`.
+        only: Ids of the classes that are judged; all by default.
+    """
+    known = {report.id: report for report in reports}
+    for name in sorted(CLASSES & set(texts)):
+        if only and name not in only:
+            continue
+        before = known.get(name) or ClassReport(id=name, verdict=AuditVerdict.NOT_JUDGED)
+        finding = AuditFinding(verdict=AuditVerdict.FAIL, variant=VARIANT, message=texts[name])
+        changes = {"verdict": AuditVerdict.FAIL, "reason": "", "findings": (finding, *before.findings)}
+        known[name] = before.model_copy(update=changes)
+    return sorted(known.values(), key=lambda report: HACK_CLASSES[report.id].number)
