@@ -8,7 +8,7 @@ package demands.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from ors_server.rewards.adapters.foreign_functions import (
     accept,
@@ -25,7 +25,6 @@ from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.reward_errors import RewardValueError
-from ors_server.rewards.reward_trajectory import Message
 
 Package: TypeAlias = Literal["openreward.environments", "ors", "ors_server"]
 """The package of `ToolOutput` and `TextBlock`."""
@@ -74,10 +73,7 @@ def as_score_group(
 
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
-        rows = [
-            conversation_fields(None, [_as_message(one) for one in each.messages], task)
-            for each in candidates
-        ]
+        rows = [conversation_fields(None, list(candidate.messages), task) for candidate in candidates]
         if is_group_reward(asked):
             judged = [row["trajectory"] for row in rows]
             results = list(await evaluate_group(asked, judged, task))
@@ -127,8 +123,3 @@ def from_openreward(
 def _metadata(result: RewardResult) -> dict[str, Any]:
     shown = {**plain(dict(result.extras)), "reward_status": result.status.value}
     return shown if result.reason is None else {**shown, "reward_reason": result.reason}
-
-
-def _as_message(message: Any) -> Message:
-    texts = [block.text for block in message.blocks if getattr(block, "type", None) == "text"]
-    return cast("Message", {"role": str(message.role), "content": "\n".join(texts)})
