@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.transcripts.conversation import Conversation, MadeCall, ReadMessages
-from ors_server.rewards.transcripts.own_exports import ReadRow
+from ors_server.rewards.transcripts.own_exports import ReadRow, read_messages
 from ors_server.rewards.transcripts.rows import find_row_form, is_message, read_listed, read_row
 from ors_server.rewards.transcripts.shapes import read_conversation
 from ors_server.rewards.transcripts.text_calls import read_text_calls
@@ -251,7 +251,7 @@ def _complete(trajectory: Trajectory) -> Trajectory:
         if trajectory.steps or not read_text_calls(response, "final response").calls:
             return trajectory
         messages = [{"role": ASSISTANT, "content": response}]
-    read = from_messages(messages)
+    read = from_row(ReadRow(read_messages(messages)))
     if 0 < len(trajectory.steps) < len(read.steps):
         raise TranscriptError(
             f"trajectory: expected a step for every call in its messages, got {len(read.steps)} calls and "
@@ -276,6 +276,6 @@ def _made(call: MadeCall) -> Step:
         action_input=call.arguments,
         result=result[:RESULT_CHARACTERS],
         error=call.error,
-        latency_ms=UNKNOWN_LATENCY,
+        latency_ms=UNKNOWN_LATENCY if call.latency_ms is None else call.latency_ms,
         full_result=call.result,
     )

@@ -164,6 +164,7 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
             skipped = row.keys.read if row is not None else frozenset[str]()
             others = {name: value for name, value in known.items() if name not in _OF_THE_EPISODE | skipped}
             read.metadata = {**others, **read.metadata}
+            read.task = read.task or str(known.get("task", ""))
         known = {**fields_of_trajectory(read), **known, "trajectory": read}
     elif "trajectory" in taken:
         known["trajectory"] = _made_of(known, is_required="trajectory" in reward.signature.required)

@@ -53,6 +53,8 @@ class MadeCall:
     """`None` where nothing was returned."""
     error: str | None = None
     """Why it failed, if it did."""
+    latency_ms: float | None = None
+    """Milliseconds; `None` where nothing says."""
 
 
 class ReadMessages(tuple[Message, ...]):  # noqa: SLOT001  (it adds an attribute)

@@ -120,12 +120,21 @@ def _is_chat(message: Mapping[str, Any]) -> bool:
 def _unwrap(message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if "lc" in message:
         _CONSTRUCTOR.check(message, where)
+        if message.get("type") != "constructor":
+            raise unexpected(where, "type of a dumped object", message.get("type"), ("constructor",))
         path = as_list(message.get("id"), f"{where}: id")
         name = path[-1] if path else None
-        if message.get("type") != "constructor" or not isinstance(name, str) or name not in _CLASSES:
+        if not isinstance(name, str) or name not in _CLASSES:
             raise unexpected(where, "class of LangChain", show(path), _CLASSES)
-        return {**as_object(message.get("kwargs"), f"{where}: kwargs"), "type": _CLASSES[name]}
+        return _typed(as_object(message.get("kwargs"), f"{where}: kwargs"), _CLASSES[name], where)
     if "data" in message:
         _DATA.check(message, where)
-        return {**as_object(message["data"], f"{where}: data"), "type": message["type"]}
+        return _typed(as_object(message["data"], f"{where}: data"), message["type"], where)
     return message
+
+
+def _typed(body: Mapping[str, Any], kind: str, where: str) -> Mapping[str, Any]:
+    """Return a message with its type, which must not be another one inside."""
+    if body.get("type", kind) != kind:
+        raise unexpected(where, "type within the message", body["type"], (kind,))
+    return {**body, "type": kind}

@@ -44,6 +44,20 @@ class ReadRow:
     """The task's fields, where the row has them."""
 
 
+def read_messages(messages: object, system: object = None) -> Conversation:
+    """Read messages that nothing describes.
+
+    Raises:
+        TranscriptError: They are an export's, whose end only its description tells, or are not understood.
+    """
+    if _is_undescribed(messages):
+        raise TranscriptError(
+            "row: expected the key episode in a row of `ors-server export openai`, which says how the "
+            "episode ended; export it with --with-episode"
+        )
+    return read_conversation(messages, system=system)
+
+
 def read_exported(conversation: Conversation, episode: object) -> ReadRow:
     """Read the conversation of a row with the description of its episode, `episode`.
 
@@ -97,20 +111,10 @@ def read_step_table(rows: Sequence[Mapping[str, Any]]) -> ReadRow:
     conversation = read_conversation(rows)
     is_ended = bool(rows[-1].get("finished"))
     statuses = [row.get("status") for row in rows]
+    for call, row in zip(conversation.calls, rows, strict=True):
+        seconds: Any = row.get("duration")
+        call.latency_ms = None if seconds is None else 1000.0 * float(seconds)
     return _ended(_of_episode(conversation, statuses), statuses, COMPLETED if is_ended else None)
-
-
-def is_untold_export(messages: object) -> bool:
-    """Whether messages are an export's without a description: weights, ids of steps, and no last result."""
-    if not isinstance(messages, list | tuple) or not messages:
-        return False
-    last: Any = cast("Sequence[Any]", messages)[-1]
-    if not isinstance(last, Mapping) or "weight" not in last:
-        return False
-    calls: Any = cast("Mapping[str, Any]", last).get("tool_calls")
-    entries = cast("Sequence[Any]", calls) if isinstance(calls, list | tuple) else ()
-    ids = [str(cast("Mapping[str, Any]", call).get("id")) for call in entries if isinstance(call, Mapping)]
-    return bool(ids) and all(map(_STEP_ID.fullmatch, ids))
 
 
 def _of_episode(conversation: Conversation, statuses: Sequence[Any]) -> Conversation:
@@ -176,3 +180,16 @@ def _without_note(message: Message) -> Message:
 
 def _without_notes(text: str) -> str:
     return _NOTE.sub("", text).removeprefix("\n") if "[image: " in text else text
+
+
+def _is_undescribed(messages: object) -> bool:
+    """Whether messages are an export's without a description: weights, ids of steps, and no last result."""
+    if not isinstance(messages, list | tuple) or not messages:
+        return False
+    last: Any = cast("Sequence[Any]", messages)[-1]
+    if not isinstance(last, Mapping) or "weight" not in last:
+        return False
+    calls: Any = cast("Mapping[str, Any]", last).get("tool_calls")
+    entries = cast("Sequence[Any]", calls) if isinstance(calls, list | tuple) else ()
+    ids = [str(cast("Mapping[str, Any]", call).get("id")) for call in entries if isinstance(call, Mapping)]
+    return bool(ids) and all(map(_STEP_ID.fullmatch, ids))

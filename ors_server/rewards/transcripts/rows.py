@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ors_server.rewards.transcripts.conversation import Conversation
 from ors_server.rewards.transcripts.own_exports import (
     ReadRow,
-    is_untold_export,
     read_exported,
+    read_messages,
     read_step_table,
     read_verl_export,
 )
@@ -82,7 +83,7 @@ def read_listed(value: object) -> ReadRow:
     entries = as_list(value, "messages", len(value) if isinstance(value, list | tuple) else 0)
     if entries and isinstance(entries[0], Mapping) and is_step_row(entries[0]):
         return read_step_table([as_object(entry, f"row {at}") for at, entry in enumerate(entries, 1)])
-    return ReadRow(read_conversation(entries))
+    return ReadRow(read_messages(entries))
 
 
 def is_message(value: Row) -> bool:
@@ -93,12 +94,7 @@ def is_message(value: Row) -> bool:
 def _messages(row: Row) -> ReadRow:
     if "episode" in row and row["episode"] is not None:
         return read_exported(read_conversation(row["messages"], system=row.get("system")), row["episode"])
-    if is_untold_export(row["messages"]):
-        raise TranscriptError(
-            "row: expected the key episode in a row of `ors-server export openai`, which says how the "
-            "episode ended; export it with --with-episode"
-        )
-    return ReadRow(read_conversation(row["messages"], system=row.get("system")))
+    return ReadRow(read_messages(row["messages"], row.get("system")))
 
 
 def _conversations(row: Row) -> ReadRow:
@@ -125,6 +121,7 @@ def _pair(row: Row) -> ReadRow:
 
 def _verl(row: Row) -> ReadRow:
     if row.get("messages") is not None:
+        read_conversation(None, prompt=row["prompt"])  # it repeats the first messages
         return read_verl_export(read_conversation(row["messages"]), row)
     responses = as_list(row.get("responses") or (), "row: responses")
     if len(responses) != 1:
@@ -143,7 +140,9 @@ def _generation(row: Row) -> ReadRow:
     return ReadRow(_responses(row))
 
 
-def _responses(row: Row) -> Any:
+def _responses(row: Row) -> Conversation:
+    if row.get("error") is not None:
+        raise TranscriptError(f"row: the response failed: {show(row['error'])}; there is nothing to judge")
     return read_conversation(
         as_list(row["output"], "row: output"), prompt=row.get("input"), system=row.get("instructions")
     )
