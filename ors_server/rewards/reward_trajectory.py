@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from ors_server.rewards.reward_errors import RewardFieldError
-from ors_server.rewards.transcripts.conversation import Conversation, MadeCall, ReadMessages
+from ors_server.rewards.transcripts.conversation import AnsweredCall, ReadMessages, ReadTranscript
 from ors_server.rewards.transcripts.own_exports import ReadRow, read_messages
 from ors_server.rewards.transcripts.rows import find_row_form, is_message, read_listed, read_row
 from ors_server.rewards.transcripts.shapes import read_conversation
@@ -122,11 +122,10 @@ def read_trajectory(value: object) -> Any:
     """
     if isinstance(value, Trajectory):
         return _complete(value)
-    dump: object = getattr(value, "model_dump", None)
-    if isinstance(value, Mapping) or callable(dump):
-        return _from_mapping(as_object(value, "trajectory"))
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return from_row(read_listed(cast("Sequence[object]", value)))
+    if hasattr(value, "model_dump") or hasattr(value, "keys"):
+        return _from_mapping(as_object(value, "trajectory"))
     raise RewardFieldError(
         f"expected a trajectory as an object, a row or a list of messages, got {show(value)}"
     )
@@ -177,7 +176,7 @@ def from_response(response: str) -> Trajectory:
 
 
 def played_messages(trajectory: Trajectory) -> Sequence[Message]:
-    """Return the messages of an episode without those of a prompt that stands apart."""
+    """Return the messages of an episode without those of a separate prompt."""
     messages = trajectory.messages
     return messages.played if isinstance(messages, ReadMessages) else messages
 
@@ -265,11 +264,11 @@ def _complete(trajectory: Trajectory) -> Trajectory:
     return trajectory
 
 
-def _steps(conversation: Conversation) -> list[Step]:
+def _steps(conversation: ReadTranscript) -> list[Step]:
     return [_made(call) for call in conversation.calls]
 
 
-def _made(call: MadeCall) -> Step:
+def _made(call: AnsweredCall) -> Step:
     result = call.result or ""
     return Step(
         action=call.name,

@@ -8,7 +8,7 @@ package demands.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from ors_server.rewards.adapters.foreign_functions import (
     accept,
@@ -73,7 +73,10 @@ def as_score_group(
 
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
-        rows = [conversation_fields(None, list(candidate.messages), task) for candidate in candidates]
+        rows = [
+            conversation_fields(None, list(map(_as_message, candidate.messages)), task)
+            for candidate in candidates
+        ]
         if is_group_reward(asked):
             judged = [row["trajectory"] for row in rows]
             results = list(await evaluate_group(asked, judged, task))
@@ -123,3 +126,17 @@ def from_openreward(
 def _metadata(result: RewardResult) -> dict[str, Any]:
     shown = {**plain(dict(result.extras)), "reward_status": result.status.value}
     return shown if result.reason is None else {**shown, "reward_reason": result.reason}
+
+
+def _as_message(message: Any) -> dict[str, Any]:
+    """Return a message of either package with its blocks, tool calls and results among them."""
+    return {"role": str(message.role), "blocks": list(map(_as_block, message.blocks))}
+
+
+def _as_block(block: Any) -> dict[str, Any]:
+    dump: Any = getattr(block, "model_dump", None)
+    if dump is not None:
+        return cast("dict[str, Any]", dump())
+    written: dict[str, Any] = dict(vars(block))
+    inner: Any = written.get("blocks")  # of a tool's result
+    return written if inner is None else {**written, "blocks": list(map(_as_block, inner))}

@@ -1,6 +1,6 @@
 """Puts turns and results together: messages in one form, and every call with its result.
 
-What holds of a `Conversation`: its messages have the roles `system`, `user`, `assistant` and `tool`; calls
+What holds of a `ReadTranscript`: its messages have the roles `system`, `user`, `assistant` and `tool`; calls
 stand in `tool_calls` of the assistant's messages, as OpenAI writes them, or flat where they came so; each
 call that the agent made is in `calls` once, in order, and so is each result that answers no call.
 """
@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.transcripts.role_messages import combine_calls, read_arguments
@@ -42,7 +42,7 @@ _FAILED = re.compile(
 
 
 @dataclass(slots=True, eq=False)
-class MadeCall:
+class AnsweredCall:
     """A call that the agent made, and what it returned."""
 
     name: str
@@ -70,14 +70,14 @@ class ReadMessages(tuple[Message, ...]):  # noqa: SLOT001  (it adds an attribute
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ReadTranscript:
     """A conversation in one form."""
 
     messages: ReadMessages
-    calls: tuple[MadeCall, ...]
+    calls: tuple[AnsweredCall, ...]
 
 
-def assemble(prompt: Iterable[Event], play: Iterable[Event]) -> Conversation:
+def assemble(prompt: Iterable[Event], play: Iterable[Event]) -> ReadTranscript:
     """Put the events of a prompt, and of what the agent did after it, together.
 
     Raises:
@@ -94,7 +94,7 @@ def assemble(prompt: Iterable[Event], play: Iterable[Event]) -> Conversation:
     assembly.close()
     read = ReadMessages(assembly.messages)
     read.played_from = messages
-    return Conversation(read, tuple(assembly.calls[calls:]))
+    return ReadTranscript(read, tuple(assembly.calls[calls:]))
 
 
 def is_failure(text: str) -> bool:
@@ -114,10 +114,10 @@ def is_failure(text: str) -> bool:
 @dataclass(slots=True)
 class _Assembly:
     messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    calls: list[MadeCall] = field(default_factory=list[MadeCall])
-    open: list[MadeCall] = field(default_factory=list[MadeCall])
+    calls: list[AnsweredCall] = field(default_factory=list[AnsweredCall])
+    open: list[AnsweredCall] = field(default_factory=list[AnsweredCall])
     """Calls of the last turn, with and without results."""
-    unanswered: dict[str, list[MadeCall]] = field(default_factory=dict[str, list[MadeCall]])
+    unanswered: dict[str, list[AnsweredCall]] = field(default_factory=dict[str, list[AnsweredCall]])
     """Calls without a result, by id; an id may come again in a later turn."""
     answered_in_order: int = 0
     size: int = 0
@@ -159,7 +159,7 @@ class _Assembly:
             self._append(last)
         if calls and "tool_calls" not in event.source:
             last["tool_calls"] = [*last.get("tool_calls", ()), *map(_as_openai, calls)]
-        made = [MadeCall(call.name, _arguments(call), call.id) for call in calls]
+        made = [AnsweredCall(call.name, _arguments(call), call.id) for call in calls]
         self.open += made
         self.calls += made
         for call in made:
@@ -187,7 +187,7 @@ class _Assembly:
         message |= {key: value for key, value in known.items() if value is not None}
         self._append(message | ({"is_error": True} if failed else {}))
 
-    def _find_call(self, answer: ToolAnswer, waiting: Sequence[MadeCall]) -> MadeCall:
+    def _find_call(self, answer: ToolAnswer, waiting: Sequence[AnsweredCall]) -> AnsweredCall:
         """Return the call that a result answers: by its id, else by its name, else the next one."""
         if answer.call_id is not None and self.unanswered.get(answer.call_id):
             return self.unanswered[answer.call_id].pop(0)
@@ -204,13 +204,13 @@ class _Assembly:
             f"answers none of the calls before it ({show(', '.join(_label(call) for call in waiting))})"
         )
 
-    def _forget(self, call: MadeCall) -> None:
+    def _forget(self, call: AnsweredCall) -> None:
         if call.id is not None:
             self.unanswered[call.id].remove(call)
 
-    def _without_call(self, answer: ToolAnswer) -> MadeCall:
+    def _without_call(self, answer: ToolAnswer) -> AnsweredCall:
         """Count a result whose call the conversation does not have: something was called."""
-        call = MadeCall(answer.name or "", {}, answer.call_id)
+        call = AnsweredCall(answer.name or "", {}, answer.call_id)
         self.calls.append(call)
         return call
 
@@ -224,7 +224,7 @@ class _Assembly:
         self.messages.append(message)
 
 
-def _label(call: MadeCall) -> str:
+def _label(call: AnsweredCall) -> str:
     return f"{call.name} {call.id}" if call.id else call.name
 
 
@@ -241,12 +241,12 @@ def _as_openai(call: WrittenCall) -> Mapping[str, Any]:
 def _split(text: str, count: int) -> list[str]:
     """Return the texts of a JSON list of as many results; empty if it is nothing of this."""
     try:
-        value: Any = parse_json(text)
+        value: object = parse_json(text)
     except JSONTextError:
         return []
-    if not isinstance(value, list) or len(value) != count:
+    entries = cast("list[object]", value) if isinstance(value, list) else []
+    if len(entries) != count:
         return []
-    entries: list[object] = value
     return [entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False) for entry in entries]
 
 
@@ -254,8 +254,9 @@ def _written(content: Content) -> Any:
     """Return a content in the form of chat messages: a text where it is one."""
     if content is None or isinstance(content, str):
         return content
-    only = content[0] if len(content) == 1 else {}
-    return only["text"] if only.get("type") == "text" else list(content)
+    if len(content) == 1 and content[0].get("type") == "text":
+        return content[0]["text"]
+    return list(content)
 
 
 def _replaced(content: Content, text: str) -> Any:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
-from ors_server.rewards.transcripts.conversation import Conversation, MadeCall, ReadMessages
+from ors_server.rewards.transcripts.conversation import AnsweredCall, ReadMessages, ReadTranscript
+from ors_server.rewards.transcripts.role_messages import read_arguments
 from ors_server.rewards.transcripts.shapes import read_conversation
 from ors_server.rewards.transcripts.step_rows import STATUSES
 from ors_server.rewards.transcripts.submitted import COMPLETED, submitted_answer
@@ -37,14 +38,14 @@ _STEP_ID: Final = re.compile(r"step_\d+")
 class ReadRow:
     """What a row says of an episode."""
 
-    conversation: Conversation
+    conversation: ReadTranscript
     final_response: str | None = None
     """What was submitted; `None` where the last message of the assistant is the final response."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The task's fields, where the row has them."""
 
 
-def read_messages(messages: object, system: object = None) -> Conversation:
+def read_messages(messages: object, system: object = None) -> ReadTranscript:
     """Read messages that nothing describes.
 
     Raises:
@@ -58,7 +59,7 @@ def read_messages(messages: object, system: object = None) -> Conversation:
     return read_conversation(messages, system=system)
 
 
-def read_exported(conversation: Conversation, episode: object) -> ReadRow:
+def read_exported(conversation: ReadTranscript, episode: object) -> ReadRow:
     """Read the conversation of a row with the description of its episode, `episode`.
 
     Raises:
@@ -76,14 +77,14 @@ def read_exported(conversation: Conversation, episode: object) -> ReadRow:
     return _ended(_of_episode(conversation, statuses), statuses, about["stop_reason"])
 
 
-def read_verl_export(conversation: Conversation, row: Mapping[str, Any]) -> ReadRow:
+def read_verl_export(conversation: ReadTranscript, row: Mapping[str, Any]) -> ReadRow:
     """Read the messages of a row for verl; of another's row, as they are.
 
     Raises:
         TranscriptError: An exported row has no statuses of its calls, or as `read_exported`.
     """
     extra = row.get("extra_info")
-    about = as_object(extra, "row: extra_info") if extra is not None else {}
+    about: Mapping[str, Any] = {} if extra is None else as_object(extra, "row: extra_info")
     if "is_played_out" not in about:
         return ReadRow(conversation)
     if row.get("statuses") is None:
@@ -117,7 +118,7 @@ def read_step_table(rows: Sequence[Mapping[str, Any]]) -> ReadRow:
     return _ended(_of_episode(conversation, statuses), statuses, COMPLETED if is_ended else None)
 
 
-def _of_episode(conversation: Conversation, statuses: Sequence[Any]) -> Conversation:
+def _of_episode(conversation: ReadTranscript, statuses: Sequence[Any]) -> ReadTranscript:
     """Return a conversation whose calls are the episode's last ones, as they ended."""
     before = len(conversation.calls) - len(statuses)
     calls = conversation.calls[before:]
@@ -128,10 +129,10 @@ def _of_episode(conversation: Conversation, statuses: Sequence[Any]) -> Conversa
         call.error = (call.result or "error") if STATUSES[status] else None
     messages = ReadMessages(map(_without_note, conversation.messages))
     messages.played_from = max(conversation.messages.played_from, _start(conversation, before))
-    return Conversation(messages, calls)
+    return ReadTranscript(messages, calls)
 
 
-def _start(conversation: Conversation, before: int) -> int:
+def _start(conversation: ReadTranscript, before: int) -> int:
     """Return the number of messages up to the first call of the episode."""
     calls = 0
     for number, message in enumerate(conversation.messages[conversation.messages.played_from :]):
@@ -141,7 +142,7 @@ def _start(conversation: Conversation, before: int) -> int:
     return len(conversation.messages)
 
 
-def _ended(conversation: Conversation, statuses: Sequence[Any], stop_reason: object) -> ReadRow:
+def _ended(conversation: ReadTranscript, statuses: Sequence[Any], stop_reason: object) -> ReadRow:
     last = conversation.calls[-1] if conversation.calls else None
     if last is None or stop_reason != COMPLETED or STATUSES[statuses[-1]]:
         if last is not None and last.result is None:
@@ -150,8 +151,7 @@ def _ended(conversation: Conversation, statuses: Sequence[Any], stop_reason: obj
                 "--last-result"
             )
         return ReadRow(conversation, "")
-    arguments = cast("Mapping[str, Any]", last.arguments if isinstance(last.arguments, Mapping) else {})
-    answer = submitted_answer(last.name, arguments, last.result)
+    answer = submitted_answer(last.name, read_arguments(last.arguments) or {}, last.result)
     if answer is None:
         raise TranscriptError(
             "row: the final response is the result of the last call, which the row leaves out; export it "
@@ -160,7 +160,7 @@ def _ended(conversation: Conversation, statuses: Sequence[Any], stop_reason: obj
     return ReadRow(_without_last(conversation, last, answer), answer)
 
 
-def _without_last(conversation: Conversation, last: MadeCall, answer: str) -> Conversation:
+def _without_last(conversation: ReadTranscript, last: AnsweredCall, answer: str) -> ReadTranscript:
     """Return a conversation that ends with what was submitted, in place of the call that did."""
     messages: list[Message] = list(conversation.messages)
     if last.result is not None and messages[-1].get("role") == TOOL:
@@ -170,7 +170,7 @@ def _without_last(conversation: Conversation, last: MadeCall, answer: str) -> Co
         messages.append({"role": ASSISTANT, "content": answer})
     read = ReadMessages(messages)
     read.played_from = conversation.messages.played_from
-    return Conversation(read, conversation.calls[:-1])
+    return ReadTranscript(read, conversation.calls[:-1])
 
 
 def _without_note(message: Message) -> Message:

@@ -8,9 +8,9 @@ and `ors_server.export`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-from ors_server.rewards.transcripts.conversation import Conversation
+from ors_server.rewards.transcripts.conversation import ReadTranscript
 from ors_server.rewards.transcripts.own_exports import (
     ReadRow,
     read_exported,
@@ -21,6 +21,7 @@ from ors_server.rewards.transcripts.own_exports import (
 from ors_server.rewards.transcripts.shapes import SHAPES, read_conversation
 from ors_server.rewards.transcripts.step_rows import is_step_row
 from ors_server.rewards.transcripts.turns import (
+    MAX_MESSAGES,
     KeyTable,
     TranscriptError,
     as_list,
@@ -80,8 +81,8 @@ def read_listed(value: object) -> ReadRow:
     Raises:
         TranscriptError: Something in it is not understood.
     """
-    entries = as_list(value, "messages", len(value) if isinstance(value, list | tuple) else 0)
-    if entries and isinstance(entries[0], Mapping) and is_step_row(entries[0]):
+    entries = as_list(value, "messages", MAX_MESSAGES)
+    if entries and isinstance(entries[0], Mapping) and is_step_row(cast("Row", entries[0])):
         return read_step_table([as_object(entry, f"row {at}") for at, entry in enumerate(entries, 1)])
     return ReadRow(read_messages(entries))
 
@@ -140,7 +141,7 @@ def _generation(row: Row) -> ReadRow:
     return ReadRow(_responses(row))
 
 
-def _responses(row: Row) -> Conversation:
+def _responses(row: Row) -> ReadTranscript:
     if row.get("error") is not None:
         raise TranscriptError(f"row: the response failed: {show(row['error'])}; there is nothing to judge")
     return read_conversation(

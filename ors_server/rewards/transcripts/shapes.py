@@ -15,9 +15,9 @@ deeper than a result within a message; the time is linear.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-from ors_server.rewards.transcripts.conversation import Conversation, assemble
+from ors_server.rewards.transcripts.conversation import ReadTranscript, assemble
 from ors_server.rewards.transcripts.gemini import read_gemini
 from ors_server.rewards.transcripts.langchain import is_langchain, read_langchain
 from ors_server.rewards.transcripts.responses import ITEMS, read_item
@@ -60,7 +60,7 @@ SHAPES = (
 """In the order in which they are tried."""
 
 
-def read_conversation(messages: object, prompt: object = None, system: object = None) -> Conversation:
+def read_conversation(messages: object, prompt: object = None, system: object = None) -> ReadTranscript:
     """Read a conversation in any shape.
 
     Args:
@@ -68,7 +68,7 @@ def read_conversation(messages: object, prompt: object = None, system: object = 
             what the assistant answered.
         prompt: What came before and is not the agent's doing: a text or messages. Its calls are no calls of
             the agent.
-        system: A system prompt that stands apart: a text, or parts.
+        system: A separate system prompt: a text, or parts.
 
     Raises:
         TranscriptError: A shape, a role, a type or a key is not understood, or a bound is exceeded.
@@ -81,8 +81,8 @@ def _system(system: object) -> Iterator[Event]:
     if system is None or system == "":
         return
     if isinstance(system, Mapping):  # Gemini's system_instruction is a content
-        parts = {"role": "system", **system}
-        yield from read_gemini(parts, "system")
+        content = cast("Mapping[str, Any]", system)
+        yield from read_gemini({"role": "system", **content}, "system")
         return
     yield from read_role_message({"role": "system", "content": system}, "system")
 
@@ -99,7 +99,7 @@ def _events(messages: object, role: str, what: str) -> Iterator[Event]:
 
 def _entries(messages: object, what: str) -> Sequence[Any]:
     if isinstance(messages, Mapping):
-        return (messages,)
+        return (cast("Mapping[str, Any]", messages),)
     return as_list(messages, f"{what}s", MAX_MESSAGES)
 
 

@@ -104,7 +104,7 @@ def _bare_calls(text: str) -> tuple[WrittenCall, ...]:
         return ()
     try:
         value = parse_json(bare)
-        return tuple(map(_call, value if isinstance(value, list) else [value]))
+        return tuple(map(_call, cast("list[object]", value) if isinstance(value, list) else [value]))
     except (ValueError, TranscriptError):  # an answer in JSON that is no call
         return ()
 

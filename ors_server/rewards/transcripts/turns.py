@@ -144,9 +144,10 @@ def as_list(value: object, where: str, limit: int = MAX_PARTS) -> Sequence[Any]:
         listed = listed.tolist()
     if isinstance(listed, str | bytes) or not isinstance(listed, Sequence):
         raise TranscriptError(f"{where}: expected a list, got {show(value)}")
-    if len(listed) > limit:
-        raise TranscriptError(f"{where}: expected at most {limit} entries, got {len(listed)}")
-    return listed
+    entries: Sequence[Any] = listed
+    if len(entries) > limit:
+        raise TranscriptError(f"{where}: expected at most {limit} entries, got {len(entries)}")
+    return entries
 
 
 def as_text(value: object, where: str) -> str:

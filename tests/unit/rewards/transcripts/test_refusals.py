@@ -98,11 +98,12 @@ def test_what_is_not_understood_is_named(value, name):
     with pytest.raises(RewardFieldError) as raised:
         read_trajectory(value)
     assert name in str(raised.value)
-    for reward, fields in (
+    asked: list[tuple[Any, dict[str, Any]]] = [
         (task_success, {}),
         (efficiency_reward, {}),
         (tool_call_match_reward, {"answer": []}),
-    ):
+    ]
+    for reward, fields in asked:
         result = score(reward, value, **fields)
         assert (result.status, result.reward) == ("error", None)
         assert name in str(result.reason)
