@@ -123,13 +123,13 @@ def read_episode(value: object) -> Trajectory:
         RewardFieldError: It is not understood.
         RecordError: The recorded episode is broken.
     """
-    row: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-    if is_recorded(row):
+    row: Any = value
+    if isinstance(value, Mapping) and is_recorded(row):
         if (unknown := next((name for name in row if name not in {"record", "steps"}), None)) is not None:
             raise RewardFieldError(f"a recorded episode has record and steps, not {unknown!r:.80}")
         recorded: Trajectory = fields_of_row(row)["trajectory"]
         return recorded
-    read: Trajectory = read_trajectory(value)
+    read: Trajectory = read_trajectory(row)
     return read
 
 

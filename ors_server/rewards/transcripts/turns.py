@@ -144,7 +144,7 @@ def as_list(value: object, where: str, limit: int = MAX_PARTS) -> Sequence[Any]:
         listed = listed.tolist()
     if isinstance(listed, str | bytes) or not isinstance(listed, Sequence):
         raise TranscriptError(f"{where}: expected a list, got {show(value)}")
-    entries: Sequence[Any] = listed
+    entries = cast("Sequence[object]", listed)
     if len(entries) > limit:
         raise TranscriptError(f"{where}: expected at most {limit} entries, got {len(entries)}")
     return entries
