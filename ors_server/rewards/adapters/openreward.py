@@ -137,6 +137,6 @@ def _as_block(block: Any) -> dict[str, Any]:
     dump: Any = getattr(block, "model_dump", None)
     if dump is not None:
         return cast("dict[str, Any]", dump())
-    written: dict[str, Any] = dict(cast("Any", block).__dict__)
+    written: dict[str, Any] = dict(block.__dict__)
     inner: Any = written.get("blocks")  # of a tool's result
     return written if inner is None else {**written, "blocks": list(map(_as_block, inner))}
