@@ -66,14 +66,14 @@ def read_call(entry: object, where: str) -> WrittenCall:
     name = as_name(call.get("name") if function is None else function, f"{where}: name")  # Inspect: function
     if call.get("parse_error"):  # the arguments are not what the model wrote
         return WrittenCall(name, f"unreadable: {show(call['parse_error'])}", call_id)
-    return WrittenCall(name, as_arguments(_arguments(call), f"{where}: arguments"), call_id)
+    return WrittenCall(name, as_arguments(_arguments(call)), call_id)
 
 
 def read_function(body: Mapping[str, Any], where: str) -> tuple[str, Any]:
     """Read the name and the arguments of a function that is called."""
     _FUNCTION.check(body, where)
     name = as_name(body.get("name"), f"{where}: name")
-    return name, as_arguments(body.get("arguments"), f"{where}: arguments")
+    return name, as_arguments(body.get("arguments"))
 
 
 def custom_call(name: object, text: object, call_id: str | None, where: str) -> WrittenCall:

@@ -109,7 +109,7 @@ def _call(body: Mapping[str, Any], where: str) -> WrittenCall:
     _CALL.check(body, where)
     return WrittenCall(
         as_name(body.get("name"), f"{where}: functionCall.name"),
-        as_arguments(body.get("args"), f"{where}: functionCall.args"),
+        as_arguments(body.get("args")),
         as_id(body.get("id"), f"{where}: functionCall.id"),
     )
 

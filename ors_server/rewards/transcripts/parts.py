@@ -99,7 +99,7 @@ def _kept(part: Mapping[str, Any], where: str) -> Part:
 def _tool_use(part: Mapping[str, Any], where: str) -> WrittenCall:
     return WrittenCall(
         as_name(part.get("name"), f"{where}: name"),
-        as_arguments(part.get("input"), f"{where}: input"),
+        as_arguments(part.get("input")),
         as_id(part.get("id"), f"{where}: id"),
     )
 
@@ -107,7 +107,7 @@ def _tool_use(part: Mapping[str, Any], where: str) -> WrittenCall:
 def _tool_call(part: Mapping[str, Any], where: str) -> WrittenCall:
     return WrittenCall(
         as_name(part.get("name"), f"{where}: name"),
-        as_arguments(part.get("args", part.get("input")), f"{where}: args"),
+        as_arguments(part.get("args", part.get("input"))),
         as_id(part.get("id"), f"{where}: id"),
     )
 
@@ -115,7 +115,7 @@ def _tool_call(part: Mapping[str, Any], where: str) -> WrittenCall:
 def _function_call(part: Mapping[str, Any], where: str) -> WrittenCall:
     return WrittenCall(
         as_name(part.get("name"), f"{where}: name"),
-        as_arguments(part.get("arguments"), f"{where}: arguments"),
+        as_arguments(part.get("arguments")),
         as_id(part.get("call_id", part.get("id")), f"{where}: call_id"),
     )
 

@@ -84,7 +84,7 @@ def _reasoning(item: Mapping[str, Any], where: str) -> Iterator[Event]:
 def _call(item: Mapping[str, Any], call_id: str | None, where: str) -> WrittenCall:
     return WrittenCall(
         as_name(item.get("name"), f"{where}: name"),
-        as_arguments(item.get("arguments"), f"{where}: arguments"),
+        as_arguments(item.get("arguments")),
         call_id,
     )
 

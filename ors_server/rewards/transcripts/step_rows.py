@@ -43,5 +43,5 @@ def read_step_row(row: Mapping[str, Any], where: str) -> Iterator[Event]:
     status = row.get("status")
     if status not in STATUSES:
         raise unexpected(where, "status", status, STATUSES)
-    yield SaidTurn(ASSISTANT, calls=(WrittenCall(name, as_arguments(row.get("arguments"), where), call_id),))
+    yield SaidTurn(ASSISTANT, calls=(WrittenCall(name, as_arguments(row.get("arguments")), call_id),))
     yield ToolAnswer(as_text(row.get("result"), f"{where}: result"), call_id, name, STATUSES[status])

@@ -49,7 +49,6 @@ CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
         ([USER, {**DONE, "tool_calls": [{"function": {"name": "f", "args": {}}}]}], "'args'"),
         ([USER, {**DONE, "tool_calls": [{"function": {"name": ""}}]}], "name"),
         ([USER, {**DONE, "tool_calls": [{"name": "f", "type": "web_search"}]}], "'web_search'"),
-        ([USER, {**DONE, "tool_calls": [{"name": "f", "arguments": [1]}]}], "arguments"),
         ([USER, {**DONE, "content": {"text": "a"}}], "content"),
         ([USER, {**DONE, "content": [{"type": "tool-call", "name": "f"}]}], "'tool-call'"),
         ([USER, {**DONE, "content": [{"type": "server_tool_use", "name": "f"}]}], "'server_tool_use'"),
@@ -218,6 +217,13 @@ def test_calls_of_a_prompt_are_not_the_agents():
 def test_a_row_of_a_file_is_read_by_its_fields(row):
     assert score(tool_call_match_reward, **row, answer=[]).reward == 0.0
     assert score(tool_call_match_reward, row, answer=[]).reward == 0.0
+
+
+@pytest.mark.parametrize("arguments", [[1], 3, "[1]", "not JSON", '{"a": 1, "a": 2}'])
+def test_arguments_that_are_no_object_are_a_call_that_matches_nothing(arguments):
+    made = [USER, {**DONE, "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}]
+    assert score(tool_call_match_reward, made, answer=[{"name": "f"}]).reward == 0.0
+    assert score(tool_call_match_reward, made, answer=[]).reward == 0.0
 
 
 def test_results_that_cannot_be_told_apart_are_refused():
