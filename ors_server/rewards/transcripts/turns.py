@@ -162,12 +162,12 @@ def as_text(value: object, where: str) -> str:
 
 
 def as_name(value: object, where: str) -> str:
-    """Return the name of a tool, which is not empty.
+    """Return the name of a tool; an empty one is what the agent wrote, and the name of no tool.
 
     Raises:
         TranscriptError: It is none.
     """
-    if isinstance(value, str) and value:
+    if isinstance(value, str):
         return value
     raise TranscriptError(f"{where}: expected a tool's name, got {show(value)}")
 

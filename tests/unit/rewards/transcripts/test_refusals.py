@@ -47,7 +47,7 @@ CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
         ([USER, {**DONE, "tool_calls": [{"tool": "f", "arguments": {}}]}], "'tool'"),
         ([USER, {**DONE, "tool_calls": [{"name": "f", "input": {}}]}], "'input'"),
         ([USER, {**DONE, "tool_calls": [{"function": {"name": "f", "args": {}}}]}], "'args'"),
-        ([USER, {**DONE, "tool_calls": [{"function": {"name": ""}}]}], "name"),
+        ([USER, {**DONE, "tool_calls": [{"function": {"name": None}}]}], "name"),
         ([USER, {**DONE, "tool_calls": [{"name": "f", "type": "web_search"}]}], "'web_search'"),
         ([USER, {**DONE, "content": {"text": "a"}}], "content"),
         ([USER, {**DONE, "content": [{"type": "tool-call", "name": "f"}]}], "'tool-call'"),
