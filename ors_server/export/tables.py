@@ -119,6 +119,7 @@ VERL = {
     "responses": "texts",
     "reward": "number",
     "rewards": "numbers",
+    "statuses": "texts",
     "components": "text",
 }
 EPISODES = {

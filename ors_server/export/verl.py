@@ -55,6 +55,7 @@ def verl_row(
         "responses": [json.dumps(play, ensure_ascii=False)],
         "reward": judged_return(record.summary),
         "rewards": about["rewards"],
+        "statuses": about["statuses"],
         "components": json.dumps(about["components"]),
     }
 

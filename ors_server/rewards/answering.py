@@ -1,13 +1,13 @@
 """Which part of a response a reward reads, and how a task changes that: the field `answer_from`."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from ors_server.rewards.reading.answer_text import AnswerFrom, FoundAnswer, Place, find_answer, read_source
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.reward_trajectory import is_conversation, last_message
+from ors_server.rewards.reward_trajectory import from_messages, is_conversation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,7 +46,7 @@ def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[
             source = read_source(answer_from, place)
             response = fields.get(RESPONSE)
             if not isinstance(response, str) and is_conversation(response):
-                response = fields[RESPONSE] = last_message(cast("Sequence[Any]", response))
+                response = fields[RESPONSE] = from_messages(response).final_response
             if not isinstance(response, str):
                 return function(**fields)
             found = _bounded(find_answer(response, source), most)

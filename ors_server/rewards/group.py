@@ -10,10 +10,11 @@ from typing import Any, cast
 from typing_extensions import override
 
 from ors_server.rewards.define import DelegatingReward, Reward, as_reward
+from ors_server.rewards.recorded_fields import read_episode
 from ors_server.rewards.recorded_trajectory import trajectory_of_candidate
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardValueError
-from ors_server.rewards.reward_trajectory import OUTCOME_CHARACTERS, Trajectory, read_trajectory
+from ors_server.rewards.reward_trajectory import Trajectory, from_response
 from ors_server.rewards.scoring import evaluate, failure, score
 from ors_server.wire import GroupCandidate
 
@@ -40,8 +41,8 @@ def score_group_with(
 
     Args:
         reward: A reward that takes `rollouts`.
-        rollouts: Of one task: trajectories, mappings with ARISE's fields, lists of chat messages, or final
-            responses as strings.
+        rollouts: Of one task: trajectories, mappings with ARISE's fields, conversations in any shape that
+            `score` reads, or final responses as strings.
         **fields: Everything else that the reward may take, by name.
 
     Returns:
@@ -73,9 +74,8 @@ def read_rollout(value: object) -> Trajectory:
     if isinstance(value, GroupCandidate):
         return trajectory_of_candidate(value)
     if isinstance(value, str):
-        return Trajectory(outcome=value[:OUTCOME_CHARACTERS], full_outcome=value)
-    read: Trajectory = read_trajectory(value)
-    return read
+        return from_response(value)
+    return read_episode(value)
 
 
 class _WholeGroup(DelegatingReward):

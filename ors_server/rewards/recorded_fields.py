@@ -4,7 +4,6 @@ A reward sees the steps that were answered, and the call that ends the episode a
 may also be a line of plain trajectory JSON: `{"record": ..., "steps": [...]}`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -12,15 +11,10 @@ from typing import Any, cast
 from ors_server.recording import RECORD, STEP
 from ors_server.rewards.recorded_trajectory import text_of_step, trajectory_of
 from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
+from ors_server.rewards.transcripts.submitted import COMPLETED, submitted_answer, write_answer
 from ors_server.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.wire import ImageBlock, TextBlock
-
-ANSWER = "answer"
-"""The argument of the last call that is the final response, as it is while an episode is played."""
-SUBMIT = "submit"
-"""The tool that submits nothing where it is called without an answer."""
-COMPLETED = "completed"
-"""The stop reason of an episode that a tool ended."""
 
 FINAL_RESPONSE_FROM = "final_response_from"
 GROUP = "group"
@@ -54,11 +48,11 @@ def handed_in(record: EpisodeRecord, steps: Sequence[Step], source: str | None =
     last = _ending(record, steps)
     number = None if last is None else last.number
     if source is None:
-        return HandedIn("" if last is None else _final_response(last), number)
+        return HandedIn("" if last is None else _submitted(last), number)
     tool, _, argument = source.partition(".")
     for step in reversed(steps):
         if step.tool == tool and step.status in _ANSWERED and (not argument or argument in step.arguments):
-            text = _written(step.arguments[argument]) if argument else text_of_step(step)
+            text = write_answer(step.arguments[argument]) if argument else text_of_step(step)
             return HandedIn(text, number if step is last else None)
     return HandedIn("", number)
 
@@ -122,6 +116,23 @@ def fields_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields_of_episode(record, steps, source), **others}
 
 
+def read_episode(value: object) -> Trajectory:
+    """Read a trajectory in any shape that is known; a line of plain trajectory JSON too.
+
+    Raises:
+        RewardFieldError: It is not understood.
+        RecordError: The recorded episode is broken.
+    """
+    row: Any = value
+    if isinstance(value, Mapping) and is_recorded(row):
+        if (unknown := next((name for name in row if name not in {"record", "steps"}), None)) is not None:
+            raise RewardFieldError(f"a recorded episode has record and steps, not {unknown!r:.80}")
+        recorded: Trajectory = fields_of_row(row)["trajectory"]
+        return recorded
+    read: Trajectory = read_trajectory(row)
+    return read
+
+
 def find_in_row(row: Mapping[str, Any], key: str) -> object:
     """Return a row's field by name; of a recorded episode, also one of its origin, or a label."""
     if key in row or not is_recorded(row):
@@ -138,15 +149,5 @@ def _ending(record: EpisodeRecord, steps: Sequence[Step]) -> Step | None:
     return last if record.summary.stop_reason == COMPLETED else None
 
 
-def _final_response(step: Step) -> str:
-    arguments = step.arguments
-    if ANSWER in arguments:
-        return _written(arguments[ANSWER])
-    only = next(iter(arguments.values())) if len(arguments) == 1 else None
-    if isinstance(only, str):
-        return only
-    return "" if step.tool == SUBMIT and not arguments else text_of_step(step)
-
-
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+def _submitted(step: Step) -> str:
+    return submitted_answer(step.tool, step.arguments, text_of_step(step)) or ""

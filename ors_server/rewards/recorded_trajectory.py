@@ -6,15 +6,15 @@ from typing import Any
 from ors_server.rewards.reward_trajectory import (
     OUTCOME_CHARACTERS,
     RESULT_CHARACTERS,
-    Message,
     Step,
     Trajectory,
     from_messages,
 )
+from ors_server.rewards.transcripts.conversation import ReadMessages
+from ors_server.rewards.transcripts.turns import Message
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 from ors_server.trajectory import Step as RecordedStep
-from ors_server.wire import GroupCandidate, TextBlock, ToolCallBlock, ToolResultBlock
-from ors_server.wire import Message as WireMessage
+from ors_server.wire import GroupCandidate, TextBlock
 
 
 def trajectory_of(
@@ -39,44 +39,15 @@ def trajectory_of(
         reward=0.0 if summary is None else summary.episode_return,
         timestamp=origin.created_at,
         metadata={**origin.task_spec, **(metadata or {})},
-        messages=tuple(_messages(prompt, steps, final_response)),
+        messages=ReadMessages(_messages(prompt, steps, final_response)),
     )
 
 
 def trajectory_of_candidate(candidate: GroupCandidate) -> Trajectory:
     """Read a rollout of a group, which is a conversation, as a trajectory with the rollout's metadata."""
-    names: dict[str, str] = {}
-    messages = [chat for message in candidate.messages for chat in _chat(message, names)]
-    read = from_messages(messages)
+    read = from_messages(candidate.messages)
     read.metadata = dict(candidate.metadata or {})
-    failed = [message.get("is_error") for message in messages if message["role"] == "tool"]
-    for step, is_error in zip(read.steps, failed, strict=True):
-        if is_error:
-            step.error = step.whole_result or "error"
     return read
-
-
-def _chat(message: WireMessage, names: dict[str, str]) -> list[Message]:
-    text = "\n".join(block.text for block in message.blocks if isinstance(block, TextBlock))
-    calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
-    names.update({call.id: call.name for call in calls})
-    chats: list[Message] = [
-        {
-            "role": "tool",
-            "name": names.get(block.tool_call_id, ""),
-            "tool_call_id": block.tool_call_id,
-            "content": "\n".join(part.text for part in block.blocks if isinstance(part, TextBlock)),
-            "is_error": block.is_error,
-        }
-        for block in message.blocks
-        if isinstance(block, ToolResultBlock)
-    ]
-    if calls:
-        written = [{"id": call.id, "name": call.name, "arguments": call.input} for call in calls]
-        chats.append({"role": message.role, "content": text, "tool_calls": written})
-    elif text or not chats:
-        chats.append({"role": message.role, "content": text})
-    return chats
 
 
 def _step(step: RecordedStep) -> Step:

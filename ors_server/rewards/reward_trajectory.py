@@ -4,23 +4,38 @@ ARISE cuts outcomes at 1,000 characters and results at 500. The fields of its na
 where a trajectory is built from a record; `final_response` and `full_result` hold the whole.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from ors_server.rewards.reward_errors import RewardFieldError
+from ors_server.rewards.transcripts.conversation import AnsweredCall, ReadMessages, ReadTranscript
+from ors_server.rewards.transcripts.own_exports import ReadRow, read_messages
+from ors_server.rewards.transcripts.rows import find_row_form, is_message, read_listed, read_row
+from ors_server.rewards.transcripts.shapes import read_conversation
+from ors_server.rewards.transcripts.text_calls import read_text_calls
+from ors_server.rewards.transcripts.turns import (
+    ASSISTANT,
+    USER,
+    Message,
+    TranscriptError,
+    as_list,
+    as_object,
+    keys,
+    show,
+    text_of,
+    unexpected,
+)
 
 OUTCOME_CHARACTERS = 1000
 """Characters of the final response that `outcome` keeps (ARISE's documentation of `Trajectory`)."""
 RESULT_CHARACTERS = 500
 """Characters of a tool's result that `Step.result` keeps (ARISE's documentation of `Step`)."""
 
-REASONING_PARTS = frozenset({"reasoning", "thinking", "redacted_thinking"})
-"""Types of a message's parts that are reasoning, not the message's text."""
-
-Message: TypeAlias = Mapping[str, Any]
-"""A chat message: `role` and `content`, and what else its source gave it."""
+UNKNOWN_LATENCY = math.nan
+"""Milliseconds of a step whose duration nothing says: a transcript has no times."""
 
 
 @dataclass
@@ -95,19 +110,24 @@ class Trajectory:
 
 
 def read_trajectory(value: object) -> Any:
-    """Read a mapping with some of `Trajectory`'s fields, or a list of chat messages; a `Trajectory` passes.
+    """Read a trajectory in any shape that is known.
+
+    These are a `Trajectory`, whose messages are read if they were not; a mapping with its fields; a list of
+    messages in the shapes of `transcripts.shapes`; and a row that holds a conversation, of
+    `transcripts.rows`.
 
     Raises:
-        RewardFieldError: It is none of these.
+        RewardFieldError: It is none of these, or it has a key, role or type that is not understood, which
+            the message names.
     """
     if isinstance(value, Trajectory):
-        return value
-    if isinstance(value, Mapping):
-        return _from_mapping(cast("Mapping[str, Any]", value))
+        return _complete(value)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return from_messages([_message(item) for item in cast("Sequence[object]", value)])
+        return from_row(read_listed(cast("Sequence[object]", value)))
+    if hasattr(value, "model_dump") or hasattr(value, "keys"):
+        return _from_mapping(as_object(value, "trajectory"))
     raise RewardFieldError(
-        f"a trajectory is an object with ARISE's fields, or a list of chat messages, not {value!r:.80}"
+        f"expected a trajectory as an object, a row or a list of messages, got {show(value)}"
     )
 
 
@@ -121,73 +141,140 @@ def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def from_messages(messages: Sequence[Message]) -> Trajectory:
-    """Read a trajectory from a conversation; each `tool` message is one step."""
-    texts = [(str(message.get("role", "")), text_of(message)) for message in messages]
-    outcome = last_message(messages)
-    task = next((text for role, text in texts if role == "user"), "")
-    steps = [
-        Step(action=str(message.get("name", "")), result=text[:RESULT_CHARACTERS], full_result=text)
-        for message, (role, text) in zip(messages, texts, strict=True)
-        if role == "tool"
-    ]
+def from_messages(messages: object, prompt: object = None) -> Trajectory:
+    """Read a trajectory from a conversation in any shape; `prompt` is what came before the agent's part.
+
+    Each call that the agent made is a step, and so is each result without a call.
+
+    Raises:
+        RewardFieldError: A shape, a role, a type or a key is not understood.
+    """
+    return from_row(ReadRow(read_conversation(messages, prompt)))
+
+
+def from_row(row: ReadRow) -> Trajectory:
+    """Return a row that was read as a trajectory."""
+    messages = row.conversation.messages
+    outcome = last_message(messages) if row.final_response is None else row.final_response
     return Trajectory(
-        task=task,
-        steps=steps,
+        task=next((text_of(message) for message in messages if message["role"] == USER), ""),
+        steps=_steps(row.conversation),
         outcome=outcome[:OUTCOME_CHARACTERS],
         full_outcome=outcome,
-        messages=tuple(messages),
+        messages=messages,
+        metadata=dict(row.metadata),
     )
 
 
+def from_response(response: str) -> Trajectory:
+    """Return a final response alone as a trajectory; calls that are written in it are its messages' calls.
+
+    Raises:
+        RewardFieldError: A call is written in it as text and cannot be read.
+    """
+    return _complete(Trajectory(outcome=response[:OUTCOME_CHARACTERS], full_outcome=response))
+
+
+def played_messages(trajectory: Trajectory) -> Sequence[Message]:
+    """Return the messages of an episode without those of a separate prompt."""
+    messages = trajectory.messages
+    return messages.played if isinstance(messages, ReadMessages) else messages
+
+
 def is_conversation(value: object) -> bool:
-    """Whether a value is a list of chat messages."""
+    """Whether a value is a list of messages, in a shape that is known or not."""
     if not isinstance(value, list | tuple) or not value:
         return False
-    return all(isinstance(one, Mapping) and "role" in one for one in cast("Sequence[object]", value))
+    return all(isinstance(entry, Mapping) for entry in cast("Sequence[object]", value))
 
 
 def last_message(messages: Sequence[Message]) -> str:
     """Return the text of the assistant's last message; empty if there is none."""
-    return next((text_of(one) for one in reversed(messages) if one.get("role") == "assistant"), "")
+    return next((text_of(message) for message in reversed(messages) if message.get("role") == ASSISTANT), "")
 
 
-def text_of(message: Message) -> str:
-    """Return the text of a chat message, a string or a list of parts, without its reasoning."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Sequence):
-        return ""
-    parts = [cast("Message", part) for part in cast("Sequence[object]", content) if isinstance(part, Mapping)]
-    texts = [part.get("text") for part in parts if part.get("type") not in REASONING_PARTS]
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _message(item: object) -> Message:
-    if isinstance(item, Mapping):
-        return cast("Message", item)
-    raise RewardFieldError(f"a chat message is an object with role and content, not {item!r:.80}")
-
-
-_STEP_FIELDS = frozenset(Step.__dataclass_fields__)
-_FIELDS = frozenset(Trajectory.__dataclass_fields__)
+_STEP = keys("a step", " ".join(Step.__dataclass_fields__))
+_TRAJECTORY = keys("a trajectory", " ".join(Trajectory.__dataclass_fields__))
+_SIGNALS = frozenset({"success", "expected", "expected_output", "answer"})
+"""What a process reports of an episode; its place is the metadata."""
 
 
 def _from_mapping(value: Mapping[str, Any]) -> Trajectory:
-    given = {key: entry for key, entry in value.items() if key in _FIELDS}
-    steps: Sequence[object] = given.pop("steps", None) or ()
-    if "timestamp" in given and not isinstance(given["timestamp"], datetime):
-        given["timestamp"] = datetime.fromisoformat(str(given["timestamp"]))
-    if not isinstance(given.get("metadata", {}), Mapping):
-        raise RewardFieldError(f"a trajectory's metadata is an object, not {given['metadata']!r:.80}")
-    return Trajectory(**given, steps=[_step(step) for step in steps])
+    if not value:
+        raise unexpected("trajectory", "object", "{}", _TRAJECTORY.read)
+    if not value.keys() <= _TRAJECTORY.read:
+        return _from_foreign(value)
+    entries = dict(value)
+    steps = as_list(entries.pop("steps", None) or (), "trajectory: steps")
+    if "timestamp" in entries and not isinstance(entries["timestamp"], datetime):
+        entries["timestamp"] = datetime.fromisoformat(str(entries["timestamp"]))
+    metadata = entries.get("metadata")
+    if not isinstance({} if metadata is None else metadata, Mapping):
+        raise RewardFieldError(f"a trajectory's metadata is an object, not {show(metadata)}")
+    entries["metadata"] = dict(cast("Mapping[str, Any]", metadata or {}))
+    entries["messages"] = entries.get("messages") or ()
+    return _complete(Trajectory(**entries, steps=[_step(step, at) for at, step in enumerate(steps, 1)]))
 
 
-def _step(value: object) -> Step:
+def _from_foreign(value: Mapping[str, Any]) -> Trajectory:
+    form = find_row_form(value)
+    if form is not None:
+        return from_row(read_row(value, form))
+    if is_message(value):
+        return from_messages([value])
+    unknown = next(key for key in value if key not in _TRAJECTORY.read)
+    if unknown in _SIGNALS:
+        raise TranscriptError(
+            f"trajectory: unknown key {unknown!r}; what a process reports of an episode is expected under "
+            "metadata"
+        )
+    raise unexpected("trajectory", "key", unknown, _TRAJECTORY.read)
+
+
+def _step(value: object, number: int) -> Step:
     if isinstance(value, Step):
         return value
-    if not isinstance(value, Mapping):
-        raise RewardFieldError(f"a step is an object with ARISE's fields, not {value!r:.80}")
-    given = cast("Mapping[str, Any]", value)
-    return Step(**{key: entry for key, entry in given.items() if key in _STEP_FIELDS})
+    step = as_object(value, f"step {number}")
+    _STEP.check(step, f"step {number}")
+    if not step:
+        raise unexpected(f"step {number}", "object", "{}", _STEP.read)
+    return Step(**step)
+
+
+def _complete(trajectory: Trajectory) -> Trajectory:
+    """Read the messages of a trajectory, and fill in what they say and it does not."""
+    if isinstance(trajectory.messages, ReadMessages):
+        return trajectory
+    response, messages = trajectory.final_response, trajectory.messages
+    if not messages:
+        if trajectory.steps or not read_text_calls(response, "final response").calls:
+            return trajectory
+        messages = [{"role": ASSISTANT, "content": response}]
+    read = from_row(ReadRow(read_messages(messages)))
+    if 0 < len(trajectory.steps) < len(read.steps):
+        raise TranscriptError(
+            f"trajectory: expected a step for every call in its messages, got {len(read.steps)} calls and "
+            f"{len(trajectory.steps)} steps"
+        )
+    trajectory.messages = read.messages
+    trajectory.steps = trajectory.steps or read.steps
+    trajectory.task = trajectory.task or read.task
+    if not response:
+        trajectory.outcome, trajectory.full_outcome = read.outcome, read.full_outcome
+    return trajectory
+
+
+def _steps(conversation: ReadTranscript) -> list[Step]:
+    return [_made(call) for call in conversation.calls]
+
+
+def _made(call: AnsweredCall) -> Step:
+    result = call.result or ""
+    return Step(
+        action=call.name,
+        action_input=call.arguments,
+        result=result[:RESULT_CHARACTERS],
+        error=call.error,
+        latency_ms=UNKNOWN_LATENCY if call.latency_ms is None else call.latency_ms,
+        full_result=call.result,
+    )

@@ -9,7 +9,7 @@ import anyio
 
 from ors_server.errors import OrsServerError
 from ors_server.rewards.define import Reward, as_reward
-from ors_server.rewards.recorded_fields import fields_of_row
+from ors_server.rewards.recorded_fields import fields_of_row, read_episode
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import (
@@ -18,6 +18,10 @@ from ors_server.rewards.reward_trajectory import (
     fields_of_trajectory,
     read_trajectory,
 )
+from ors_server.rewards.signature import ALIASES
+from ors_server.rewards.transcripts.conversation import ReadMessages
+from ors_server.rewards.transcripts.rows import find_row_form
+from ors_server.rewards.transcripts.turns import ASSISTANT
 from ors_server.workers import LingeringThread, current_workers
 
 Result = TypeVar("Result")
@@ -26,6 +30,10 @@ MAX_REASON = 2_000
 """Characters of an error's message that are kept."""
 
 _OF_A_TRAJECTORY = ("task", "steps", "metadata", "messages")
+_RESPONSES = frozenset({"final_response", "outcome"})
+_OF_THE_EPISODE = frozenset({*_OF_A_TRAJECTORY, *_RESPONSES})
+_SAYS_SOMETHING = frozenset({*_RESPONSES, "steps", "messages", "success", "expected", "expected_output"})
+"""Fields that say something of what the agent did, or of how it ended."""
 
 
 def score(reward: object, trajectory: object = None, /, **fields: Any) -> RewardResult:
@@ -34,7 +42,7 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
     Args:
         reward: A reward, a class of one, or any callable whose parameters are fields.
         trajectory: A `Trajectory`, whose `reward` and `metrics` are filled in; a mapping with ARISE's fields;
-            or a list of chat messages.
+            a list of messages, or a row that holds one, in any shape that is known (`transcripts`).
         **fields: Everything else that the reward may take, by name: `final_response`, `answer`, and so on.
 
     Returns:
@@ -136,32 +144,57 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
     A reward that takes a trajectory where none was given gets one made of the fields: `task`, `steps`,
     `metadata`, the final response as `outcome`, and every other field as metadata. One that takes the final
     response where only a trajectory was given gets it from there. Fields that are a recorded episode
-    (`record` and `steps`) are read as one.
+    (`record` and `steps`), or a row that holds a conversation (`messages`, `prompt` and `completion`, and so
+    on), are read as one. Fields beside a conversation are its metadata.
+
+    Raises:
+        RewardFieldError: Something of the episode is not understood, or nothing says what the agent did.
     """
-    given = fields_of_row(fields)
+    known = fields_of_row(fields)
     if trajectory is None:
-        trajectory = given.pop("trajectory", None)
+        trajectory = known.pop("trajectory", None)
     taken = reward.signature.required | reward.signature.optional
+    row = None if known.keys() & {*_RESPONSES, "steps"} else find_row_form(known)
+    if trajectory is None and row is not None and taken & {"trajectory", *_RESPONSES, *ALIASES}:
+        trajectory = {name: value for name, value in known.items() if name in row.keys.read}
     if trajectory is not None:
-        read = read_trajectory(trajectory)
-        given = {**fields_of_trajectory(read), **given, "trajectory": read}
+        read = read_episode(trajectory)
+        if not isinstance(trajectory, Trajectory):
+            _refuse_without_a_turn(read, known)
+            skipped = row.keys.read if row is not None else frozenset[str]()
+            others = {name: value for name, value in known.items() if name not in _OF_THE_EPISODE | skipped}
+            read.metadata = {**others, **read.metadata}
+            read.task = read.task or str(known.get("task", ""))
+        known = {**fields_of_trajectory(read), **known, "trajectory": read}
     elif "trajectory" in taken:
-        given["trajectory"] = _made_of(given)
-    return given
+        known["trajectory"] = _made_of(known, is_required="trajectory" in reward.signature.required)
+    return known
 
 
-def _made_of(fields: Mapping[str, Any]) -> Trajectory:
+def _refuse_without_a_turn(read: Trajectory, fields: Mapping[str, Any]) -> None:
+    """Refuse a conversation in which the agent did nothing, unless its final response is a field."""
+    if not isinstance(read.messages, ReadMessages) or fields.keys() & {*_RESPONSES, "prediction"}:
+        return
+    if not read.steps and all(message["role"] != ASSISTANT for message in read.messages.played):
+        raise RewardFieldError(
+            "expected a conversation with a message of the assistant, or final_response beside it: "
+            "nothing says what the agent did"
+        )
+
+
+def _made_of(fields: Mapping[str, Any], *, is_required: bool) -> Trajectory:
     outcome = fields.get("final_response", fields.get("outcome", ""))
     if not isinstance(outcome, str):
         raise RewardFieldError(f"a final response is a string, not {outcome!r:.80}")
     known = {name: fields[name] for name in _OF_A_TRAJECTORY if name in fields}
-    others = {
-        name: value
-        for name, value in fields.items()
-        if name not in {*_OF_A_TRAJECTORY, "final_response", "outcome"}
-    }
-    given: Mapping[str, Any] = known.pop("metadata", None) or {}
-    metadata = {**others, **given}
+    reported: Mapping[str, Any] = known.pop("metadata", None) or {}
+    others = {name: value for name, value in fields.items() if name not in _OF_THE_EPISODE}
+    metadata = {**others, **reported}
+    if is_required and not {*fields, *reported} & _SAYS_SOMETHING:
+        raise RewardFieldError(
+            "expected a trajectory, or some of the fields final_response, steps, messages, success and "
+            f"expected, got {', '.join(fields) or 'nothing'}: nothing says what the agent did"
+        )
     made: Trajectory = read_trajectory(
         {**known, "metadata": metadata, "outcome": outcome[:OUTCOME_CHARACTERS], "full_outcome": outcome}
     )

@@ -25,7 +25,6 @@ from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.reading.plain_json import plain
 from ors_server.rewards.result import Range, RewardResult
 from ors_server.rewards.reward_errors import RewardValueError
-from ors_server.rewards.reward_trajectory import Message
 
 Package: TypeAlias = Literal["openreward.environments", "ors", "ors_server"]
 """The package of `ToolOutput` and `TextBlock`."""
@@ -75,8 +74,8 @@ def as_score_group(
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
         rows = [
-            conversation_fields(None, [_as_message(one) for one in each.messages], task)
-            for each in candidates
+            conversation_fields(None, list(map(_as_message, candidate.messages)), task)
+            for candidate in candidates
         ]
         if is_group_reward(asked):
             judged = [row["trajectory"] for row in rows]
@@ -129,6 +128,15 @@ def _metadata(result: RewardResult) -> dict[str, Any]:
     return shown if result.reason is None else {**shown, "reward_reason": result.reason}
 
 
-def _as_message(message: Any) -> Message:
-    texts = [block.text for block in message.blocks if getattr(block, "type", None) == "text"]
-    return cast("Message", {"role": str(message.role), "content": "\n".join(texts)})
+def _as_message(message: Any) -> dict[str, Any]:
+    """Return a message of either package with its blocks, tool calls and results among them."""
+    return {"role": str(message.role), "blocks": list(map(_as_block, message.blocks))}
+
+
+def _as_block(block: Any) -> dict[str, Any]:
+    dump: Any = getattr(block, "model_dump", None)
+    if dump is not None:
+        return cast("dict[str, Any]", dump())
+    written: dict[str, Any] = dict(block.__dict__)
+    inner: Any = written.get("blocks")  # of a tool's result
+    return written if inner is None else {**written, "blocks": list(map(_as_block, inner))}

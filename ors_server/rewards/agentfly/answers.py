@@ -16,7 +16,8 @@ from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.math_options import MathOptions, MathVerdict
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
+from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
+from ors_server.rewards.transcripts.turns import Message, text_of
 
 TOOL_USED = 0.1
 """What a wrong answer earns in the `_tool` rewards if a tool was used (AgentFly's documentation)."""
@@ -202,11 +203,14 @@ def math_string_equal_reward_tool(
 def count_tool_results(trajectory: Trajectory | Sequence[Message]) -> int:
     """Count an episode's tool results: its `tool` messages if it has messages, else its steps.
 
-    AgentFly passes the messages themselves. Raises `KeyError` for a message without a role.
+    AgentFly passes the messages themselves.
+
+    Raises:
+        RewardFieldError: The messages are in no shape that is understood.
     """
     episode: Trajectory = read_trajectory(trajectory)
     if episode.messages:
-        return sum(1 for message in episode.messages if message["role"] == "tool")
+        return sum(1 for message in played_messages(episode) if message["role"] == "tool")
     return len(episode.steps)
 
 
@@ -232,8 +236,11 @@ def _compared(response: str, answer: str | Sequence[str]) -> QAScore | None:
 
 
 def _turns(trajectory: Trajectory) -> list[str]:
+    """Return the assistant's turns; of an episode without messages, each step's reasoning and the end."""
     episode: Trajectory = read_trajectory(trajectory)
-    return [text_of(message) for message in episode.messages if message["role"] == "assistant"]
+    if episode.steps and not episode.messages:
+        return [*(step.reasoning for step in episode.steps), episode.final_response]
+    return [text_of(message) for message in played_messages(episode) if message["role"] == "assistant"]
 
 
 def _gated(trajectory: Trajectory, *, is_right: bool) -> float:

@@ -14,7 +14,8 @@ from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.qa import MAX_ANSWER, score_answer
 from ors_server.rewards.result import RewardResult
-from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
+from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
+from ors_server.rewards.transcripts.turns import Message, text_of
 
 WELL_FORMED = 0.1
 """What a wrong answer earns in `qa_em_format_reward` if its form is right (AgentFly at 1256586)."""
@@ -165,7 +166,7 @@ def _tagged(response: str, answers: object, trajectory: Trajectory, *, is_gated:
 def _messages(trajectory: Trajectory) -> list[Message]:
     episode: Trajectory = read_trajectory(trajectory)  # AgentFly hands a list of messages over
     if episode.messages:
-        return list(episode.messages)
+        return list(played_messages(episode))
     messages: list[Message] = []
     for step in episode.steps:
         messages.append({"role": "assistant", "content": step.reasoning})

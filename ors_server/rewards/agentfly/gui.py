@@ -15,7 +15,8 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.qa import count_f1
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError
-from ors_server.rewards.reward_trajectory import Message, Trajectory, read_trajectory, text_of
+from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
+from ors_server.rewards.transcripts.turns import Message, text_of
 
 FOR_ACTION = 0.8
 FOR_FORMAT = 0.2
@@ -206,6 +207,6 @@ def _compare_words(left: str, right: str) -> dict[str, float]:
 
 
 def _last_turn(trajectory: Trajectory | None) -> str:
-    messages: Sequence[Message] = () if trajectory is None else read_trajectory(trajectory).messages
+    messages: Sequence[Message] = () if trajectory is None else played_messages(read_trajectory(trajectory))
     turns = (text_of(message) for message in reversed(messages) if message.get("role") == "assistant")
     return next((turn for turn in turns if turn), "")

@@ -170,12 +170,16 @@ def latency_cost_reward(trajectory: Trajectory, cost_per_second: float = 0.01, m
     Source: this library; ARISE's `latency_ms`.
 
     Raises:
-        RewardFieldError: If a latency is negative or not finite.
+        RewardFieldError: If a latency is negative or not finite, as that of a transcript, which has no
+            durations.
         RewardDefinitionError: If a cost is illegal.
     """
     seconds = math.fsum(step.latency_ms for step in trajectory.steps) / 1000
     if not math.isfinite(seconds) or any(step.latency_ms < 0 for step in trajectory.steps):
-        raise RewardFieldError("a latency is a finite number of milliseconds, at least 0")
+        raise RewardFieldError(
+            "expected latency_ms of every step as a finite number of milliseconds, at least 0; a transcript "
+            "without the duration of its calls has none"
+        )
     return -min(_cost(most, 1.0), seconds * _cost(cost_per_second))
 
 

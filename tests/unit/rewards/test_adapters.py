@@ -13,7 +13,7 @@ import pytest
 from ors_server import TextBlock, ToolOutput
 from ors_server.rewards.adapters.foreign_functions import accept, is_async, name_of, read_number
 from ors_server.rewards.adapters.openreward import as_openreward, as_score_group, from_openreward
-from ors_server.rewards.adapters.trainer_messages import as_messages, conversation_fields
+from ors_server.rewards.adapters.trainer_messages import conversation_fields
 from ors_server.rewards.adapters.trl import as_trl, from_trl
 from ors_server.rewards.adapters.verifiers import as_verifiers, from_verifiers
 from ors_server.rewards.adapters.verl import as_verl, from_verl
@@ -306,7 +306,9 @@ def test_foreign_functions_are_looked_at_through_partials_and_objects():
 @pytest.mark.parametrize("value", [7, b"text", ["text"], [7]])
 def test_a_prompt_is_a_text_or_messages(value):
     with pytest.raises(RewardFieldError):
-        as_messages(value, "user")
+        conversation_fields(value, "answer", {})
+    with pytest.raises(RewardFieldError):
+        conversation_fields("question", value, {})
 
 
 def test_a_conversation_without_an_answer_has_an_empty_one():

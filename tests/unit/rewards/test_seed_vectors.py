@@ -39,9 +39,11 @@ def part(value):
 
 def play_composite(case):
     given = case["input"]
-    if isinstance(given, dict):  # the page's own blend
+    if isinstance(given, dict):  # the page's own blend, which the recording names beside the trajectory
         parts = arise.task_success, arise.code_execution_reward, arise.efficiency_reward
-        return player_of(CompositeReward(list(zip(parts, (0.6, 0.3, 0.1), strict=True))))(case)
+        trajectory = {key: value for key, value in given.items() if key != "composite"}
+        blend = CompositeReward(list(zip(parts, (0.6, 0.3, 0.1), strict=True)))
+        return player_of(blend)({**case, "input": trajectory})
     pairs = WEIGHTED.findall(given) if isinstance(given, str) else given
     asked = CompositeReward([(part(value), float(weight)) for value, weight in pairs])
     return asked.read(asked.judge({}))

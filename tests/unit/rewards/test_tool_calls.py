@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Step, Trajectory
 from ors_server.rewards.scoring import score
 from ors_server.rewards.structures.episode_calls import ToolCall, read_calls
@@ -174,17 +175,25 @@ def test_calls_are_read_off_messages_as_openai_writes_them():
         ),
         {"role": "tool", "tool_call_id": "2", "content": "noon"},
         {"role": "tool", "tool_call_id": "1", "content": "rain"},
-        assistant({"id": "3", "function": {"name": "time", "arguments": '{"a":1,"a":2}'}}, {"function": 1}),
+        assistant({"id": "3", "function": {"name": "time", "arguments": '{"a":1,"a":2}'}}),
     ]
     result = score(tool_call_match_reward, messages, answer=[WEATHER, TIME], extra="allowed")
-    assert (result.reward, result.extras["made"]) == (1.0, 4)
+    assert (result.reward, result.extras["made"]) == (1.0, 3)
     assert score(distinct_tool_use_reward, messages).extras["useful"] == 2
-    odd = [{"role": "assistant", "tool_calls": "x"}, {"role": "user", "tool_calls": [{"name": "f"}]}]
-    assert read_calls(score_trajectory(odd)) == []
 
 
-def score_trajectory(messages):
-    return Trajectory(messages=messages)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        assistant({"function": 1}),
+        {"role": "assistant", "tool_calls": "x"},
+        {"role": "user", "tool_calls": [{"name": "f"}]},
+    ],
+)
+def test_calls_that_are_not_understood_are_refused(odd):
+    with pytest.raises(RewardFieldError):
+        read_calls(Trajectory(messages=[odd]))
+    assert score(tool_call_match_reward, [odd], answer=[]).status == "error"
 
 
 def test_a_server_s_record_says_in_its_steps_which_calls_failed():
