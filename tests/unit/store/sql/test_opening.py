@@ -217,6 +217,7 @@ def make_old(path) -> None:
             "DROP TABLE blobs",
             "ALTER TABLE steps DROP COLUMN blobs",
             "ALTER TABLE prompts DROP COLUMN blobs",
+            "ALTER TABLE standings DROP COLUMN unjudged_steps",
             *(f"ALTER TABLE {table} DROP COLUMN digest" for table in DIGESTED),
         ):
             connection.execute(statement)
