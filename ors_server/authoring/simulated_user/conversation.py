@@ -115,7 +115,7 @@ class UserConversation:
         Raises:
             UserMessageError: The message is empty or too long, or the user has left. It is the agent's
                 mistake, so a tool may let it pass.
-            UserError: The user's model failed or was too slow; as `UserBudgetError`, it has done so too often.
+            UserError: The user's model failed or was too slow; `UserBudgetError` if too often.
             UserRecordError: In a replay, if the record has another message here, or none.
         """
         async with self._lock:
