@@ -197,7 +197,7 @@ def _reward(figures: Mapping[str, float | None]) -> float | None:
 
 
 def is_outage(error: ResourceCallError) -> bool:
-    """Return whether a scorer failed for a reason that no answer causes: a connection, an endpoint, a time limit.
+    """Return whether a scorer failed for a reason that no answer causes, such as a broken connection.
 
     The types of the exceptions and the code that they passed through decide, causes included.
     """

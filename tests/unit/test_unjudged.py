@@ -5,15 +5,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from ors_server.cli.episodes_list import show_return, sum_up
 from ors_server.cli.episodes_show import summary_lines
 from ors_server.cli.regrade_summary import RegradeSummary
-from ors_server.client import UnjudgedError
+from ors_server.client import Move, UnjudgedError
+from ors_server.client import play as client_play
 from ors_server.client.session_summary import Summary
 from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
-from ors_server.evaluation.runs import AttemptStatus
+from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episode_file import read_episode
 from ors_server.export.episodes import UNJUDGED, ExportCounts, judged_return
@@ -28,6 +31,7 @@ from ors_server.store.sql.verification import verify
 from ors_server.testing.local_client import LocalSession, open_environment
 from ors_server.trajectory import UNJUDGED_STATUSES, EpisodeRecord, Step
 from ors_server.transports.control_episodes import EpisodeEntry
+from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with
 from tests.fixtures.failed_judgements import BONUS, WAYS
 
 TRAINING = ("openai", "sharegpt", "trl", "verl")
@@ -199,6 +203,35 @@ async def test_nothing_is_charged_for_a_judgement_that_failed(play, way):
     (unjudged,) = [step for step in episode.steps if step.is_unjudged]
     others = sum(step.reward or 0.0 for step in episode.steps if step is not unjudged)
     assert episode.summary.episode_return == pytest.approx(others)
+
+
+@pytest.mark.parametrize("way", ["at the end", "in the middle", "in parallel"])
+async def test_an_agent_of_an_evaluation_that_plays_itself_has_no_return_either(way):
+    async def play(session):
+        await session.call("bonus")
+        if way == "in the middle":
+            await session.call("check", {"answer": "42"})
+        async with anyio.create_task_group() as tasks:
+            if way == "in parallel":
+                tasks.start_soon(session.call, "look")
+                await anyio.lowlevel.checkpoint()
+            await session.call("finish", {"answer": "42"})
+
+    place = AttemptPlace("train", 0, 1)
+    attempt, _ = await attempt_with(WAYS[way].environment(), ScriptedAgent(play), place)
+    assert (attempt.status, attempt.episode_return, attempt.last_reward) == ("errored", None, None)
+    assert "a judgement failed in 1 of" in attempt.error
+
+
+async def test_an_agent_of_the_client_has_no_return_either():
+    moves = iter([Move("bonus", {}), Move("check", {"answer": "42"}), Move("finish", {"answer": "42"})])
+    way = WAYS["in the middle"]
+    async with (
+        open_environment(way.environment()) as client,
+        client.client.episode("judged", split="train", index=0) as episode,
+    ):
+        played = await client_play(episode, lambda _: next(moves))
+    assert (played.episode_return, played.finished, played.summary.unjudged_steps) == (None, True, 1)
 
 
 def test_the_statuses_without_a_number_are_those_of_rewards():
