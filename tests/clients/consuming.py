@@ -8,6 +8,8 @@ from typing import Any
 from ors_server.client import Client, Summary
 
 LADDER = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Ladder"
+MISJUDGED = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Misjudged"
+"""The same rungs, with a judge that fails."""
 REWARDS = (0.125, 0.5, 0.25)
 """What the three steps of an episode earn."""
 

@@ -160,13 +160,13 @@ class UserConversation:
         token = _spent_tokens.set(spent)
         try:
             turn = await self._answer(message, min(left, remaining_call_time()))
+            return turn
         finally:
             _spent_tokens.reset(token)
             if turn is None:  # whatever the reason: what a failed answer used is used
                 self._failures += 1
                 self._failed_tokens += sum(spent)
                 self._failed_seconds += anyio.current_time() - started
-        return turn
 
     async def _answer(self, message: str, limit: float) -> UserTurn:
         """Have the user answer within a number of seconds."""

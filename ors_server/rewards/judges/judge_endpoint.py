@@ -283,7 +283,7 @@ def _check_completed(body: Mapping[str, Any], *, has_schema: bool) -> None:
     """Raise for a reply of status 200 that holds an error or no message: gateways send these for a while."""
     choices: object = body.get("choices")
     first: object = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else None
-    choice = cast("Mapping[str, Any]", first) if isinstance(first, Mapping) else {}
+    choice: Mapping[str, Any] = cast("Mapping[str, Any]", first) if isinstance(first, Mapping) else {}
     error: object = body.get("error") or choice.get("error")
     if error:
         message = f"the endpoint's reply holds an error: {str(error)[:MOST_QUOTED]}"

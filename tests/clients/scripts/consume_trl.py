@@ -61,7 +61,14 @@ def slips(env: Any) -> None:
     SAID.append(env.climb(hand="right"))
 
 
+def misjudged(env: Any) -> None:
+    """Climbs a rung, and ends by a call whose judgement fails."""
+    env.climb(hand="left")
+    env.land(answer="x")
+
+
 PLAYS = {
+    "misjudged": misjudged,
     "whole": whole,
     "half": half,
     "blind": blind,

@@ -1,6 +1,7 @@
 """Summaries count the steps whose judgement failed; those of older servers are counted here."""
 
 import json
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -19,8 +20,8 @@ def upgrade() -> None:
     steps = connection.execute(sa.text("SELECT episode, body FROM steps WHERE body LIKE '%reward_status%'"))
     counts: dict[int, int] = {}
     for episode, body in steps:
-        metadata = json.loads(body).get("metadata")
-        status = metadata.get("reward_status") if isinstance(metadata, dict) else None
+        metadata: dict[str, Any] = json.loads(body).get("metadata") or {}
+        status = metadata.get("reward_status")
         if isinstance(status, str) and status in _STATUSES:
             counts[episode] = counts.get(episode, 0) + 1
     if counts:
