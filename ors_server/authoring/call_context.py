@@ -62,8 +62,8 @@ class CallContext:
     time_limit: float | None = None
     charged: list[PenaltyCause] = field(default_factory=list[PenaltyCause])
     user_turns: list[UserTurn] = field(default_factory=list[UserTurn])
-    judging: int = 0
-    _unjudged: tuple[str, str] | None = None
+    judging: int = field(default=0, init=False)
+    _unjudged: tuple[str, str] | None = field(default=None, init=False)
 
     def charge(self, cause: PenaltyCause) -> None:
         """Charge the policy's penalty for a cause, if it has one: once, when the call completes."""

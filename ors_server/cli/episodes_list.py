@@ -51,7 +51,7 @@ def sum_up(shown: int, totals: "EpisodeTotals") -> str:
         return line
     return (
         f"{line} without {totals.unjudged:,} in which a judgement failed: judge them again with "
-        "ors-server regrade --unjudged"
+        "ors-server regrade --unjudged --reward NAME"
     )
 
 

@@ -190,7 +190,7 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
     }
     if summary.unjudged_steps:
         rows["unjudged"] = (
-            "a judgement failed, so the return lacks a part; judge the episode again: ors-server regrade"
+            "a judgement failed, so the return lacks a part; judge the episode again: ors-server regrade ID"
         )
     if summary.withheld:
         rows["withheld"] = show_number(summary.withheld)
