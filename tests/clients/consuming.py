@@ -25,7 +25,10 @@ class Consumers:
     @classmethod
     def start(cls, serve_with: Callable[..., str], play: Any, *parts: str) -> "Consumers":
         """Starts the servers and has every part played at each; `play` is the script."""
-        urls = {emit: serve_with(None, LADDER, ORS_EMIT=emit) for emit in ("dense", "final")}
+        urls = {
+            emit: serve_with(None, LADDER, MISJUDGED, ORS_EMIT=emit, ORS_UNJUDGED="error")
+            for emit in ("dense", "final")
+        }
         play.start(urls["dense"], *(f"{url}#{part}" for url in urls.values() for part in parts))
         return cls(urls, play.answer)
 

@@ -9,12 +9,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from ors_server.app import create_app
 from ors_server.cli.episodes_list import show_return, sum_up
 from ors_server.cli.episodes_show import summary_lines
 from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.client import Move, UnjudgedError
 from ors_server.client import play as client_play
 from ors_server.client.session_summary import Summary
+from ors_server.errors import AuthorError
 from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.export.chat import ConversationOptions
@@ -24,6 +26,7 @@ from ors_server.export.formats import FORMATS, export_rows, make_format
 from ors_server.export.preferences import Pairing, export_preferences
 from ors_server.replaying.regrading import Regraded, paid_by_tools
 from ors_server.rewards import RewardResult, RewardStatus
+from ors_server.settings import Settings
 from ors_server.store.base import ALL, EpisodeFilter
 from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
@@ -242,3 +245,17 @@ def test_the_statuses_without_a_number_are_those_of_rewards():
             return False
 
     assert {status.value for status in RewardStatus if not has_number(status)} == UNJUDGED_STATUSES
+
+
+@pytest.mark.parametrize("unjudged", ["null", "error"])
+async def test_the_door_answers_as_the_setting_says(unjudged):
+    app = create_app([WAYS["at the end"].environment()], Settings(unjudged=unjudged))
+    async with app, app.client() as client, client.episode("judged", split="train", index=0) as episode:
+        if unjudged == "error":
+            with pytest.raises(AuthorError, match="the judgement of 'finish' failed: .*is away"):
+                await episode.call("finish", {"answer": "42"})
+        else:
+            result = await episode.call("finish", {"answer": "42"})
+            assert (result.reward, result.finished, result.is_unjudged) == (None, True, True)
+        summary = await episode.check()
+    assert (summary.unjudged_steps, summary.stop_reason) == (1, "completed")
