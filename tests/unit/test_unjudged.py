@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import anyio
 import anyio.lowlevel
+import httpx2
 import pytest
 
 from ors_server.app import create_app
 from ors_server.cli.episodes_list import show_return, sum_up
 from ors_server.cli.episodes_show import summary_lines
 from ors_server.cli.regrade_summary import RegradeSummary
-from ors_server.client import Move, UnjudgedError
+from ors_server.client import AppTransport, Move, UnjudgedError
 from ors_server.client import play as client_play
 from ors_server.client.session_summary import Summary
-from ors_server.errors import AuthorError
 from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.export.chat import ConversationOptions
@@ -247,15 +247,26 @@ def test_the_statuses_without_a_number_are_those_of_rewards():
     assert {status.value for status in RewardStatus if not has_number(status)} == UNJUDGED_STATUSES
 
 
-@pytest.mark.parametrize("unjudged", ["null", "error"])
-async def test_the_door_answers_as_the_setting_says(unjudged):
+@pytest.mark.parametrize(
+    ("unjudged", "parts"),
+    [
+        ("null", ("event: end", '"reward":null')),
+        ("error", ("event: error", "the judgement of 'finish' failed")),
+    ],
+)
+async def test_the_door_answers_as_the_setting_says(unjudged, parts):
     app = create_app([WAYS["at the end"].environment()], Settings(unjudged=unjudged))
-    async with app, app.client() as client, client.episode("judged", split="train", index=0) as episode:
-        if unjudged == "error":
-            with pytest.raises(AuthorError, match="the judgement of 'finish' failed: .*is away"):
-                await episode.call("finish", {"answer": "42"})
-        else:
-            result = await episode.call("finish", {"answer": "42"})
-            assert (result.reward, result.finished, result.is_unjudged) == (None, True, True)
-        summary = await episode.check()
+    async with (
+        app.running(),
+        app.client() as client,
+        client.episode("judged", split="train", index=0) as episode,
+        httpx2.AsyncClient(transport=AppTransport(app), base_url="http://127.0.0.1") as http,
+    ):
+        answer = await http.post(
+            "/judged/call",
+            json={"name": "finish", "input": {"answer": "42"}},
+            headers={"X-Session-ID": episode.session_id, "X-API-Key": app.keyring.own_key},
+        )
+        summary = await episode.summary()
+    assert [part for part in parts if part not in answer.text] == []
     assert (summary.unjudged_steps, summary.stop_reason) == (1, "completed")
