@@ -43,6 +43,7 @@ from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.origins import HostGuard
 from ors_server.transports.ors_app import OrsApp
+from ors_server.transports.ors_calls import CallStreams
 
 if TYPE_CHECKING:
     from ors_server.transports.mcp.mcp_app import McpApp
@@ -191,7 +192,7 @@ class App:
                 manager,
                 self.keyring,
                 max_body_bytes=settings.max_body_bytes,
-                ping_seconds=settings.sse_ping_seconds,
+                streams=CallStreams(settings.sse_ping_seconds, fails_unjudged=settings.unjudged == "error"),
             )
             self._manager = manager
             try:

@@ -179,6 +179,8 @@ class EpisodeState(NamedTuple):
     """Numbers that steps reported beside their rewards, by name."""
     ungraded_steps: int = 0
     failed_steps: int = 0
+    unjudged_steps: int = 0
+    """Steps whose judgement failed; from the first one on, a policy that pays at the end pays nothing."""
     started_at: float | None = None
     """When setup ended and play could begin."""
     last_call_at: float | None = None
@@ -212,6 +214,8 @@ class CallOutcome(NamedTuple):
     """Finite numbers by name that the tool reports beside its reward."""
     waived: float = 0.0
     """Seconds that the call waited for the server."""
+    is_unjudged: bool = False
+    """Whether a judgement that the call needed failed; it then neither pays nor costs anything."""
 
 
 class StepReward(NamedTuple):
@@ -274,7 +278,7 @@ def apply_outcome(
 
     Under `emit="final"` each step's reward is held, and the step that ends the episode pays all of them. A
     step that ends it by a fault has an answer without a number: nothing is paid then, and what was held stays
-    held.
+    held. So it does if the judgement of this step or of an earlier one failed: the sum would lack a part.
 
     Args:
         state: The state before; its phase must be playable.
@@ -283,13 +287,15 @@ def apply_outcome(
         IllegalMoveError: If the episode's phase allows no step.
     """
     number = state.steps + 1
-    charged = _penalties(policy, outcome, number)
-    earned = (outcome.reward or 0.0) + sum(charged.values()) if charged else outcome.reward
+    charged = {} if outcome.is_unjudged else _penalties(policy, outcome, number)
+    given = None if outcome.is_unjudged else outcome.reward
+    earned = (given or 0.0) + sum(charged.values()) if charged else given
     stop_reason = _stop_reason(state, policy, outcome, number, now - outcome.waived)
     moved = move(state, EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END, now, stop_reason)
-    can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED
+    unjudged = state.unjudged_steps + outcome.is_unjudged
+    can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED and not unjudged
     reward, held = _pay(state, policy, earned, can_pay=can_pay)
-    components: dict[str, float] = {} if outcome.reward is None else {TOOL_PART: outcome.reward}
+    components: dict[str, float] = {} if given is None else {TOOL_PART: given}
     if charged:
         components.update((cause.value, amount) for cause, amount in charged.items())
     if state.held is not None and held is None:
@@ -302,13 +308,14 @@ def apply_outcome(
         episode_return=state.episode_return + paid,
         discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
         held=held,
-        reward_sum=state.reward_sum + (outcome.reward or 0.0),
+        reward_sum=state.reward_sum + (given or 0.0),
         penalties=_add_penalties(state.penalties, charged),
         last_reward=state.last_reward if reward is None else reward,
         best_reward=_best(state.best_reward, earned),
         metrics=_add_metrics(state.metrics, outcome.metrics),
         ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
+        unjudged_steps=unjudged,
         started_at=moved.started_at,
         last_call_at=now,
         finished_at=moved.finished_at,

@@ -18,6 +18,16 @@ WITHHELD = "withheld"
 """Component of the reward of a step that pays for earlier ones too."""
 
 
+ROUNDING = 1e-9
+"""Distance by which rounding may move a reward out of its range; it is moved back to the range's end."""
+
+
+def clamp(reward: float, allowed: tuple[float, float]) -> float | None:
+    """Return a reward in a range, at most `ROUNDING` away; `None` for one that is farther outside."""
+    low, high = allowed
+    return min(max(reward, low), high) if low - ROUNDING <= reward <= high + ROUNDING else None
+
+
 class PenaltyCause(StrEnum):
     """What a penalty is charged for."""
 
@@ -98,6 +108,8 @@ class EpisodePolicy(BaseModel):
     def admit(self, reward: float | None) -> float | None:
         """Check a tool's reward against the declared range, clipping it if the policy says so; `None` passes.
 
+        One that is outside by at most `ROUNDING` becomes the nearest end.
+
         Raises:
             RewardRangeError: If it is NaN or infinite, or outside the range and clipping is off; or, without
                 a range, if its magnitude exceeds `MAX_REWARD`.
@@ -107,8 +119,9 @@ class EpisodePolicy(BaseModel):
         if not math.isfinite(reward):
             raise RewardRangeError(f"a reward is a finite number, not {reward}")
         low, high = self.reward_range or (-MAX_REWARD, MAX_REWARD)
-        if low <= reward <= high:
-            return reward
+        clamped = clamp(reward, (low, high))
+        if clamped is not None:
+            return clamped
         if self.clip_rewards and self.reward_range is not None:
             return min(max(reward, low), high)
         msg = f"the reward {reward} is outside the range [{low}, {high}]; widen reward_range or fix the tool"

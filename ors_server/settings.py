@@ -86,6 +86,9 @@ class Settings(BaseSettings):
     emit: Annotated[Literal["dense", "final"] | None, _REWARDS] = None
     """When rewards are paid: with each step (dense), or all together at the end (final). By default each
     environment decides; one that forbids overriding always does."""
+    unjudged: Annotated[Literal["null", "error"], _REWARDS] = "null"
+    """Answer over ORS to a call whose judgement failed: an output with the reward null, or an error, for
+    clients that count a missing reward as 0."""
     max_sessions: Annotated[int, _LIMITS] = Field(default=10_000, ge=1)
     """Maximum number of live sessions."""
     max_sessions_per_environment: Annotated[int | None, _LIMITS] = Field(default=None, ge=1)

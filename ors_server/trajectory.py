@@ -1,7 +1,7 @@
 """The record: what happened in an episode, step by step, as the server saw it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from secrets import token_hex
@@ -25,6 +25,13 @@ RECORD_CONFIG = ConfigDict(
 )
 """Pydantic's configuration for the dataclasses of the record; constructors check nothing."""
 
+
+REWARD_STATUS = "reward_status"
+"""Key of a step's metadata: the status of its reward, where that is not `graded`."""
+REWARD_REASON = "reward_reason"
+"""Key with the reason of that status, where there is one."""
+UNJUDGED_STATUSES = frozenset({"bad_gold", "error", "limit"})
+"""Statuses of rewards without a number: the judgement failed."""
 
 USER_TURNS = "user_turns"
 """Key of a step's metadata: the messages that its call sent to the simulated user, with the answers."""
@@ -92,6 +99,11 @@ class Step:
     """Seconds from the call's start to its answer."""
 
     @property
+    def is_unjudged(self) -> bool:
+        """Whether the step's judgement failed: its metadata states a status that has no number."""
+        return self.metadata is not None and is_unjudged(self.metadata)
+
+    @property
     def earned(self) -> float | None:
         """The step's own reward and penalties, paid with it or held back; `None` if it had none."""
         if self.reward is not None and WITHHELD not in self.components:
@@ -110,6 +122,12 @@ class Fork:
     """Session of the episode that it began as."""
     steps: int
     """Steps that both share: the fork's record begins with copies of them, its sums with theirs."""
+
+
+def is_unjudged(metadata: Mapping[str, Any]) -> bool:
+    """Return whether metadata of a step states that its judgement failed."""
+    status = metadata.get(REWARD_STATUS)
+    return isinstance(status, str) and status in UNJUDGED_STATUSES
 
 
 def make_episode_id() -> str:
@@ -199,6 +217,9 @@ class EpisodeSummary:
     """Steps without a judgement."""
     failed_steps: int = 0
     """Steps in which the environment's own code failed."""
+    unjudged_steps: int = 0
+    """Steps whose judgement failed: the reward had no number, or it was interrupted. If there are any, the
+    return lacks a part, so nothing should train on it or count it."""
     stop_reason: str | None = None
     created_at: datetime
     started_at: datetime | None = None
@@ -239,6 +260,12 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
+
+
+def complete_summary(summary: EpisodeSummary, steps: Sequence[Step]) -> EpisodeSummary:
+    """Return a summary that counts the unjudged steps, which summaries of older servers do not."""
+    unjudged = sum(step.is_unjudged for step in steps)
+    return replace(summary, unjudged_steps=unjudged) if unjudged > summary.unjudged_steps else summary
 
 
 def first_summary(origin: EpisodeOrigin) -> EpisodeSummary:

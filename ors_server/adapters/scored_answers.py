@@ -1,6 +1,7 @@
 """Environments whose tasks are a prompt and an answer, which another package scores in a worker process."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -9,11 +10,13 @@ from typing_extensions import override
 
 from ors_server.adapters.worker_package import WorkerPackage
 from ors_server.authoring.environment import Environment
+from ors_server.authoring.episode_rewards import noting_judgement
 from ors_server.authoring.sources import Source, served_name
 from ors_server.authoring.tool import ToolError, tool
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.policy import EpisodePolicy
-from ors_server.resources.resource_errors import ResourceCallError, ResourceError
+from ors_server.resources.resource_errors import ResourceCallError
+from ors_server.trajectory import REWARD_REASON, REWARD_STATUS
 from ors_server.wire import JSONObject, Message, Split, TextBlock, ToolOutput
 
 STEP_LIMIT = 5
@@ -24,6 +27,26 @@ WIDEST = (-1e6, 1e6)
 MOST_COMPLAINT = 2000
 """Most characters of an error that is kept of a scorer that an answer broke."""
 MOST_WORKERS = 4
+TRIES = 3
+"""Times that a scorer is asked whose endpoint is away."""
+PROOFS = 4
+"""Times that an answer must break its scorer in the same way, while an empty answer does not."""
+_RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
+"""Types of exceptions in a traceback, as Python writes them."""
+_OUTAGE = re.compile(
+    r"connect|timeout|timedout|http|socket|ssl|proxy|network|dns|gaierror|brokenpipe|incompleteread|endpoint"
+    r"|ratelimit|toomany|quota|overload|throttl|unavailable|gateway|internalserver|apierror|apistatus|apiresponse"
+    r"|authentication|permissiondenied|^OSError$|^IOError$|urlerror|protocolerror|pool|grpc|judge|retry",
+    re.IGNORECASE,
+)
+"""Names of exceptions of networks, endpoints, time limits and pools."""
+_NETWORK = re.compile(
+    r"[/\\](?:openai|anthropic|litellm|google|boto3|botocore|httpx2?|httpcore2?|requests|urllib3|aiohttp|grpc"
+    r"|tenacity|websockets|socket\.py|ssl\.py|http[/\\]client\.py|urllib[/\\]request\.py)\b"
+)
+"""Files of code that talks to others."""
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+
 SCORE_SECONDS = 120.0
 """Seconds that the scoring of one answer may take before its process is killed."""
 
@@ -94,15 +117,35 @@ class ScoredAnswer(Environment):
         """
         if len(answer) > MOST_LETTERS:
             raise ToolError(f"the answer has {len(answer):,} characters; at most {MOST_LETTERS:,} are scored")
-        try:
-            figures = await self._score(answer)
-        except (ResourceCallError, ResourceError) as error:
-            least = await self._blame(answer)
-            if least is None:
-                raise
-            metadata: JSONObject = {"scores": {}, "broke_its_scorer": str(error)[:MOST_COMPLAINT]}
-            return ToolOutput.final("Submitted.", reward=least, metadata=metadata)
-        return ToolOutput.final("Submitted.", reward=_reward(figures), metadata={"scores": figures})
+        with noting_judgement(self):
+            figures, complaint = await self._judge(answer)
+        metadata: JSONObject = {"scores": figures}
+        reward = _reward(figures)
+        if complaint is not None:
+            metadata["broke_its_scorer"] = complaint[:MOST_COMPLAINT]
+        elif reward is None:
+            metadata |= {REWARD_STATUS: "error", REWARD_REASON: "the scorers gave no finite number"}
+        return ToolOutput.final("Submitted.", reward=reward, metadata=metadata)
+
+    async def _judge(self, answer: str) -> tuple[dict[str, float | None], str | None]:
+        """Return the figures; and of an answer that breaks its scorer, what the scorer raised.
+
+        What does not depend on the answer is never the answer's fault: a scorer whose endpoint is away is
+        asked again, and then the error is raised.
+
+        Raises:
+            ResourceError: If the worker failed or was too slow.
+            ResourceCallError: If the scorer failed, and not because of the answer.
+        """
+        for number in range(1, TRIES + 1):
+            try:
+                return await self._score(answer), None
+            except ResourceCallError as error:
+                if not is_outage(error):
+                    return await self._blame(answer, error), str(error)
+                if number == TRIES:
+                    raise
+        raise AssertionError("the last try returned or raised")  # pragma: no cover
 
     async def _score(self, answer: str) -> dict[str, float | None]:
         spec = self.package.spec(
@@ -115,20 +158,22 @@ class ScoredAnswer(Environment):
             await self.context.release_resource(scope="global", spec=spec)
         return cast("dict[str, float | None]", scored["figures"])
 
-    async def _blame(self, answer: str) -> float | None:
-        """Return what an answer earns that breaks its scorer; `None` if the scorer is broken without it.
+    async def _blame(self, answer: str, error: ResourceCallError) -> dict[str, float | None]:
+        """Return the figures of an answer that breaks its scorer; raises if the scorer may be at fault.
 
-        The scorer must score an empty answer, and fail at this one again.
+        Several times in turn, the scorer must score an empty answer, and raise the same for this one.
         """
-        try:
+        blank: float | None = None
+        for _ in range(PROOFS):
             blank = _reward(await self._score(""))
-        except (ResourceCallError, ResourceError):
-            return None
-        try:
-            await self._score(answer)
-        except (ResourceCallError, ResourceError):
-            return min(0.0, blank or 0.0)
-        return None
+            try:
+                figures = await self._score(answer)
+            except ResourceCallError as repeated:
+                if _cause(repeated) != _cause(error):
+                    raise
+            else:
+                return figures
+        return {"broke its scorer": min(0.0, blank or 0.0)}
 
     @classmethod
     def _find(cls, task_spec: JSONObject) -> tuple[int, JSONObject]:
@@ -149,6 +194,20 @@ def _reward(figures: Mapping[str, float | None]) -> float | None:
     """Return the first figure; `None` for one that is not finite."""
     first = next(iter(figures.values()))
     return first if first is not None and math.isfinite(first) else None
+
+
+def is_outage(error: ResourceCallError) -> bool:
+    """Return whether a scorer failed for a reason that no answer causes, such as a broken connection.
+
+    The types of the exceptions and the code that they passed through decide, causes included.
+    """
+    raised = [error.kind, *_RAISED.findall(error.remote_traceback)]
+    return any(_OUTAGE.search(name) for name in raised) or bool(_NETWORK.search(error.remote_traceback))
+
+
+def _cause(error: ResourceCallError) -> tuple[str, str]:
+    """Return what two failures for the same reason have in common."""
+    return error.kind, _ADDRESS.sub("", str(error))
 
 
 def make_scored(source: Source, package: WorkerPackage, reference: str) -> type[ScoredAnswer]:

@@ -30,6 +30,9 @@ log = get_logger("ors_server.context")
 
 _Answer = TypeVar("_Answer", Elicited, Sampled, RootList)
 
+INTERRUPTED = "the judgement was interrupted"
+"""Reason of a judgement that its call did not wait for."""
+
 ProgressListener: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 """Receives (progress, total, message) while a tool runs."""
 
@@ -46,6 +49,7 @@ class CallContext:
         time_limit: Seconds after which the call is stopped; `None` without a limit.
         charged: Causes of penalties that the tool reported.
         user_turns: What the tool sent to the simulated user, with the answers.
+        judging: Number of judgements under way.
     """
 
     session_id: str
@@ -58,11 +62,25 @@ class CallContext:
     time_limit: float | None = None
     charged: list[PenaltyCause] = field(default_factory=list[PenaltyCause])
     user_turns: list[UserTurn] = field(default_factory=list[UserTurn])
+    judging: int = field(default=0, init=False)
+    _unjudged: tuple[str, str] | None = field(default=None, init=False)
 
     def charge(self, cause: PenaltyCause) -> None:
         """Charge the policy's penalty for a cause, if it has one: once, when the call completes."""
         if cause not in self.charged:
             self.charged.append(cause)
+
+    def note_unjudged(self, status: str, reason: str) -> None:
+        """Note that a judgement gave no number; the call is then neither paid nor charged."""
+        if self._unjudged is None:
+            self._unjudged = status, reason
+
+    @property
+    def unjudged(self) -> tuple[str, str] | None:
+        """Status and reason of the first judgement without a number; one still under way has none either."""
+        if self._unjudged is None and self.judging:
+            return "error", INTERRUPTED
+        return self._unjudged
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ import anyio
 from pydantic_core import from_json
 
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, encodable
+from ors_server.authoring.call_context import INTERRUPTED, running_call
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError
 from ors_server.loop_watch import author_code, running_code
 from ors_server.policy import EpisodePolicy, RewardRangeError
@@ -116,6 +117,47 @@ async def ask_reward(instance: Any, reward: object, fields: Mapping[str, Any]) -
     Raises:
         RewardDefinitionError: If it is not a reward, or is `None` and the class has none.
     """
+    with noting_judgement(instance) as note:
+        return note(await _ask(instance, reward, fields))
+
+
+@contextmanager
+def noting_judgement(
+    instance: Any, mistakes: type[Exception] | tuple[type[Exception], ...] = ()
+) -> Generator[Callable[[RewardResult], RewardResult]]:
+    """Note in the running call that a judgement has no number, also if it raises or is cancelled.
+
+    Args:
+        instance: The environment object; a call of another session is not concerned.
+        mistakes: Errors that tell the agent of its mistake, which are no failed judgement.
+
+    Yields:
+        A function that notes a result without a number, and returns it.
+    """
+    episode = own_episode(instance)
+    call = running_call.get() if episode is None or episode.step is not None else None
+
+    def note(result: RewardResult) -> RewardResult:
+        if call is not None and result.reward is None:
+            call.note_unjudged(result.status.value, result.reason or "the reward gave no number")
+        return result
+
+    if call is not None:
+        call.judging += 1
+    try:
+        yield note
+    except mistakes:
+        raise
+    except BaseException as error:
+        reason = describe(error) if isinstance(error, Exception) else INTERRUPTED
+        note(RewardResult.without(RewardStatus.ERROR, reason))
+        raise
+    finally:
+        if call is not None:
+            call.judging -= 1
+
+
+async def _ask(instance: Any, reward: object, fields: Mapping[str, Any]) -> RewardResult:
     episode = own_episode(instance)
     asked = _choose(instance, reward, episode)
     try:
@@ -145,7 +187,8 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
         if episode is not None:
             episode.policy.admit(result.reward)
     except RewardRangeError as error:
-        return RewardResult.without(RewardStatus.ERROR, str(error), result.extras)
+        with noting_judgement(instance) as note:
+            return note(RewardResult.without(RewardStatus.ERROR, str(error), result.extras))
     return result
 
 

@@ -13,6 +13,7 @@ from ors_server.cli.terminal import clean_line, make_console, make_table
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import EpisodesListOptions
     from ors_server.store.base import EpisodeFilter, EpisodeTotals, RecordReader
+    from ors_server.trajectory import EpisodeSummary
     from ors_server.transports.control_episodes import EpisodeEntry
 
 OWN_COLUMNS = ("agent", "run")
@@ -45,12 +46,23 @@ def sum_up(shown: int, totals: "EpisodeTotals") -> str:
         return "no episodes"
     counts = f"{shown} of {totals.episodes:,} episodes, {totals.steps:,} steps"
     least, greatest = show_number(totals.least_return), show_number(totals.greatest_return)
-    return f"{counts}, mean return {show_number(totals.mean_return)} ({least} to {greatest})"
+    line = f"{counts}, mean return {show_number(totals.mean_return)} ({least} to {greatest})"
+    if not totals.unjudged:
+        return line
+    return (
+        f"{line} without {totals.unjudged:,} in which a judgement failed: judge them again with "
+        "ors-server regrade --unjudged --reward NAME"
+    )
 
 
 def show_number(value: float | None) -> str:
     """Write a figure with at most six digits, and `None` as a dash."""
     return "-" if value is None else f"{value:g}"
+
+
+def show_return(summary: "EpisodeSummary") -> str:
+    """Write an episode's return; `unjudged` if a judgement failed, for it then lacks a part."""
+    return "unjudged" if summary.unjudged_steps else show_number(summary.episode_return)
 
 
 def show_task(entry: "EpisodeEntry") -> str:
@@ -100,7 +112,7 @@ def _print_table(entries: "Sequence[EpisodeEntry]") -> None:
             "\n".join([show_task(entry), *below]),
             show_state(entry),
             str(entry.episode.steps),
-            show_number(entry.episode.episode_return),
+            show_return(entry.episode),
             f"{entry.created_at.astimezone(UTC):%m-%d %H:%M:%S}",
             *(labels[name] for name in columns),
         )

@@ -182,11 +182,16 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
     rows = {
         "return": f"{show_number(summary.episode_return)} = rewards {show_number(summary.reward_sum)}"
         f" + penalties {show_number(summary.penalty_sum)}{f' ({penalties[2:]})' if penalties else ''}",
-        "steps": f"{summary.steps} ({summary.ungraded_steps} ungraded, {summary.failed_steps} failed)",
+        "steps": f"{summary.steps} ({summary.ungraded_steps} ungraded, {summary.failed_steps} failed, "
+        f"{summary.unjudged_steps} unjudged)",
         "rewards": f"last {show_number(summary.last_reward)}, best {show_number(summary.best_reward)}, "
         f"discounted return {show_number(summary.discounted_return)}",
         "played": f"{_show_moment(summary.started_at)} to {_show_moment(summary.finished_at)}",
     }
+    if summary.unjudged_steps:
+        rows["unjudged"] = (
+            "a judgement failed, so the return lacks a part; judge the episode again: ors-server regrade ID"
+        )
     if summary.withheld:
         rows["withheld"] = show_number(summary.withheld)
     rows |= {name: show_number(value) for name, value in summary.metrics.items()}

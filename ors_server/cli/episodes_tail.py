@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ors_server.cli.command_output import say
-from ors_server.cli.episodes_list import SHOWN_DIGITS, show_labels, show_number, show_state, show_task
+from ors_server.cli.episodes_list import SHOWN_DIGITS, show_labels, show_return, show_state, show_task
 from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
 from ors_server.cli.episodes_source import follow_steps, list_entries
 from ors_server.cli.terminal import clean_line
@@ -161,7 +161,7 @@ def event_line(event: TailEvent) -> str:
     entry, step = event.entry, event.step
     name = f"{entry.episode_id[:SHOWN_DIGITS]} {show_task(entry)}"
     if event.summary is not None:
-        paid = f"return {show_number(event.summary.episode_return)}"
+        paid = f"return {show_return(event.summary)}"
         return f"{'':24}  {name}  closed, {show_state(entry)}, {event.summary.steps} steps, {paid}"
     if step is None:
         labels = show_labels(entry)

@@ -81,6 +81,10 @@ class EpisodeFilters(PlaceFilters):
     closed: Annotated[
         bool | None, typer.Option("--closed/--open", help="Whose session is gone, or is still there.")
     ] = None
+    unjudged: Annotated[
+        bool | None,
+        typer.Option("--unjudged/--judged", help="With a step whose judgement failed, or without one."),
+    ] = None
 
 
 @asynccontextmanager

@@ -212,7 +212,8 @@ class Player:
         summary = self._episode.summary
         penalties = f", penalties {summary.penalty_sum:g}" if summary.penalty_sum else ""
         end = f", {summary.stop_reason}" if summary.stop_reason else ""
-        say(f"{summary.phase}{end}: {summary.steps} steps, return {summary.episode_return:g}{penalties}")
+        paid = "unjudged" if summary.unjudged_steps else f"{summary.episode_return:g}"
+        say(f"{summary.phase}{end}: {summary.steps} steps, return {paid}{penalties}")
 
 
 class _LineDroppedError(Exception):

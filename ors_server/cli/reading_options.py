@@ -57,8 +57,8 @@ def reading_of(options: StatisticsOptions) -> "FigureOptions":
     )
 
 
-def read_runs(folders: list[Path]) -> "RunResults":
-    """Read the folders of runs.
+def read_runs(folders: list[Path], success_at: float | None = None) -> "RunResults":
+    """Read the folders of runs; without a threshold, they must have the same.
 
     Raises:
         typer.BadParameter: If one is not a run, or they cannot be combined.
@@ -67,7 +67,7 @@ def read_runs(folders: list[Path]) -> "RunResults":
     from ors_server.evaluation.run_results import read_results
 
     try:
-        return read_results(folders)
+        return read_results(folders, success_at)
     except RecordError as error:
         raise typer.BadParameter(str(error)) from error
 

@@ -45,7 +45,7 @@ def report(options: ReportOptions) -> None:
     from ors_server.evaluation.summary import SUMMARY
     from ors_server.evaluation.table import summary_remarks, summary_table, tasks_table
 
-    outcome = read_runs(options.folder)
+    outcome = read_runs(options.folder, options.success_at)
     summary = summarise(outcome, reading_of(options))
     if options.html is not None:
         transcripts = transcripts_of(outcome, options.store)

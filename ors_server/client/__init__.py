@@ -18,6 +18,7 @@ from ors_server.client.client_errors import (
     CallLostError,
     CallTimeoutError,
     SumMismatchError,
+    UnjudgedError,
     UnreachableError,
 )
 from ors_server.client.client_options import ClientOptions
@@ -54,6 +55,7 @@ __all__ = [
     "SumMismatchError",
     "Summary",
     "Turn",
+    "UnjudgedError",
     "UnreachableError",
     "play",
 ]

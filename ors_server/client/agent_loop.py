@@ -45,8 +45,8 @@ class Played:
     """The result of a played episode."""
 
     results: Sequence[CallResult]
-    episode_return: float
-    """The sum of the rewards that this client received."""
+    episode_return: float | None
+    """The sum of the rewards that this client received; `None` if a judgement of the episode failed."""
     finished: bool
     """Whether the episode ended; else the agent gave up, or made the most calls."""
     summary: Summary | None
@@ -77,4 +77,8 @@ async def play(episode: AsyncEpisode, agent: Agent, *, max_calls: int | None = N
         summary = await episode.check()
     except (NotSupportedError, ForbiddenError):
         summary = None
-    return Played(tuple(results), episode.ledger.total, episode.finished, summary)
+    is_judged = not any(result.is_unjudged for result in results) and (
+        summary is None or not summary.unjudged_steps
+    )
+    total = episode.ledger.total if is_judged else None
+    return Played(tuple(results), total, episode.finished, summary)

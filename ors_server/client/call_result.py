@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from ors_server.client.client_errors import BrokenAnswerError
+from ors_server.trajectory import is_unjudged
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -42,6 +43,11 @@ class CallResult:
     def reward(self) -> float | None:
         """What was paid; `None` if nothing was judged."""
         return self.output.reward
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether the call's judgement failed; then the episode has no return."""
+        return self.metadata is not None and is_unjudged(self.metadata)
 
     @property
     def finished(self) -> bool:

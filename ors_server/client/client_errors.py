@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from ors_server import errors
-from ors_server.errors import Blame, ClientError, MachineryError, OrsServerError
+from ors_server.errors import AuthorError, Blame, ClientError, MachineryError, OrsServerError
 
 MAX_SHOWN = 500
 """Characters that an error repeats of an answer that is not JSON."""
@@ -63,6 +63,12 @@ class SumMismatchError(OrsServerError):
         self.strangers = tuple(strangers)
         self.received = received
         self.stated = stated
+
+
+class UnjudgedError(AuthorError):
+    """A judgement of the episode failed, so that it has no return: neither train on it nor count it."""
+
+    code = "unjudged"
 
 
 def _classes() -> dict[str, type[OrsServerError]]:

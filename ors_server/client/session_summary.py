@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ors_server.client.client_errors import BrokenAnswerError
+from ors_server.client.client_errors import BrokenAnswerError, UnjudgedError
 from ors_server.errors import NotSupportedError
 from ors_server.trajectory import EpisodeSummary
 from ors_server.wire import JSONObject
@@ -42,6 +42,24 @@ class Summary(EpisodeSummary):
     def is_over(self) -> bool:
         """Whether no further call will ever run."""
         return self.phase not in _LIVE
+
+    @property
+    def why_unjudged(self) -> str | None:
+        """Why the episode has no return, in words; `None` if it has one, or still goes on."""
+        if self.unjudged_steps:
+            return (
+                f"a judgement failed in {self.unjudged_steps} of {self.steps} steps, so that the episode has "
+                f"no return; `ors-server episodes show {self.episode_id or self.session_id}` names the reason"
+            )
+        if self.stop_reason == "completed" and self.last_reward is None:
+            return "the environment ended the episode without a reward: it could not be graded"
+        return None
+
+    def check_judged(self) -> None:
+        """Raise `UnjudgedError` if the episode has no return."""
+        reason = self.why_unjudged
+        if reason is not None:
+            raise UnjudgedError(reason)
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> "Summary":

@@ -77,7 +77,7 @@ class AgentSession:
 
     @property
     def is_unjudged(self) -> bool:
-        """Whether the call that ended the episode could not be graded."""
+        """Whether a call could not be graded, or ended the episode without a reward."""
         return self._is_unjudged and not self._hides_rewards
 
     async def messages(self) -> Sequence[Message]:
@@ -112,8 +112,10 @@ class AgentSession:
             self._hides_rewards = True
         if result.reward is not None:
             self._rewards.append(result.reward)
-        self._is_over = result.finished
-        self._is_unjudged = result.finished and result.reward is None and not result.is_error
+        if result.finished:
+            self._is_over = True
+        if result.is_unjudged or (result.finished and result.reward is None and not result.is_error):
+            self._is_unjudged = True  # for good: calls that run at the same time end later, as refusals
         return result
 
     def spend(

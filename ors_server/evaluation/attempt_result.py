@@ -54,7 +54,9 @@ class AttemptEnd:
 
     @property
     def last_reward(self) -> float | None:
-        """The last reward, as the server has it, else as the session received it."""
+        """The last reward, as the server has it, else as the session received it; `None` if unjudged."""
+        if self.summary is not None and self.summary.unjudged_steps:
+            return None
         known = None if self.summary is None else self.summary.last_reward
         return self.own_last if known is None else known
 
@@ -105,6 +107,8 @@ def _error(end: AttemptEnd, paid: float | None) -> str | None:
         return f"the episode {end.server_reason} at the server"
     if end.summary is not None and end.summary.failed_steps:
         return f"the environment's own code failed in {end.summary.failed_steps} of {end.summary.steps} calls"
+    if end.summary is not None and end.summary.unjudged_steps:
+        return end.summary.why_unjudged
     return _doubt(end, paid)
 
 

@@ -10,7 +10,7 @@ from ors_server.deprecation import deprecated_names
 from ors_server.evaluation.agents.base import ChecksTarget, EvaluationAgent
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runner import RunError
-from ors_server.evaluation.runs import OPTIONS_KEY, Run
+from ors_server.evaluation.runs import OPTIONS_KEY, Run, version_differences
 from ors_server.evaluation.targets import Target
 from ors_server.trajectory import SEEDS
 from ors_server.wire import JSONObject, Split
@@ -125,6 +125,12 @@ def check_same(run: Run, target: Target, agent: JSONObject) -> None:
         raise RunError(
             f"the run {run.run_id} played {run.environment!r}, version {was}; here is "
             f"{target.environment!r}, version {now}: begin a new run"
+        )
+    differences = version_differences([run.versions, target.versions])
+    if differences:
+        raise RunError(
+            f"the run {run.run_id} was played with other versions than those here ({differences}), and their "
+            "results would be mixed: install the versions of its start, or begin a new run"
         )
     if run.agent != agent:
         raise RunError(f"the run {run.run_id} was played by {run.agent}, not by {agent}: begin a new run")

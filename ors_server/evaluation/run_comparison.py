@@ -26,9 +26,6 @@ FORM = 1
 """Version of the JSON; a form that older readers would misread gets a higher one."""
 _SAME = 1e-9
 """Task means that are closer than this are a tie."""
-_NOTED_VERSIONS = ("environment", "ors-server")
-"""Versions whose difference is noted."""
-
 _NAMED_ANYWAY = frozenset(
     {"agent", "agent_options", "attempts", "environment", "seed", "split", "success_at", "target"}
 )
@@ -227,7 +224,7 @@ def _name(place: tuple[str, int]) -> str:
 def _notes(first: Run, second: Run) -> tuple[str, ...]:
     pairs: list[tuple[str, object, object]] = [
         (f"the version of {name}", first.versions.get(name), second.versions.get(name))
-        for name in _NOTED_VERSIONS
+        for name in sorted(first.versions.keys() & second.versions.keys())
     ]
     pairs.extend(
         (what, getattr(first, name), getattr(second, name))

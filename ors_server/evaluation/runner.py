@@ -1,7 +1,7 @@
 """Plays a run: its attempts, some at a time, until all have ended or the budget is spent."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,8 @@ class _Progress:
     meter: RunMeter
     states: bytearray
     positions: Mapping[int, int]
+    hashes: dict[int, str] = field(default_factory=dict[int, str])
+    """Of the tasks that were played before, by index, as far as they are known."""
 
     def remaining(self) -> Iterator[AttemptPlace]:
         """Yield what is left: each task once before any task again."""
@@ -117,6 +119,8 @@ class _Progress:
             raise RunError(f"{attempt.place} is recorded twice in the run {self.run.run_id}")
         if self.states[slot] == _ERRORED:
             self.tally.forget_errored()
+        if attempt.task_hash:
+            self.hashes[attempt.index] = attempt.task_hash
         self.states[slot] = _ERRORED if attempt.status is AttemptStatus.ERRORED else _ENDED
         self.tally.add(attempt)
         self.meter.add(attempt)
@@ -175,6 +179,7 @@ class Runner:
         progress = await anyio.to_thread.run_sync(self._progress, run)
         if progress.tally.ended == run.planned and run.ended_at is not None:
             return run
+        await self._check_tasks(progress)
         run = replace(run, ended_at=None, stop_reason=None)
         await anyio.to_thread.run_sync(self._folder.write, run)
         whole = self._controls.budget
@@ -185,6 +190,20 @@ class Runner:
         ended = replace(run, ended_at=self._clock.now(), stop_reason=stop_reason)
         await anyio.to_thread.run_sync(self._folder.write, ended)
         return ended
+
+    async def _check_tasks(self, progress: _Progress) -> None:
+        """Check that the tasks that were played before are still the same, which a summary cannot tell."""
+        if not progress.hashes:
+            return
+        run = progress.run
+        found = await self._target.task_hashes(run.split, sorted(progress.hashes))
+        changed = [index for index, known in progress.hashes.items() if found.get(index) != known]
+        if changed:
+            raise RunError(
+                f"the run {run.run_id} has played other tasks than those here: {len(changed)} of "
+                f"{len(progress.hashes)} have another hash, the first at {run.split}/{min(changed)}: begin a "
+                "new run"
+            )
 
     def _check(self, budget: UsageBudget) -> None:
         has_cost = budget.cost is not None or self._controls.budget.cost is not None

@@ -1,7 +1,7 @@
 """The records of runs and attempts, and their JSON: what running writes and reporting reads."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -150,6 +150,16 @@ class Run:
     def planned(self) -> int:
         """Return the number of attempts."""
         return len(self.indices) * self.attempts
+
+
+def version_differences(versions: Sequence[Mapping[str, str]]) -> str:
+    """Return the versions that differ, as `ors-server 0.2, 0.3; python 3.11.7, 3.12.1`; empty if none does.
+
+    A version that is not known differs from no other one.
+    """
+    names = sorted({name for known in versions for name in known})
+    found = {name: list(dict.fromkeys(known[name] for known in versions if name in known)) for name in names}
+    return "; ".join(f"{name} {', '.join(values)}" for name, values in found.items() if len(values) > 1)
 
 
 ATTEMPT: JsonCodec[Attempt] = JsonCodec(Attempt, "attempt of a run")

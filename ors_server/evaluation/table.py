@@ -19,6 +19,7 @@ from ors_server.evaluation.number_format import (
 )
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
+from ors_server.evaluation.runs import Run, version_differences
 from ors_server.evaluation.summary import Amount, Counts, Estimate, GroupFigures, Rate, RunSummary
 
 MOST_CHANGED = 10
@@ -77,8 +78,15 @@ def summary_remarks(summary: RunSummary) -> list[str]:
     how = summary.reading.resampling
     return [
         *remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget),
+        *version_remarks(summary.runs),
         intervals_remark("clustered by task", how, summary.resamples),
     ]
+
+
+def version_remarks(runs: Sequence[Run]) -> list[str]:
+    """Return a note if the runs were played with different versions of packages."""
+    differences = version_differences([run.versions for run in runs])
+    return [f"the runs were played with different versions: {differences}"] if differences else []
 
 
 def remarks_on(counts: Counts, *, over_budget: bool) -> list[str]:

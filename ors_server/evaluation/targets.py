@@ -21,6 +21,8 @@ from ors_server.wire import JSONObject, Split
 
 Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
 """Tool calls, as (name, arguments) in order."""
+TASKS_AT_ONCE = 100
+"""Most tasks of one request."""
 MCP_END = "/mcp"
 """How the URL of an MCP endpoint ends."""
 
@@ -57,6 +59,19 @@ class Target:
     async def num_tasks(self, split: str) -> int:
         """Return how many tasks a split has."""
         return await self.client.num_tasks(split, self.environment)
+
+    async def task_hashes(self, split: str, indices: Sequence[int]) -> Mapping[int, str]:
+        """Return the hashes of tasks by their indices."""
+        hashes: dict[int, str] = {}
+        for start in sorted(indices):
+            if start in hashes:
+                continue
+            stop = start + 1
+            while stop - start < TASKS_AT_ONCE and stop in indices:
+                stop += 1
+            tasks = await self.client.tasks(split, start, stop, environment=self.environment)
+            hashes |= {index: task_digest(task) for index, task in enumerate(tasks, start)}
+        return hashes
 
     @asynccontextmanager
     async def episode(

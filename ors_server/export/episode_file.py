@@ -6,12 +6,13 @@ One line is in memory at a time. Every function raises `RecordError` for a line 
 
 import json
 from collections.abc import Generator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
 from ors_server.errors import RecordError
 from ors_server.recording import RECORD, STEP
-from ors_server.trajectory import EpisodeRecord, Step
+from ors_server.trajectory import EpisodeRecord, Step, complete_summary
 
 Episode: TypeAlias = tuple[EpisodeRecord, tuple[Step, ...]]
 """An episode and its steps, in order."""
@@ -30,7 +31,7 @@ def read_episode(line: str | bytes, where: str = "the line") -> Episode:
             raise RecordError(
                 f"{where}: step {place} has the number {step.number}; steps count from 1, in order"
             )
-    return record, steps
+    return replace(record, summary=complete_summary(record.summary, steps)), steps
 
 
 def read_episodes(lines: Iterable[bytes]) -> Generator[Episode, None, None]:

@@ -16,6 +16,7 @@ ENDINGS = frozenset({"completed", "step_limit", "time_limit", "blocked"})
 """Stop reasons of episodes that ended by their own rules; deleted and expired ones did not."""
 
 UNFINISHED = "unfinished"
+UNJUDGED = "in which a judgement failed"
 NO_PROMPT = "without a prompt on record"
 NO_CALLS = "without a call"
 
@@ -49,14 +50,15 @@ def is_played_out(summary: EpisodeSummary) -> bool:
 
 
 def judged_return(summary: EpisodeSummary) -> float | None:
-    """Return an episode's return; `None`, never 0, if no step of it was paid or charged."""
-    return None if summary.last_reward is None else summary.episode_return
+    """Return an episode's return; `None`, never 0, if no step was paid or charged, or a judgement failed."""
+    return None if summary.last_reward is None or summary.unjudged_steps else summary.episode_return
 
 
 def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
     """Return the ids and figures of an episode, for rows that have a conversation too.
 
-    `return` and entries of `rewards` are null where nothing was paid. `components` has each step's parts by
+    `return` and entries of `rewards` are null where nothing was paid; `return` also if a judgement failed,
+    which `unjudged_steps` counts. `components` has each step's parts by
     name, penalties included. `withheld` is what a policy that pays at the end never paid.
     """
     origin, summary = record.origin, record.summary
@@ -77,5 +79,6 @@ def describe(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
         "withheld": summary.withheld,
         "ungraded_steps": summary.ungraded_steps,
         "failed_steps": summary.failed_steps,
+        "unjudged_steps": summary.unjudged_steps,
     }
     return about

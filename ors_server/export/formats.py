@@ -14,7 +14,14 @@ from typing import TypeAlias
 from ors_server.errors import ClientError
 from ors_server.export import tables
 from ors_server.export.chat import ConversationOptions, openai_row
-from ors_server.export.episodes import UNFINISHED, Episode, ExportCounts, LeftOutError, is_played_out
+from ors_server.export.episodes import (
+    UNFINISHED,
+    UNJUDGED,
+    Episode,
+    ExportCounts,
+    LeftOutError,
+    is_played_out,
+)
 from ors_server.export.plain import episode_rows, plain_row, step_rows
 from ors_server.export.sharegpt import sharegpt_row
 from ors_server.export.trl import trl_row
@@ -50,7 +57,7 @@ class ExportFormat:
     columns: Mapping[str, str] | None = None
     """Types of a parquet file's columns (`tables.type_of`); `None` for lines of JSON."""
     is_for_training: bool = True
-    """Whether unfinished episodes are left out."""
+    """Whether episodes are left out that are unfinished, or in which a judgement failed."""
 
 
 def _single(row: Callable[[EpisodeRecord, Sequence[Step]], JSONObject]) -> Rows:
@@ -98,6 +105,9 @@ async def export_rows(
     async with _closing(episodes):
         async for record, steps in episodes:
             counts.episodes += 1
+            if form.is_for_training and record.summary.unjudged_steps:
+                counts.left_out[UNJUDGED] += 1
+                continue
             if form.is_for_training and not include_unfinished and not is_played_out(record.summary):
                 counts.left_out[UNFINISHED] += 1
                 continue

@@ -39,6 +39,7 @@ def episode_rows(record: EpisodeRecord, steps: Sequence[Step]) -> Iterable[JSONO
         "rewards": about["rewards"],
         "ungraded_steps": summary.ungraded_steps,
         "failed_steps": summary.failed_steps,
+        "unjudged_steps": summary.unjudged_steps,
         "created_at": summary.created_at,
         "finished_at": summary.finished_at,
         "prompt": None if record.prompt is None else text_of(record.prompt),

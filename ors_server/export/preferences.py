@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ors_server.export.chat import ConversationOptions
-from ors_server.export.episodes import UNFINISHED, ExportCounts, LeftOutError, is_played_out, judged_return
+from ors_server.export.episodes import (
+    UNFINISHED,
+    UNJUDGED,
+    ExportCounts,
+    LeftOutError,
+    is_played_out,
+    judged_return,
+)
 from ors_server.export.trl import preference_row
 from ors_server.store.base import EpisodeFilter, RecordReader
 from ors_server.trajectory import EpisodeRecord, Step
@@ -23,7 +30,7 @@ from ors_server.wire import JSONObject
 
 PAGE = 500
 """Episodes that are read at once for the index."""
-UNJUDGED = "without a judgement"
+WITHOUT_JUDGEMENT = "without a judgement"
 TIED = "groups without a pair"
 
 
@@ -84,8 +91,11 @@ def _entry(
 ) -> tuple[str, float, int, str] | None:
     counts.episodes += 1
     worth = judged_return(record.summary)
+    if record.summary.unjudged_steps:
+        counts.left_out[UNJUDGED] += 1
+        return None
     if worth is None or not is_played_out(record.summary):
-        counts.left_out[UNJUDGED if worth is None else UNFINISHED] += 1
+        counts.left_out[WITHOUT_JUDGEMENT if worth is None else UNFINISHED] += 1
         return None
     origin = record.origin
     mark = "" if pairing.label is None else origin.labels.get(pairing.label, "")

@@ -144,6 +144,7 @@ EPISODES = {
     "rewards": "numbers",
     "ungraded_steps": "whole",
     "failed_steps": "whole",
+    "unjudged_steps": "whole",
     "created_at": "time",
     "finished_at": "time",
     "prompt": "text",

@@ -102,8 +102,9 @@ async def _judge(
 
 
 def paid_by_tools(record: EpisodeRecord, steps: tuple[Step, ...]) -> float | None:
-    """Return what tools paid in an episode, without penalties; `None` where nothing was judged."""
-    return record.summary.reward_sum if any(PAID in step.components for step in steps) else None
+    """Return what tools paid in an episode, without penalties; `None` where some judgement is missing."""
+    is_judged = not record.summary.unjudged_steps and any(PAID in step.components for step in steps)
+    return record.summary.reward_sum if is_judged else None
 
 
 async def _feed(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, cast
 
+from ors_server.policy import clamp
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 
 Range: TypeAlias = tuple[float, float]
@@ -82,9 +83,16 @@ class RewardResult:
         return cls(None, status, MappingProxyType(dict(extras or {})), reason)
 
     def within(self, allowed: Range | None) -> Self:
-        """Return the result; raise `RewardValueError` if its reward is outside a range."""
-        if allowed is None or self.reward is None or allowed[0] <= self.reward <= allowed[1]:
+        """Return the result, its reward in a range.
+
+        A reward that is outside by at most 1e-9 becomes the nearest end; one farther outside raises
+        `RewardValueError`.
+        """
+        if allowed is None or self.reward is None:
             return self
+        clamped = clamp(self.reward, allowed)
+        if clamped is not None:
+            return self if clamped == self.reward else replace(self, reward=clamped)
         raise RewardValueError(
             f"the reward {self.reward} is outside the declared range [{allowed[0]}, {allowed[1]}]"
         )

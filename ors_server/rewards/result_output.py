@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from ors_server.rewards.result import RewardResult, RewardStatus
+from ors_server.trajectory import REWARD_REASON, REWARD_STATUS
 from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput, as_blocks
 
-STATUS_KEY = "reward_status"
+STATUS_KEY = REWARD_STATUS
 """Key of an output's metadata with the status, where that is not `graded`."""
-REASON_KEY = "reward_reason"
+REASON_KEY = REWARD_REASON
 """Key with the reason, where there is one."""
 EXTRAS_KEY = "reward_extras"
 """Key with the metrics, where there are any."""

@@ -204,7 +204,7 @@ class CallRunner:
         return await self._record_run(call, run, ended)
 
     async def _record_run(self, call: Call, run: ToolRun, ended: EndedCall) -> CallResult:
-        ended.user_turns = run.context.user_turns
+        ended.user_turns, ended.unjudged = run.context.user_turns, run.context.unjudged
         return await self._recorder.record(call, ended)
 
     async def _await_tool(

@@ -159,4 +159,5 @@ class SessionEnding:
             steps=state.steps,
             episode_return=state.episode_return,
             penalty_sum=state.penalty_sum,
+            unjudged_steps=state.unjudged_steps,
         )

@@ -29,6 +29,8 @@ from ors_server.sessions.session_call import Call, CallResult, Completed, Failur
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import recordable
 from ors_server.trajectory import (
+    REWARD_REASON,
+    REWARD_STATUS,
     USER_TURNS,
     EpisodeOrigin,
     EpisodeSummary,
@@ -61,6 +63,8 @@ class EndedCall:
     """The fault of the author, or the cancellation."""
     user_turns: Sequence[UserTurn] = ()
     """What the call sent to the simulated user, with the answers."""
+    unjudged: tuple[str, str] | None = None
+    """Status and reason of a judgement of the call that failed."""
 
 
 @dataclass(slots=True)
@@ -319,17 +323,21 @@ class EpisodeRecorder:
         state: EpisodeState,
         now: float,
     ) -> JSONObject | None:
-        """Return an output's metadata with the episode's state, and what the simulated user answered."""
-        turns = {USER_TURNS: [asdict(turn) for turn in entry.user_turns]} if entry.user_turns else {}
+        """Return the output's metadata, the episode's state, the user's turns, and a failed judgement."""
+        facts: JSONObject = {}
+        if entry.user_turns:
+            facts[USER_TURNS] = [asdict(turn) for turn in entry.user_turns]
+        if entry.unjudged is not None:
+            facts[REWARD_STATUS], facts[REWARD_REASON] = entry.unjudged
         if output is None:
-            return turns or None
+            return facts or None
         stated = describe_state(state, self.policy, now)
         stated["components"] = dict(charge.components)
         if entry.refusal is not None:
             stated["refused"] = entry.refusal.reason.value
         if self.restored_to_step is not None:
             stated["restored_to_step"] = self.restored_to_step
-        return {**(output.metadata or {}), **turns, EPISODE_KEY: stated}
+        return {**(output.metadata or {}), **facts, EPISODE_KEY: stated}
 
     def _sum_up(self, state: EpisodeState) -> EpisodeSummary:
         summed = self._summed

@@ -31,6 +31,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         best_reward=state.best_reward,
         ungraded_steps=state.ungraded_steps,
         failed_steps=state.failed_steps,
+        unjudged_steps=state.unjudged_steps,
         stop_reason=None if state.stop_reason is None else state.stop_reason.value,
         created_at=origin.created_at,
         started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
@@ -59,7 +60,8 @@ def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> di
 
     Returns:
         `step`, `return`, `withheld` (earned and charged, and not paid yet), `penalty_sum`, `penalties` by
-        cause, `steps_remaining` and `time_remaining` (seconds; `None` without a limit), and `stop_reason`.
+        cause, `unjudged_steps` (steps whose judgement failed), `steps_remaining` and `time_remaining`
+        (seconds; `None` without a limit), and `stop_reason`.
     """
     left = remaining_time(state, policy, now)
     return {
@@ -68,6 +70,7 @@ def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> di
         "withheld": state.held or 0.0,
         "penalty_sum": state.penalty_sum,
         "penalties": {cause.value: amount for cause, amount in state.penalties.items()},
+        "unjudged_steps": state.unjudged_steps,
         "steps_remaining": None if policy.step_limit is None else max(0, policy.step_limit - state.steps),
         "time_remaining": None if left is None else round(left, 3),
         "stop_reason": None if state.stop_reason is None else state.stop_reason.value,

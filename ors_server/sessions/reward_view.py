@@ -8,6 +8,7 @@ from ors_server.logs import get_logger
 from ors_server.policy import EpisodePolicy
 from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward
+from ors_server.rewards.group import is_group_reward
 from ors_server.rewards.recorded_trajectory import trajectory_of
 from ors_server.rewards.result_output import graded_output
 from ors_server.rewards.reward_trajectory import Trajectory
@@ -40,6 +41,11 @@ class RewardView:
     def reward(self) -> Reward | None:
         """The reward that the class names."""
         return self._definition.reward
+
+    @property
+    def judges_episodes(self) -> bool:
+        """Whether the class names a reward of single episodes, not of groups."""
+        return self.reward is not None and not is_group_reward(self.reward)
 
     @property
     def policy(self) -> EpisodePolicy:

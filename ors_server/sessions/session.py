@@ -84,7 +84,7 @@ class Session:
                 SessionTools(definition, self._instance, self.toolset),
                 self._setup,
                 self._task_spec,
-                None if definition.reward is None else self._reward_view.grade,
+                self._reward_view.grade if self._reward_view.judges_episodes else None,
             )
         return self._made_runner
 

@@ -15,9 +15,11 @@ from ors_server.call_clock import CallClock
 from ors_server.episode import CallOutcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
 from ors_server.policy import EpisodePolicy
+from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.result_output import has_result, numeric_extras
-from ors_server.sessions.checked_output import check_output, make_error_output
+from ors_server.sessions.checked_output import CheckedOutput, check_output, make_error_output
 from ors_server.sessions.episode_recorder import EndedCall
+from ors_server.trajectory import REWARD_REASON, REWARD_STATUS, is_unjudged
 from ors_server.wire import TextBlock, ToolOutput
 
 ANSWER = "answer"
@@ -55,6 +57,7 @@ class ToolRun:
                 self.clock.arm()
                 output = await grade(output, self._final_response(output))
             checked = check_output(output, policy, max_bytes)
+            self._note_missing_number(checked, is_graded=grade is not None)
         except ToolOutputError as error:
             return self.fail(_name_tool(tool, error))
         except OrsServerError as error:
@@ -69,6 +72,7 @@ class ToolRun:
             tuple(self.context.charged),
             numeric_extras(checked.metadata),
             self.clock.waived_s,
+            self.context.unjudged is not None,
         )
         return EndedCall(outcome, self.started, checked)
 
@@ -104,7 +108,19 @@ class ToolRun:
 
     def outcome(self, kind: OutcomeKind) -> CallOutcome:
         """Make an outcome without a reward."""
-        return CallOutcome(kind, waived=self.clock.waived_s)
+        return CallOutcome(kind, waived=self.clock.waived_s, is_unjudged=self.context.unjudged is not None)
+
+    def _note_missing_number(self, output: CheckedOutput, *, is_graded: bool) -> None:
+        """Note an output whose status has no number, or that ends a graded episode without a reward."""
+        metadata = output.metadata or {}
+        if is_unjudged(metadata):
+            self.context.note_unjudged(
+                metadata[REWARD_STATUS], str(metadata.get(REWARD_REASON, "the output states no reason"))
+            )
+        elif is_graded and output.finished and output.reward is None:
+            self.context.note_unjudged(
+                RewardStatus.ERROR, "the output ends the episode without a reward, and the class has one"
+            )
 
     def _final_response(self, output: ToolOutput) -> str:
         """Return the call's `answer`, a terminal tool's message, or else the tool's text."""

@@ -41,6 +41,8 @@ class EpisodeFilter:
     """Both inclusive."""
     closed: bool | None = None
     """Whether the episode's session has ended."""
+    unjudged: bool | None = None
+    """Whether the judgement of a step failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class EpisodeTotals:
     episodes: int
     steps: int
     mean_return: float | None
-    """`None` if there are no episodes; so are the next two."""
+    """Over the episodes without an unjudged step; `None` if there are none. So are the next two."""
     least_return: float | None
     greatest_return: float | None
     by_environment: Mapping[str, int]
@@ -60,6 +62,8 @@ class EpisodeTotals:
     by_phase: Mapping[str, int]
     by_stop_reason: Mapping[str, int]
     """Number of ended episodes by stop reason."""
+    unjudged: int = 0
+    """Episodes with a step whose judgement failed."""
 
 
 ALL = EpisodeFilter()

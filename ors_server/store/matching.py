@@ -19,4 +19,5 @@ def matches(episode_filter: EpisodeFilter, record: EpisodeRecord) -> bool:
         and (episode_filter.min_return is None or summary.episode_return >= episode_filter.min_return)
         and (episode_filter.max_return is None or summary.episode_return <= episode_filter.max_return)
         and episode_filter.closed in {None, record.is_closed}
+        and episode_filter.unjudged in {None, summary.unjudged_steps > 0}
     )

@@ -138,7 +138,7 @@ class MemoryStore:
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""
         found = self._matching(episode_filter)
-        returns = [record.summary.episode_return for record in found]
+        returns = [record.summary.episode_return for record in found if not record.summary.unjudged_steps]
         return EpisodeTotals(
             episodes=len(found),
             steps=sum(record.summary.steps for record in found),
@@ -148,6 +148,7 @@ class MemoryStore:
             by_environment=_count(record.origin.environment for record in found),
             by_phase=_count(record.summary.phase for record in found),
             by_stop_reason=_count(record.summary.stop_reason for record in found),
+            unjudged=len(found) - len(returns),
         )
 
     async def aclose(self) -> None:

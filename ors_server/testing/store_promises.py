@@ -241,7 +241,7 @@ async def _filter(store: EpisodeStore) -> None:
     one = make_origin(1, labels={"run": "a", "try": "1"}, credential_id="me")
     two = make_origin(2, environment="chess", split="test", labels={"run": "a", "try": "2"})
     await play(store, one, 2)
-    await play(store, two, 4, phase="failed", stop_reason="failed")
+    await play(store, two, 4, phase="failed", stop_reason="failed", unjudged_steps=1)
     await store.open(make_origin(3, split=None, index=None))
     cases: Sequence[tuple[dict[str, Any], list[int]]] = (
         ({}, [1, 2, 3]),
@@ -263,6 +263,8 @@ async def _filter(store: EpisodeStore) -> None:
         ({"max_return": 0.2}, [1, 3]),
         ({"closed": True}, [1, 2]),
         ({"closed": False, "environment": "maze"}, [3]),
+        ({"unjudged": True}, [2]),
+        ({"unjudged": False}, [1, 3]),
     )
     for fields, numbers in cases:
         ids = [f"session-{number}" for number in numbers]
@@ -285,6 +287,10 @@ async def _totals(store: EpisodeStore) -> None:
     kinds = (dict(totals.by_environment), dict(totals.by_phase), dict(totals.by_stop_reason))
     wanted = ({"chess": 1, "maze": 2}, {"created": 1, "finished": 2}, {"completed": 2})
     require_equal(wanted, kinds, "figures by kind")
+    await play(store, make_origin(4), 1, episode_return=9.0, unjudged_steps=1)
+    totals = await store.totals()
+    require_equal((4, 4, 1.0, -1.0, 4.0), _figures(totals), "figures without the return that was not judged")
+    require_equal(1, totals.unjudged, "the number of episodes that were not judged")
 
 
 def _figures(totals: Any) -> tuple[Any, ...]:

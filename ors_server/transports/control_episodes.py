@@ -208,6 +208,8 @@ class EpisodeSelection(RequestQuery):
     """Both inclusive."""
     closed: Annotated[bool, BeforeValidator(_read_truth)] | None = None
     """Whether the session is gone."""
+    unjudged: Annotated[bool, BeforeValidator(_read_truth)] | None = None
+    """Whether the judgement of a step failed."""
 
     @model_validator(mode="after")
     def _check_labels(self) -> Self:

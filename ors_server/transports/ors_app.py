@@ -104,12 +104,12 @@ class OrsApp:
     """Serves the standard's endpoints as an ASGI application."""
 
     def __init__(
-        self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, ping_seconds: float
+        self, sessions: SessionManager, keyring: Keyring, *, max_body_bytes: int, streams: CallStreams
     ) -> None:
         self._sessions = sessions
         self._keyring = keyring
         self._max_body_bytes = max_body_bytes
-        self._streams = CallStreams(ping_seconds)
+        self._streams = streams
         self._create_retries = CreateRetries(sessions)
         self._deferred = DeferredCreates(sessions.create)
         self._find_route = lru_cache(MAX_CACHED_PATHS)(self._route)

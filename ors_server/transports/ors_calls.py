@@ -8,9 +8,10 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from ors_server.compact_json import compact_json
-from ors_server.errors import OrsServerError
+from ors_server.errors import OrsServerError, ToolFailedError
 from ors_server.logs import get_logger
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
+from ors_server.trajectory import REWARD_REASON
 from ors_server.transports import http
 from ors_server.transports.access import Caller
 from ors_server.transports.json_parts import LONG, text_parts
@@ -46,9 +47,14 @@ class ResultReader(NamedTuple):
 class CallStreams:
     """Writes answers as event streams."""
 
-    def __init__(self, ping_seconds: float) -> None:
-        """Send a keep-alive comment every `ping_seconds` seconds."""
+    def __init__(self, ping_seconds: float, *, fails_unjudged: bool = False) -> None:
+        """Send a keep-alive comment every `ping_seconds` seconds.
+
+        Args:
+            fails_unjudged: Whether the answer to a call whose judgement failed is an error.
+        """
         self._ping_seconds = ping_seconds
+        self._fails_unjudged = fails_unjudged
 
     async def send_whole(self, send: http.Send, body: bytes) -> None:
         """Send a stream whose events are complete."""
@@ -80,12 +86,12 @@ class CallStreams:
         """
         with call.reading():
             opening = event("task_id", call.id)
-            if await call.wait_for(FIRST_WRITE_DELAY) is None or _is_long(call.result):
+            if await call.wait_for(FIRST_WRITE_DELAY) is None or _is_long(self._shown(call)):
                 await self._send_parts(opening, call, reader, send, repeat)
                 return
             if isinstance(call.result, Failure) and call.is_unwritten:
                 raise call.result.error
-            await self.send_whole(send, opening + _encode(call, reader))
+            await self.send_whole(send, opening + _encode(self._shown(call), call, reader))
 
     async def _send_parts(
         self,
@@ -100,10 +106,19 @@ class CallStreams:
         await self._wait(call, send)
         if repeat is not None and call.is_unwritten:
             call = await self._retry_write(call, repeat, send)
-        if isinstance(call.result, Completed) and _is_long(call.result):
-            await _send_long(send, redact(call.result.output, reader.caller, reader.visibility))
+        shown = self._shown(call)
+        if isinstance(shown, Completed) and _is_long(shown):
+            await _send_long(send, redact(shown.output, reader.caller, reader.visibility))
             return
-        await send({"type": "http.response.body", "body": _encode(call, reader)})
+        await send({"type": "http.response.body", "body": _encode(shown, call, reader)})
+
+    def _shown(self, call: Call) -> CallResult | None:
+        """Return the result as it is sent; `None` while the call runs."""
+        result = call.result
+        if self._fails_unjudged and isinstance(result, Completed) and result.recorded.is_unjudged:
+            reason = (result.recorded.metadata or {}).get(REWARD_REASON)
+            return Failure(ToolFailedError(f"the judgement of {call.tool!r} failed: {reason}"), result.step)
+        return result
 
     async def _wait(self, call: Call, send: http.Send) -> None:
         while await call.wait_for(self._ping_seconds) is None:
@@ -147,9 +162,9 @@ async def _send_long(send: http.Send, output: ToolOutput) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _encode(call: Call, reader: ResultReader) -> bytes:
+def _encode(result: CallResult | None, call: Call, reader: ResultReader) -> bytes:
     try:
-        return encode_result(call.result or NO_RESULT, reader.caller, reader.visibility, call.id)
+        return encode_result(result or NO_RESULT, reader.caller, reader.visibility, call.id)
     except Exception:  # a stream that has begun must end with an event, whatever happened
         log.exception("result_defect", tool=call.tool, call_id=call.id)
         return event("error", "the server failed; its log has the details")

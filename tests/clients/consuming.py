@@ -8,6 +8,8 @@ from typing import Any
 from ors_server.client import Client, Summary
 
 LADDER = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Ladder"
+MISJUDGED = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Misjudged"
+"""The same rungs, with a judge that fails."""
 REWARDS = (0.125, 0.5, 0.25)
 """What the three steps of an episode earn."""
 
@@ -23,7 +25,10 @@ class Consumers:
     @classmethod
     def start(cls, serve_with: Callable[..., str], play: Any, *parts: str) -> "Consumers":
         """Starts the servers and has every part played at each; `play` is the script."""
-        urls = {emit: serve_with(None, LADDER, ORS_EMIT=emit) for emit in ("dense", "final")}
+        urls = {
+            emit: serve_with(None, LADDER, MISJUDGED, ORS_EMIT=emit, ORS_UNJUDGED="error")
+            for emit in ("dense", "final")
+        }
         play.start(urls["dense"], *(f"{url}#{part}" for url in urls.values() for part in parts))
         return cls(urls, play.answer)
 

@@ -7,29 +7,41 @@ The packages' environments have what `ors_server.client` needs, and ors_server i
 import pytest
 
 from tests.clients.conftest import ROOT
-from tests.clients.consuming import LADDER, returns_of
+from tests.clients.consuming import LADDER, MISJUDGED, returns_of
 
 PLAYED = "math_word_problems"
 
 
 @pytest.fixture(scope="module")
 def url(serve_with):
-    return serve_with(None, PLAYED, LADDER)
+    return serve_with(None, PLAYED, LADDER, MISJUDGED)
 
 
 @pytest.fixture(scope="module")
 def skyrl(url, play):
-    return started(play("skyrl_gym", "bridge_skyrl.py"), url, "gold", "wrong", "dense", "untold")
+    return started(
+        play("skyrl_gym", "bridge_skyrl.py"), url, "gold", "wrong", "dense", "untold", "end", "middle"
+    )
 
 
 @pytest.fixture(scope="module")
 def openenv(url, play):
-    return started(play("openenv", "bridge_openenv.py"), url, "tools", "gold", "wrong", "dense", "served")
+    return started(
+        play("openenv", "bridge_openenv.py"),
+        url,
+        "tools",
+        "gold",
+        "wrong",
+        "dense",
+        "served",
+        "end",
+        "middle",
+    )
 
 
 @pytest.fixture(scope="module")
 def verifiers(url, play):
-    parts = ("rows", "columns", "gold", "wrong", "dense", "broken", "silent")
+    parts = ("rows", "columns", "gold", "wrong", "dense", "broken", "silent", "end", "middle")
     return started(play("verifiers_0_3", "bridge_verifiers.py"), url, *parts)
 
 
@@ -138,6 +150,17 @@ def test_verifiers_marks_a_rollout_in_which_the_environment_failed(verifiers, ur
     seen = verifiers("broken")
     assert seen["error"]
     assert returns_of(url, seen["session_id"]).failed_steps == 1
+
+
+@pytest.mark.parametrize("part", ["end", "middle"])
+def test_no_bridge_pays_for_an_episode_in_which_a_judgement_failed(skyrl, openenv, verifiers, url, part):
+    for seen in (skyrl(part), openenv(part)):
+        assert set(seen["raised"]) == {"UnjudgedError"}
+        assert returns_of(url, seen["session_id"]).unjudged_steps == 1
+    seen = verifiers(part)
+    assert seen["error"] == "InfraError"
+    assert seen["summary"]["return"] is None
+    assert returns_of(url, seen["session_id"]).unjudged_steps == 1
 
 
 def test_verifiers_ends_a_rollout_without_a_call(verifiers):

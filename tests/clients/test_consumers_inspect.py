@@ -5,7 +5,7 @@ import pytest
 from ors_server.client import Client
 from tests.clients.consuming import REWARDS, Consumers
 
-PARTS = ("whole", "half", "refused", "slips", "beyond")
+PARTS = ("whole", "half", "refused", "slips", "beyond", "misjudged")
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +57,10 @@ def test_a_call_after_the_end_of_the_episode_makes_the_sample_an_error(consumed)
     seen = answer("beyond")
     assert (seen["status"], "value" in seen) == ("error", False)
     assert "episode_finished" in seen["error"]
+
+
+def test_a_sample_whose_judgement_failed_is_an_error_and_has_no_score(consumed):
+    _, _, answer = consumed
+    seen = answer("misjudged")
+    assert seen["status"] == "error"
+    assert seen.get("value") is None

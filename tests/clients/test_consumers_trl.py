@@ -8,7 +8,7 @@ import pytest
 from ors_server.client import Client
 from tests.clients.consuming import REWARDS, Consumers, returns_of
 
-PARTS = ("whole", "half", "blind", "refused", "slips", "open")
+PARTS = ("whole", "half", "blind", "refused", "slips", "open", "misjudged")
 MISTAKE = -0.0625
 
 
@@ -52,6 +52,14 @@ def test_an_episode_that_nobody_judged_is_no_zero(consumed):
     seen = answer("blind")
     assert seen["trained_on"] is None
     assert returns_of(url, seen["session"]).ungraded_steps == 1
+
+
+def test_an_episode_whose_judgement_failed_is_left_out_where_the_end_pays(consumed):
+    emit, url, answer = consumed
+    seen = answer("misjudged")
+    assert seen["trained_on"] == (REWARDS[0] if emit == "dense" else None)
+    summary = returns_of(url, seen["session"])
+    assert (summary.unjudged_steps, summary.stop_reason) == (1, "completed")
 
 
 def test_our_own_client_sums_to_the_same_return_either_way(consumed):

@@ -222,6 +222,7 @@ def test_every_setting_of_names_is_known_and_no_other():
         "log_format",
         "log_level",
         "sandbox",
+        "unjudged",
         "visibility",
     }
 

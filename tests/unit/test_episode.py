@@ -147,6 +147,7 @@ def test_a_step_carries_over_every_field_that_it_does_not_count():
         "metrics": {"speed": Metric.of(12.0)},
         "ungraded_steps": 13,
         "failed_steps": 14,
+        "unjudged_steps": 17,
         "last_call_at": 15.0,
         "waived": 16.0,
     }

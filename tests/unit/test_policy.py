@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ors_server.errors import InvalidRequestError
-from ors_server.policy import MAX_REWARD, EpisodePolicy, RewardRangeError
+from ors_server.policy import MAX_REWARD, ROUNDING, EpisodePolicy, RewardRangeError
+from ors_server.rewards.result import RewardResult
+from ors_server.rewards.reward_errors import RewardValueError
 
 LIMITS = ["step_limit", "time_limit", "call_time_limit", "setup_time_limit"]
 NUMBERS = [
@@ -74,11 +76,27 @@ def test_what_is_admitted_lies_in_the_range(reward):
                 policy.admit(reward)
         return
     assert clipping.admit(reward) == min(max(reward, -1.0), 2.0)
-    if -1.0 <= reward <= 2.0:
-        assert strict.admit(reward) == reward
+    if -1.0 - ROUNDING <= reward <= 2.0 + ROUNDING:
+        assert strict.admit(reward) == min(max(reward, -1.0), 2.0)
     else:
         with pytest.raises(RewardRangeError, match="outside the range"):
             strict.admit(reward)
+
+
+@pytest.mark.parametrize(
+    ("reward", "admitted"), [(1.0000000000000002, 1.0), (1 + 1e-9, 1.0), (-1e-9, 0.0), (-5e-324, 0.0)]
+)
+def test_a_reward_that_misses_its_range_by_rounding_becomes_the_end(reward, admitted):
+    assert EpisodePolicy(reward_range=(0.0, 1.0)).admit(reward) == admitted
+    assert RewardResult(reward).within((0.0, 1.0)) == RewardResult(admitted)
+
+
+@pytest.mark.parametrize("reward", [1 + 2e-9, -2e-9])
+def test_a_reward_that_misses_its_range_by_more_is_refused(reward):
+    with pytest.raises(RewardRangeError):
+        EpisodePolicy(reward_range=(0.0, 1.0)).admit(reward)
+    with pytest.raises(RewardValueError):
+        RewardResult(reward).within((0.0, 1.0))
 
 
 EVERYTHING = EpisodePolicy(

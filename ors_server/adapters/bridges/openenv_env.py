@@ -71,7 +71,12 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
         return ResetObservation(prompt=episode.prompt(), tools=self._tools(), session_id=episode.session_id)
 
     def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Observation:
-        """List the tools, or call one; the reward of an observation is `None` if nothing was judged."""
+        """List the tools, or call one; the reward of an observation is `None` if nothing was judged.
+
+        Raises:
+            UnjudgedError: If a judgement failed, or the episode ended without a reward: the sum of the
+                rewards is no return then.
+        """
         del timeout_s
         if isinstance(action, ListToolsAction):
             return ListToolsObservation(tools=self._tools())
@@ -81,8 +86,10 @@ class OpenEnvEpisode(Environment):  # type: ignore[misc]  # as above
             )
         self._steps += 1
         result = self._playing().call(action.tool_name, action.arguments)
+        if result.is_unjudged:
+            self._playing().summary().check_judged()
         if result.finished:
-            self._playing().check()
+            self._playing().check().check_judged()
         return _observation(action.tool_name, result)
 
     @property

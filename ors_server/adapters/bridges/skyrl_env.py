@@ -61,13 +61,18 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
         return [tools, *said], {"session_id": self._episode.session_id}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Make the calls of a text; the reward is their sum, 0.0 if nothing was judged."""
+        """Make the calls of a text; the reward is their sum.
+
+        Raises:
+            UnjudgedError: If a judgement failed, or the episode ended without a reward: skyrl-gym has no
+                reward that says so.
+        """
         self.turns += 1
         before = self.episode.ledger.total
         texts = self._play(action)
         done = self.episode.finished or self.turns >= self.max_turns
         if done:
-            self.episode.check()
+            self.episode.check().check_judged()
         return BaseTextEnvStepOutput(
             observations=[] if done else [{"role": "user", "content": "\n".join(texts)}],
             reward=self.episode.ledger.total - before,
@@ -76,8 +81,9 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
         )
 
     def get_metrics(self) -> dict[str, Any]:
-        """Return the return of the server's record, and the number of steps."""
+        """Return the return of the server's record, and the number of steps; raises as `step` does."""
         summary = self.episode.summary()
+        summary.check_judged()
         return {"ors_return": summary.episode_return, "ors_steps": summary.steps}
 
     def close(self) -> None:
@@ -95,6 +101,8 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
             if self.episode.finished:
                 break
             result = self.episode.call(move.tool, move.arguments)
+            if result.is_unjudged:
+                self.episode.summary().check_judged()
             texts.append(RESULT.format(text=result.text))
         return texts
 

@@ -83,16 +83,23 @@ class OrsMultiTurnEnv(vf.MultiTurnEnv):  # type: ignore[misc]  # a class of a pa
             return
         if summary is not None:
             state[SUMMARY] = {"return": summary.episode_return, "stop_reason": summary.stop_reason}
-            if summary.failed_steps or summary.phase == "failed":
-                state["error"] = state.get("error") or vf.InfraError("the environment's own code failed")
+            why = "the environment's own code failed" if summary.failed_steps else summary.why_unjudged
+            if summary.phase == "failed":
+                why = why or "the environment failed"
+            if why is not None:
+                state[SUMMARY]["return"] = None
+                state["error"] = state.get("error") or vf.InfraError(why)
 
     def _system(self) -> list[Any]:
         return [vf.SystemMessage(content=self.system_prompt)] if self.system_prompt else []
 
 
 async def ors_return(state: Any) -> float:
-    """Return the return in the server's record; a rollout without a record has an error in its state."""
-    return float(state[SUMMARY]["return"])
+    """Return the return in the server's record; a rollout that has none has an error in its state."""
+    recorded = state.get(SUMMARY, {}).get("return")
+    if recorded is None:
+        raise vf.InfraError(f"the rollout has no return: {state.get('error')}")
+    return float(recorded)
 
 
 def make_env(served: ServedEnvironment, **options: Any) -> OrsMultiTurnEnv:

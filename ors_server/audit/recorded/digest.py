@@ -95,7 +95,7 @@ class DigestedEnvironment:
 
     def add(self, record: EpisodeRecord, steps: Sequence[Step]) -> None:
         """Add an episode; one that shows nothing of the reward is only counted."""
-        if not _is_judged(record, steps):
+        if record.summary.unjudged_steps or not _is_judged(record, steps):
             self.left_out += 1
             return
         self._note_limit(record)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,13 +63,27 @@ class UserBudget:
     """What one episode may use of its user."""
 
     turns: int = 30
-    """Messages; then the user has left."""
+    """Messages, failed ones included; then the user has left."""
     tokens: int = 100_000
-    """Of a model, prompts and answers of all turns; when they are used, the user has left."""
+    """Of a model, prompts and answers of all turns, failed ones included; when they are used, the user has
+    left."""
     seconds: float = 300.0
-    """For which the episode may wait for its user; then the machinery has failed."""
+    """For which the episode may wait for its user, failed answers included; then the machinery has failed."""
+    failures: int = 3
+    """Failed answers after which the conversation is over; then the machinery has failed."""
     characters: int = 4_000
     """Of one message."""
+
+
+_spent_tokens: ContextVar[list[int] | None] = ContextVar("ors_user_tokens", default=None)
+"""What the request under way has used, entry by entry; `None` outside of requests."""
+
+
+def spend_tokens(count: int) -> None:
+    """Count tokens that a user's model used for the answer under way; they count even if it fails."""
+    spent = _spent_tokens.get()
+    if spent is not None:
+        spent.append(count)
 
 
 class UserConversation:
@@ -89,6 +104,9 @@ class UserConversation:
         self._seed = seed
         self._budget = budget or UserBudget()
         self._recorded = recorded
+        self._failures = 0
+        self._failed_tokens = 0
+        self._failed_seconds = 0.0
         self._lock: AbstractAsyncContextManager[object] = anyio.Lock()
 
     async def send(self, message: str) -> str:
@@ -97,7 +115,7 @@ class UserConversation:
         Raises:
             UserMessageError: The message is empty or too long, or the user has left. It is the agent's
                 mistake, so a tool may let it pass.
-            UserError: The user's model failed or was too slow.
+            UserError: The user's model failed or was too slow; `UserBudgetError` if too often.
             UserRecordError: In a replay, if the record has another message here, or none.
         """
         async with self._lock:
@@ -121,21 +139,40 @@ class UserConversation:
             raise UserMessageError(
                 f"The message has {len(message):,} characters; at most {budget.characters:,} are allowed."
             )
-        used = sum(turn.tokens for turn in self.turns)
-        if len(self.turns) >= budget.turns or used >= budget.tokens:
+        used = sum(turn.tokens for turn in self.turns) + self._failed_tokens
+        if len(self.turns) + self._failures >= budget.turns or used >= budget.tokens:
             raise UserMessageError(
                 f"The user has left the conversation after {len(self.turns)} messages; go on alone."
             )
 
     async def _ask(self, message: str) -> UserTurn:
-        left = self._budget.seconds - sum(turn.seconds for turn in self.turns)
+        left = self._budget.seconds - sum(turn.seconds for turn in self.turns) - self._failed_seconds
         if left <= 0:
             raise UserBudgetError(
                 f"the user {self.user.name!r} has used its {self._budget.seconds:g} seconds of this episode"
             )
+        if self._failures >= self._budget.failures:
+            raise UserBudgetError(
+                f"the user {self.user.name!r} has failed {self._failures} times, so the conversation is over"
+            )
+        started, spent = anyio.current_time(), list[int]()
+        turn: UserTurn | None = None
+        token = _spent_tokens.set(spent)
+        try:
+            turn = await self._answer(message, min(left, remaining_call_time()))
+            return turn
+        finally:
+            _spent_tokens.reset(token)
+            if turn is None:  # whatever the reason: what a failed answer used is used
+                self._failures += 1
+                self._failed_tokens += sum(spent)
+                self._failed_seconds += anyio.current_time() - started
+
+    async def _answer(self, message: str, limit: float) -> UserTurn:
+        """Have the user answer within a number of seconds."""
         started = anyio.current_time()
         reply: UserReply | None = None
-        with anyio.move_on_after(min(left, remaining_call_time())):
+        with anyio.move_on_after(limit):
             reply = await self.user.reply(encodable(message), self.turns, self._seed)
         seconds = anyio.current_time() - started
         if reply is None:

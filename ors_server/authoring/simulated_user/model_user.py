@@ -11,11 +11,11 @@ from importlib import import_module
 
 import anyio.to_thread
 
-from ors_server.authoring.simulated_user.conversation import SimulatedUser, UserReply
+from ors_server.authoring.simulated_user.conversation import SimulatedUser, UserReply, spend_tokens
 from ors_server.authoring.simulated_user.scripted_user import ScriptedUser
 from ors_server.authoring.simulated_user.user_errors import UserError, UserSettingsError
 from ors_server.authoring.simulated_user.user_script import UserScript
-from ors_server.rewards.judges.accounting import usage_of
+from ors_server.rewards.judges.accounting import CHARACTERS_PER_TOKEN, usage_of
 from ors_server.rewards.judges.hardening import fence
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointVariables
 from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Message, Sampling
@@ -66,9 +66,14 @@ class ModelUser:
         tokens, problem = 0, ""
         for number in range(TRIES):
             sample = (seed + TRIES * len(before) + number) % SAMPLES
-            completion = await self._complete(messages, sample)
-            usage = usage_of(completion, asked, None)
-            tokens += usage.prompt_tokens + usage.completion_tokens
+            used = asked // CHARACTERS_PER_TOKEN  # of a request that fails; an answer states more exactly
+            try:
+                completion = await self._complete(messages, sample)
+                usage = usage_of(completion, asked, None)
+                used = usage.prompt_tokens + usage.completion_tokens
+            finally:
+                spend_tokens(used)
+            tokens += used
             try:
                 return UserReply(spoken(completion.text), tokens)
             except UnusableReplyError as error:

@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from ors_server.authoring.argument_names import only_these_arguments
 from ors_server.authoring.boundary import AuthorRaisedError, call_author
-from ors_server.authoring.episode_rewards import grade_ending, own_episode
-from ors_server.authoring.tool import Toolset, tool
+from ors_server.authoring.episode_rewards import grade_ending, noting_judgement, own_episode
+from ors_server.authoring.tool import ToolError, Toolset, tool
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError, ToolOutputError
 from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.policy import EpisodePolicy
@@ -67,8 +67,9 @@ class SubmitTools(Toolset):
             own: type = self.environment.__class__
             if not _grades_itself(own):
                 return await _ask_reward(self.environment, submission)
-            judged = await _judge(self.environment.grade_submission, submission)
-        return _close(judged, own.__name__)
+            with noting_judgement(self.environment, mistakes=ToolError):
+                judged = await _judge(self.environment.grade_submission, submission)
+                return _close(judged, own.__name__)
 
 
 def _sandbox_of(environment: Any) -> Sandbox | None:

@@ -39,7 +39,7 @@ from ors_server.evaluation.report.transcript_section import name_of, render_tran
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import OPTIONS_KEY, Attempt, AttemptStatus, Run
 from ors_server.evaluation.summary import Estimate, FigureOptions, Rate, RunSummary, TaskFigures
-from ors_server.evaluation.table import intervals_remark, remarks_on
+from ors_server.evaluation.table import intervals_remark, remarks_on, version_remarks
 from ors_server.evaluation.task_attempts import tokens_of
 
 SECTIONS = (
@@ -136,7 +136,11 @@ def _remarks(summary: RunSummary, results: RunResults) -> list[str]:
     stops = [
         f"the run {run.run_id} stopped early: {run.stop_reason}" for run in summary.runs if run.stop_reason
     ]
-    found = [*remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget), *stops]
+    found = [
+        *remarks_on(summary.overall.counts, over_budget=summary.reading.over_budget),
+        *version_remarks(summary.runs),
+        *stops,
+    ]
     found += failure_lines(results.attempts, len(results.attempts))
     return [f"{words[:1].upper()}{words[1:]}." for words in found]
 

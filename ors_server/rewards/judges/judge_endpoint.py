@@ -158,7 +158,10 @@ class EndpointJudge:
     async def complete(
         self, messages: Sequence[Message], schema: Schema | None = None, *, sample: int = 0
     ) -> Completion:
-        """Return one reply; 408, 409, 425, 429, 5xx and broken connections are tried again.
+        """Return one reply.
+
+        408, 409, 425, 429, 5xx, broken connections, and replies that hold an error or no choices are tried
+        again.
 
         Raises:
             JudgeError: The endpoint refused, or every try failed.
@@ -225,7 +228,9 @@ class EndpointJudge:
             ) from error
         except openai.OpenAIError as error:
             raise JudgeError(f"the request to {self.name} failed: {error}") from error
-        return _parsed(text)
+        body_of_reply = _parsed(text)
+        _check_completed(body_of_reply, has_schema="response_format" in body["extra_body"])
+        return body_of_reply
 
     def _pause(self, failed: int, requested: float | None) -> float:
         longest = min(self.options.longest_wait, self.options.first_wait * 2 ** (failed - 1))
@@ -272,6 +277,23 @@ def _parsed(text: str) -> Mapping[str, Any]:
     if not isinstance(body, Mapping):
         raise RetryableReplyError(f"expected a JSON object from the endpoint, got {text[:MOST_QUOTED]!r}")
     return cast("Mapping[str, Any]", body)
+
+
+def _check_completed(body: Mapping[str, Any], *, has_schema: bool) -> None:
+    """Raise for a reply of status 200 that holds an error or no message: gateways send these for a while."""
+    choices: object = body.get("choices")
+    first: object = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else None
+    choice: Mapping[str, Any] = cast("Mapping[str, Any]", first) if isinstance(first, Mapping) else {}
+    error: object = body.get("error") or choice.get("error")
+    if error:
+        message = f"the endpoint's reply holds an error: {str(error)[:MOST_QUOTED]}"
+        if has_schema and any(word in message.casefold() for word in SCHEMA_WORDS):
+            raise _NoSchemaError
+        raise RetryableReplyError(message)
+    if not isinstance(choice.get("message"), Mapping):
+        raise RetryableReplyError(
+            f"the endpoint's reply has no choices[0].message: {str(body)[:MOST_QUOTED]}"
+        )
 
 
 def _error_of_status(name: str, error: Any, *, has_schema: bool) -> Exception:

@@ -252,6 +252,7 @@ def _standing_row(
         summary.stop_reason,
         summary.steps,
         summary.episode_return,
+        summary.unjudged_steps,
         now,
         closed_at,
         body.decode(),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, false, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, case, exists, false, func, select, tuple_
 
 from ors_server.store.base import EpisodeFilter
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
@@ -31,6 +31,9 @@ def conditions(episode_filter: EpisodeFilter) -> list[ColumnElement[bool]]:
     if episode_filter.closed is not None:
         closed = standings.c.closed_at.is_not(None)
         found.append(closed if episode_filter.closed else ~closed)
+    if episode_filter.unjudged is not None:
+        unjudged = standings.c.unjudged_steps > 0
+        found.append(unjudged if episode_filter.unjudged else ~unjudged)
     found += [_has_label(name, value) for name, value in episode_filter.labels.items()]
     return [*found, *_limits(episode_filter)]
 
@@ -65,6 +68,7 @@ def records(*also: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
             episodes.c.episode_id,
             episodes.c.body.label("origin"),
             standings.c.body.label("summary"),
+            standings.c.unjudged_steps,
             standings.c.closed_at,
         )
         .join(standings, standings.c.episode == episodes.c.key)
@@ -90,11 +94,13 @@ def pages(
 def figures(episode_filter: EpisodeFilter) -> Select[*tuple[Any, ...]]:
     """Select statistics by environment, phase and stop reason."""
     kinds = (episodes.c.environment, standings.c.phase, standings.c.stop_reason)
-    value = standings.c.episode_return
+    is_judged = standings.c.unjudged_steps == 0
+    value = case((is_judged, standings.c.episode_return))
     return (
         select(
             *kinds,
             func.count().label("episodes"),
+            func.count(value).label("judged"),
             func.sum(standings.c.steps).label("steps"),
             func.sum(value).label("sum"),
             func.min(value).label("least"),

@@ -71,13 +71,15 @@ standings = Table(
     Column("stop_reason", Name),
     Column("steps", BigInteger, nullable=False),
     Column("episode_return", Double, nullable=False),
+    Column("unjudged_steps", BigInteger, nullable=False, server_default="0"),
     Column("touched_at", BigInteger, nullable=False),
     Column("closed_at", BigInteger),
     Column("body", Text, nullable=False),
     _digest(),
     Index("standings_by_closing", "closed_at"),
 )
-"""The latest summary of an episode. `closed_at` is the time when its session ended, empty before; it is later
+"""The latest summary of an episode. `unjudged_steps` also counts what older servers left out of the summary.
+`closed_at` is the time when its session ended, empty before; it is later
 than that of every episode that was closed before, even if the clock is set back.
 """
 

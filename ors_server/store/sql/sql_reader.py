@@ -17,7 +17,7 @@ from ors_server.store.sql.column_values import as_search_text
 from ors_server.store.sql.database import Database, snapshot
 from ors_server.store.sql.queries import figures, pages, records
 from ors_server.store.sql.record_tables import episodes, moves, prompts, steps
-from ors_server.trajectory import EpisodeRecord, Step, Transition
+from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
 
 Result = TypeVar("Result")
 
@@ -148,7 +148,7 @@ class SqlReader:
             found.append(
                 EpisodeRecord(
                     ORIGIN.read(row.origin),
-                    SUMMARY.read(row.summary),
+                    summary_of(row.summary, row.unjudged_steps),
                     blocks,
                     tuple(moved.get(row.key, ())),
                     is_closed=row.closed_at is not None,
@@ -168,6 +168,14 @@ class SqlReader:
     def _texts(self, connection: Connection, blob_refs: Iterable[str | None]) -> dict[str, bytes]:
         names = sorted({name for place in blob_refs for name in blob_names_in(place)})
         return self._blob_store.get(connection, names) if names else {}
+
+
+def summary_of(body: str, unjudged_steps: int) -> EpisodeSummary:
+    """Read a summary; the number of unjudged steps, which older servers did not write, has its own column."""
+    summary = SUMMARY.read(body)
+    if summary.unjudged_steps == unjudged_steps:
+        return summary
+    return replace(summary, unjudged_steps=unjudged_steps)
 
 
 def _resolve(connection: Connection, prefix: str, limit: int) -> list[str]:
@@ -209,15 +217,18 @@ def _moves(connection: Connection, keys: Sequence[int]) -> dict[int, list[Transi
 def _totals(connection: Connection, episode_filter: EpisodeFilter) -> EpisodeTotals:
     rows = connection.execute(figures(episode_filter)).all()
     count = sum(row.episodes for row in rows)
+    judged = sum(row.judged for row in rows)
+    returns = [row for row in rows if row.judged]
     return EpisodeTotals(
         episodes=count,
         steps=int(sum(row.steps for row in rows)),
-        mean_return=sum(row.sum for row in rows) / count if count else None,
-        least_return=min((row.least for row in rows), default=None),
-        greatest_return=max((row.greatest for row in rows), default=None),
+        mean_return=sum(row.sum for row in returns) / judged if judged else None,
+        least_return=min((row.least for row in returns), default=None),
+        greatest_return=max((row.greatest for row in returns), default=None),
         by_environment=_tally(rows, "environment"),
         by_phase=_tally(rows, "phase"),
         by_stop_reason=_tally(rows, "stop_reason"),
+        unjudged=count - judged,
     )
 
 

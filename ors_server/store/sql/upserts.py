@@ -79,15 +79,16 @@ EPISODES = Upsert(
 )
 FIRST_STANDINGS = Upsert(
     "standings",
-    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body, digest",
+    "episode, phase, stop_reason, steps, episode_return, unjudged_steps, touched_at, closed_at, body, digest",
     "episode",
 )
 STANDINGS = Upsert(
     "standings",
-    "episode, phase, stop_reason, steps, episode_return, touched_at, closed_at, body, digest",
+    "episode, phase, stop_reason, steps, episode_return, unjudged_steps, touched_at, closed_at, body, digest",
     "episode",
     "phase = excluded.phase, stop_reason = excluded.stop_reason, steps = excluded.steps, "
-    "episode_return = excluded.episode_return, touched_at = excluded.touched_at, "
+    "episode_return = excluded.episode_return, unjudged_steps = excluded.unjudged_steps, "
+    "touched_at = excluded.touched_at, "
     "closed_at = coalesce(standings.closed_at, excluded.closed_at), body = excluded.body, "
     "digest = excluded.digest",
 )

@@ -25,6 +25,7 @@ from ors_server.store.sql.record_tables import (
     standings,
     steps,
 )
+from ors_server.store.sql.sql_reader import summary_of
 from ors_server.store.sql.sqlite import SqliteDatabase
 from ors_server.store.sql.verification_sums import StepSums
 from ors_server.store.sql.verification_transitions import check_moves
@@ -164,7 +165,8 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
         return
     try:
         origin: EpisodeOrigin = ORIGIN.read(row.origin)
-        summary = SUMMARY.read(row.body)
+        written = SUMMARY.read(row.body)
+        summary = summary_of(row.body, row.unjudged_steps)
     except RecordError as error:
         yield str(error)
         return
@@ -174,6 +176,8 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
     figures = (summary.phase, summary.stop_reason, summary.steps, summary.episode_return)
     if figures != (row.phase, row.stop_reason, row.steps, row.episode_return):
         yield "the columns of its summary differ from the body"
+    if written.unjudged_steps not in {0, row.unjudged_steps}:
+        yield "the column unjudged_steps of its summary differs from the body"
     referenced: set[str] = set()
     sums = StepSums(origin)
     yield from _check_steps(own[steps], sums, referenced)

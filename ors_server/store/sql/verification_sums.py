@@ -49,6 +49,7 @@ class StepSums:
         self._best: float | None = None
         self._ungraded = 0
         self._failed = 0
+        self._unjudged = 0
 
     @property
     def is_finished(self) -> bool:
@@ -86,6 +87,7 @@ class StepSums:
             ("best reward", summary.best_reward, self._best),
             ("number of ungraded steps", summary.ungraded_steps, self._ungraded),
             ("number of failed steps", summary.failed_steps, self._failed),
+            ("number of unjudged steps", summary.unjudged_steps, self._unjudged),
         ]
         if self._discount is None:
             discount = self._origin.policy.get("discount")
@@ -123,6 +125,7 @@ class StepSums:
             self._best = earned if self._best is None else max(self._best, earned)
         self._ungraded += earned is None
         self._failed += step.status is StepStatus.FAILED
+        self._unjudged += step.is_unjudged
 
     def _check_time(self, step: Step) -> Iterator[str]:
         if self._origin.forked_from is not None:  # steps copied from another episode keep their times

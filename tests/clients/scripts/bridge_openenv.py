@@ -14,6 +14,7 @@ from openenv.core.env_server.types import Observation
 
 from ors_server.adapters import to_openenv
 from ors_server.client import Client
+from ors_server.errors import OrsServerError
 
 
 def call(name, **arguments):
@@ -33,6 +34,20 @@ def roll(env, index, *actions):
         "errors": [one.error and one.error.error_type.value for one in seen],
         "session_id": figures,
     }
+
+
+def fail(env, *actions):
+    """Makes calls, of which the last one's judgement fails."""
+    env.reset(index=0)
+    for action in actions[:-1]:
+        env.step(action)
+    session_id = env.state.episode_id
+    try:
+        raised = str(env.step(actions[-1]))
+    except OrsServerError as error:
+        raised = type(error).__name__
+    env.close()
+    return {"raised": [raised], "session_id": session_id}
 
 
 async def over_websocket(port, answer):
@@ -86,6 +101,10 @@ def main():
                 call("climb"),
                 call("fly"),
                 call("jump"),
+            ),
+            "end": fail(to_openenv(url, "misjudged")(), call("climb", hand="left"), call("land", answer="x")),
+            "middle": fail(
+                to_openenv(url, "misjudged")(), call("climb", hand="left"), call("weigh", answer="x")
             ),
             "served": asyncio.run(over_websocket(port, answer)),
         },

@@ -7,6 +7,7 @@ import skyrl_gym
 
 from ors_server.adapters import to_skyrl_gym
 from ors_server.client import Client
+from ors_server.errors import OrsServerError
 
 
 def said(name, **arguments):
@@ -33,9 +34,26 @@ def roll(env, *texts):
     }
 
 
+def fail(env, *texts):
+    """Plays texts, of which the last one's judgement fails."""
+    env.init([])
+    for text in texts[:-1]:
+        env.step(text)
+    session_id = env.episode.session_id
+    raised = []
+    for ask in (lambda: env.step(texts[-1]), env.get_metrics):
+        try:
+            raised.append(str(ask()))
+        except OrsServerError as error:
+            raised.append(type(error).__name__)
+    env.close()
+    return {"raised": raised, "session_id": session_id}
+
+
 def main():
     url = sys.argv[1]
     skyrl_gym.register(id="ors_math", entry_point=to_skyrl_gym(url, "math_word_problems", split="test"))
+    skyrl_gym.register(id="ors_misjudged", entry_point=to_skyrl_gym(url, "misjudged"))
     skyrl_gym.register(id="ors_ladder", entry_point=to_skyrl_gym(url, "ladder"))
     with Client(url) as client:
         answer = client.task("test", 3, "math_word_problems")["answer"]
@@ -57,6 +75,8 @@ def main():
                 said("climb"),
                 said("jump"),
             ),
+            "end": fail(make("ors_misjudged"), said("climb", hand="left"), said("land", answer="x")),
+            "middle": fail(make("ors_misjudged"), said("climb", hand="left"), said("weigh", answer="x")),
             "untold": roll(
                 make("ors_ladder", max_turns=3),
                 "no call at all",

@@ -77,6 +77,7 @@ async def roll(env, row, *script):
 async def main():
     url = sys.argv[1]
     math = to_verifiers(url, "math_word_problems", split="test", num_tasks=5, max_turns=6)
+    misjudged = to_verifiers(url, "misjudged", max_turns=6)
     ladder = to_verifiers(url, "ladder", max_turns=6)
     with Client(url) as client:
         answer = client.task("test", 3, "math_word_problems")["answer"]
@@ -94,6 +95,14 @@ async def main():
                 [("jump", "")],
             ),
             "broken": await roll(ladder, 1, [("climb", '{"hand": "left"}')], [("slip", "{}")]),
+            "end": await roll(misjudged, 1, [("climb", '{"hand": "left"}')], [("land", '{"answer": "x"}')]),
+            "middle": await roll(
+                misjudged,
+                1,
+                [("climb", '{"hand": "left"}')],
+                [("weigh", '{"answer": "x"}')],
+                [("jump", "{}")],
+            ),
             "silent": await roll(ladder, 1, "I give up."),
         },
         sys.stdout,

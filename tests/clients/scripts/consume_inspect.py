@@ -42,6 +42,7 @@ PLAYS = {
         call("jump"),
         done(),
     ],
+    "misjudged": lambda: [call("climb", hand="left"), call("land", answer="x"), done()],
     "half": lambda: [call("climb", hand="left"), done()],
     "refused": lambda: [
         call("climb", foot="left"),
@@ -59,7 +60,7 @@ def consume(url: str, part: str) -> dict[str, Any]:
     """Plays a part at a server."""
     os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = url
     with OpenReward(api_key="").environments as api:
-        return evaluate(api.get("ladder"), PLAYS[part]())
+        return evaluate(api.get("misjudged" if part == "misjudged" else "ladder"), PLAYS[part]())
 
 
 def evaluate(environment: Any, outputs: list[ModelOutput]) -> dict[str, Any]:

@@ -61,7 +61,14 @@ def slips(env: Any) -> None:
     SAID.append(env.climb(hand="right"))
 
 
+def misjudged(env: Any) -> None:
+    """Climbs a rung, and ends by a call whose judgement fails."""
+    env.climb(hand="left")
+    env.land(answer="x")
+
+
 PLAYS = {
+    "misjudged": misjudged,
     "whole": whole,
     "half": half,
     "blind": blind,
@@ -74,7 +81,7 @@ PLAYS = {
 def consume(url: str, part: str) -> dict[str, Any]:
     """Plays one rollout as the trainer does, and asks the reward function that it would ask."""
     os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = url
-    spec = OpenRewardSpec(url, num_tasks=1)
+    spec = OpenRewardSpec(url, num_tasks=1, **({"env_name": "misjudged"} if part == "misjudged" else {}))
     play = PLAYS[part]
     env = spec.environment_factory()
     env.reset(**dict(spec.train_dataset[0]))

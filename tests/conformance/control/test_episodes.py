@@ -174,6 +174,7 @@ async def test_totals_sum_up_all_episodes(control):
         "by_environment": {"gate": 2},
         "by_phase": {"deleted": 1, "playing": 1},
         "by_stop_reason": {"deleted": 1},
+        "unjudged": 0,
     }
 
 

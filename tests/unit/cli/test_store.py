@@ -210,13 +210,14 @@ def test_packing_gives_room_back(record, run):
 
 
 def test_migrating_says_what_it_did(record, run):
-    assert run("migrate", "--store", str(record)) == "nothing to do: the store has schema 0003\n"
+    assert run("migrate", "--store", str(record)) == "nothing to do: the store has schema 0004\n"
     harm(
         record,
         "DROP TABLE blob_uses",
         "DROP TABLE blobs",
         "ALTER TABLE steps DROP COLUMN blobs",
         "ALTER TABLE prompts DROP COLUMN blobs",
+        "ALTER TABLE standings DROP COLUMN unjudged_steps",
         *(
             f"ALTER TABLE {table} DROP COLUMN digest"
             for table in ("episodes", "standings", "steps", "moves", "prompts")
@@ -224,14 +225,14 @@ def test_migrating_says_what_it_did(record, run):
         "UPDATE alembic_version SET version_num = '0001'",
     )
     assert "store migrate" in run("verify", "--store", str(record), status=2)
-    assert run("migrate", "--store", str(record)) == "migrated from schema 0001 to 0003\n"
-    assert json.loads(run("migrate", "--store", str(record), "--json")) == {"before": "0003", "after": "0003"}
+    assert run("migrate", "--store", str(record)) == "migrated from schema 0001 to 0004\n"
+    assert json.loads(run("migrate", "--store", str(record), "--json")) == {"before": "0004", "after": "0004"}
 
 
 def test_every_command_works_on_postgresql(postgres, run):
     where = postgres.create_database()
     assert "there is no episode store" in run("stats", "--store", where, status=2)
-    assert run("migrate", "--store", where) == "migrated from schema none to 0003\n"
+    assert run("migrate", "--store", where) == "migrated from schema none to 0004\n"
     anyio.run(write, where)
     password = where.partition("ors:")[2].partition("@")[0]
     said = run("stats", "--store", where)

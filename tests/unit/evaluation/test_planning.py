@@ -103,6 +103,10 @@ async def test_a_run_does_not_go_on_with_another_version_or_another_agent():
             check_same(replace(run, versions={"environment": "2"}), target, AGENT)
         with pytest.raises(RunError, match="begin a new run"):
             check_same(replace(run, environment="other"), target, AGENT)
+        for name in ("ors-server", "python"):
+            older = replace(run, versions={**run.versions, name: "0.0.1"})
+            with pytest.raises(RunError, match=rf"other versions .*\({name} 0\.0\.1, .*begin a new run"):
+                check_same(older, target, AGENT)
         with pytest.raises(RunError, match="not by"):
             check_same(run, target, {**AGENT, "kind": "noop"})
 

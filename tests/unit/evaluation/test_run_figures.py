@@ -210,13 +210,25 @@ class TestGathering:
 
     @pytest.mark.parametrize(
         ("changes", "words"),
-        [({"environment": "qa"}, "environment"), ({"agent": {"kind": "noop"}}, "agent"), ({}, "named twice")],
-        ids=["environment", "agent", "same"],
+        [
+            ({"environment": "qa"}, "environment"),
+            ({"agent": {"kind": "noop"}}, "agent"),
+            ({}, "named twice"),
+            ({"versions": {"environment": "2.0"}}, r"run-b is of version 2\.0 and run-a of version 1\.0"),
+            ({"success_at": 0.5}, r"different thresholds as success \(from 0\.5, 1\)"),
+        ],
+        ids=["environment", "agent", "same", "version", "threshold"],
     )
     def test_runs_of_different_things_are_not_summed_up_together(self, changes, words):
         run_id = "run-b" if changes else "run-a"
         with pytest.raises(RecordError, match=words):
             results_of([make_run(), make_run(run_id=run_id, **changes)], [])
+
+    def test_runs_with_different_thresholds_are_summed_up_with_one_for_all(self):
+        runs = [make_run(), make_run(run_id="run-b", success_at=0.5)]
+        attempts = [make_attempt(0, 1, 0.5), make_attempt(1, 1, 0.5, run_id="run-b", success=True)]
+        reading = FigureOptions(success_at=0.5, resampling=Resampling(200))
+        assert summarise(results_of(runs, attempts, 0.5), reading).overall.success_rate.value == 1.0
 
     def test_runs_that_disagree_about_a_task_are_not_summed_up_together(self):
         other = make_attempt(0, 2, task_hash="f" * 64)

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -230,3 +231,21 @@ async def test_every_line_is_a_whole_attempt_whenever_one_looks(target, tmp_path
 
 async def test_a_tally_has_no_mean_before_there_is_a_return():
     assert Tally(3).mean is None
+
+
+async def test_a_run_does_not_go_on_over_tasks_that_are_other_ones_now(target, tmp_path):
+    whole, played = await play_run(target, OracleAgent(), tmp_path / "run")
+    for attempts, is_same in ((played[:-1], True), ((replace(played[0], task_hash="f" * 64),), False)):
+        folder = RunFolder(tmp_path / f"again-{is_same}")
+        begun = replace(whole, ended_at=None)
+        folder.begin(begun)
+        with folder:
+            for attempt in attempts:
+                folder.append(attempt)
+        again = Runner(target, OracleAgent(), folder)
+        if is_same:
+            assert (await again.play(begun)).ended_at is not None
+        else:
+            with pytest.raises(RunError, match=r"1 of 1 have another hash, the first at test/0: begin a new"):
+                await again.play(begun)
+            assert len(list(read_attempts(folder.path))) == 1

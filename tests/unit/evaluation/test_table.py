@@ -105,6 +105,14 @@ def test_remarks_tell_what_the_means_leave_out():
     assert "1 attempt over budget: in no mean" in summary_remarks(left_out)
 
 
+def test_a_remark_names_the_versions_that_differ_between_runs():
+    versions = {"ors-server": "0.2.0", "python": "3.12.1", "environment": "1.0", "numpy": "2.0"}
+    runs = [make_run(1, 1), make_run(1, 1, run_id="run-b", versions=versions)]
+    summary = summarise(results_of(runs, [make_attempt(), make_attempt(run_id="run-b")]), QUICK)
+    remark = "the runs were played with different versions: ors-server 0.1.0, 0.2.0"
+    assert remark in summary_remarks(summary)
+
+
 def test_a_comparison_has_one_row_for_each_figure_that_both_have():
     comparison = compare(make_lively(20, 2), make_lively(20, 2, seed=2, skill=0.3, run_id="run-b"), QUICK)
     found = rows(comparison_table(comparison))

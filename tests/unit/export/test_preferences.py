@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import UNFINISHED, ExportCounts
-from ors_server.export.preferences import PAGE, TIED, UNJUDGED, Pairing, export_preferences
+from ors_server.export.preferences import PAGE, TIED, WITHOUT_JUDGEMENT, Pairing, export_preferences
 from ors_server.store.base import ALL, EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.recorded_episodes import BEGINNING, Played, of_every_kind, step_of, write
@@ -71,7 +71,7 @@ async def test_what_was_not_judged_or_not_played_out_is_in_no_pair():
     counts = ExportCounts()
     episodes = [play("a", 1.0), play("b", None), play("c", 0.0, stop_reason="expired")]
     assert await pairs(episodes, counts=counts) == []
-    assert counts.left_out == {UNJUDGED: 1, UNFINISHED: 1, TIED: 1}
+    assert counts.left_out == {WITHOUT_JUDGEMENT: 1, UNFINISHED: 1, TIED: 1}
     assert counts.episodes == 3
 
 

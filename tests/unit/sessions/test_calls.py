@@ -37,6 +37,7 @@ async def test_every_output_states_the_standing_after_its_step(open_player):
         "withheld": 0.0,
         "penalty_sum": -0.25,
         "penalties": {"invalid_call": -0.25},
+        "unjudged_steps": 0,
         "steps_remaining": 3,
         "time_remaining": 100.0,
         "stop_reason": None,

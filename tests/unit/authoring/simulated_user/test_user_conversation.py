@@ -3,19 +3,26 @@
 import anyio
 import pytest
 
-from ors_server import Environment, FunctionUser, UserBudget, UserConversation, UserReply, tool
+from ors_server import Environment, FunctionUser, ModelUser, UserBudget, UserConversation, UserReply, tool
 from ors_server.authoring.loading import define
-from ors_server.authoring.simulated_user.user_errors import UserBudgetError, UserError, UserSettingsError
+from ors_server.authoring.simulated_user.conversation import spend_tokens
+from ors_server.authoring.simulated_user.user_errors import (
+    UserBudgetError,
+    UserError,
+    UserMessageError,
+    UserSettingsError,
+)
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict
 from ors_server.replaying.stage import open_local_stage
+from ors_server.rewards.judges import Completion, ScriptedJudge
 from ors_server.sessions.session_request import ForkRequest
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import open_environment
 from ors_server.testing.local_client import CallRefusedError
-from tests.unit.authoring.simulated_user.conftest import Broken, Hotel, with_guest
+from tests.unit.authoring.simulated_user.conftest import SCRIPT, Broken, Hotel, with_guest
 
 
 async def record(environment: type[Environment], *calls: tuple[str, dict]) -> RecordedEpisode:
@@ -224,3 +231,83 @@ async def test_messages_at_the_same_time_are_answered_one_after_another():
         for _ in range(5):
             group.start_soon(conversation.send, "hello")
     assert [turn.reply for turn in conversation.turns] == ["0", "1", "2", "3", "4"]
+
+
+class Failing:
+    """A user of a model: answers a script of texts; an exception is raised, `None` waits for ever."""
+
+    name = "failing"
+
+    def __init__(self, *script: str | Exception | None, tokens: int = 10) -> None:
+        self.script = list(script)
+        self.tokens = tokens
+        self.requests = 0
+
+    async def reply(self, message, before, seed):
+        self.requests += 1
+        said = self.script.pop(0)
+        spend_tokens(self.tokens)
+        if said is None:
+            await anyio.sleep_forever()
+        if isinstance(said, Exception):
+            raise said
+        return UserReply(said, self.tokens)
+
+
+AWAY = UserError("away")
+
+
+async def test_a_few_failed_answers_end_the_conversation():
+    user = Failing(AWAY, "Hello.", AWAY, "", "never")
+    conversation = UserConversation(user, budget=UserBudget(failures=3))
+    for reason in ("away", None, "away", "gave an empty answer"):
+        if reason is None:
+            assert await conversation.send("Hi?") == "Hello."
+        else:
+            with pytest.raises(UserError, match=reason):
+                await conversation.send("Hi?")
+    for _ in range(20):
+        with pytest.raises(UserBudgetError, match="has failed 3 times, so the conversation is over"):
+            await conversation.send("Hi?")
+    assert (user.requests, len(conversation.turns)) == (4, 1)
+
+
+async def test_tokens_of_failed_answers_count_against_the_budget():
+    user = Failing(*[AWAY] * 20, tokens=40)
+    conversation = UserConversation(user, budget=UserBudget(tokens=100, failures=50))
+    for _ in range(3):
+        with pytest.raises(UserError):
+            await conversation.send("Hi?")
+    with pytest.raises(UserMessageError, match="has left"):
+        await conversation.send("Hi?")
+    assert user.requests == 3
+
+
+async def test_seconds_of_failed_answers_count_against_the_budget():
+    user = Failing(None, None)
+    conversation = UserConversation(user, budget=UserBudget(seconds=0.05, failures=50))
+    with pytest.raises(UserError, match="no answer within"):
+        await conversation.send("Hi?")
+    with pytest.raises(UserBudgetError, match=r"has used its 0\.05 seconds"):
+        await conversation.send("Hi?")
+    assert user.requests == 1
+
+
+async def test_failed_answers_count_among_the_messages():
+    user = Failing(AWAY, "Hello.", "never")
+    conversation = UserConversation(user, budget=UserBudget(turns=2, failures=50))
+    with pytest.raises(UserError):
+        await conversation.send("Hi?")
+    await conversation.send("Hi?")
+    with pytest.raises(UserMessageError, match="has left"):
+        await conversation.send("Hi?")
+    assert user.requests == 2
+
+
+async def test_a_model_whose_answers_are_unusable_uses_up_its_budget_of_tokens():
+    model = ScriptedJudge(Completion("", prompt_tokens=49_000, completion_tokens=1_000))
+    conversation = UserConversation(ModelUser(SCRIPT, model))
+    for _ in range(40):
+        with pytest.raises((UserError, UserMessageError)):
+            await conversation.send("Hi?")
+    assert len(model.asked) * 50_000 <= 100_000 + 50_000

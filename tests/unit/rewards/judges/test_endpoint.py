@@ -178,12 +178,24 @@ async def test_a_body_that_is_no_completion_is_tried_again(server, act):
         {"choices": []},
         {"choices": [{"message": "hello"}]},
         {"choices": 3},
+        {"choices": [{"message": {"content": "fi"}, "error": {"message": "no capacity"}}]},
     ],
 )
-async def test_a_completion_without_a_message_is_an_error(server, body):
-    server.play({"body": json.dumps(body).encode()})
-    with pytest.raises(JudgeError, match="no choices"):
-        await endpoint(server).complete(ASKED)
+async def test_a_completion_without_a_message_is_tried_again(server, body):
+    broken = {"body": json.dumps(body).encode()}
+    server.play(broken, broken, {"text": "fine"})
+    completion = await endpoint(server).complete(ASKED)
+    assert (completion.text, completion.retries) == ("fine", 2)
+    server.play(broken)
+    with pytest.raises(JudgeError, match=r"failed 2 times.*(no choices|out of credit|no capacity)"):
+        await endpoint(server, options={"most_retries": 1}).complete(ASKED)
+
+
+async def test_a_completion_that_refuses_the_schema_is_asked_for_without_it(server):
+    error = {"error": {"message": "response_format is not supported"}}
+    server.play({"body": json.dumps(error).encode()}, {"text": "fine"})
+    assert (await endpoint(server).complete(ASKED, SCORE_SCHEMA)).text == "fine"
+    assert ["response_format" in asked.body for asked in server.asked] == [True, False]
 
 
 async def test_nobody_at_the_address_is_an_error(server):

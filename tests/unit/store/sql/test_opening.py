@@ -217,6 +217,7 @@ def make_old(path) -> None:
             "DROP TABLE blobs",
             "ALTER TABLE steps DROP COLUMN blobs",
             "ALTER TABLE prompts DROP COLUMN blobs",
+            "ALTER TABLE standings DROP COLUMN unjudged_steps",
             *(f"ALTER TABLE {table} DROP COLUMN digest" for table in DIGESTED),
         ):
             connection.execute(statement)
@@ -249,6 +250,26 @@ async def test_a_record_of_an_older_server_is_brought_forward_with_everything_in
     ]
     found = verify(parse_location(str(records.path))).findings
     assert not [finding for finding in found if "edited" in finding.text]
+
+
+async def test_steps_that_an_older_server_left_unjudged_are_counted(records):
+    store, origin = await records.open(), make_origin(1)
+    await store.open(origin)
+    statuses = ("error", "graded", "bad_gold", "unparsed_answer", ["error"], "limit")
+    for number, status in enumerate(statuses, 1):
+        step = make_step(number, metadata={"reward_status": status, "said": '"reward_status":"error"'})
+        await store.append(origin.episode_id, step, after(origin, number))
+    await store.aclose()
+    make_old(records.path)
+    store = await open_store(str(records.path))
+    try:
+        record = await store.find(origin.episode_id)
+        totals = await store.totals()
+    finally:
+        await store.aclose()
+    assert (record.summary.unjudged_steps, totals.unjudged, totals.mean_return) == (3, 1, None)
+    found = verify(parse_location(str(records.path))).findings
+    assert not [finding for finding in found if "unjudged" in finding.text]
 
 
 def open_all_at_once(where: str) -> None:
