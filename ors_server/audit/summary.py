@@ -22,7 +22,10 @@ def summary_of(report: AuditReport) -> str:
     columns = ("class", "what happened", "how to close it")
     parts += _table("Failures", columns, [_row(one) for one in report.failed])
     parts += _table("Warnings", columns, [_row(one) for one in report.warned])
-    parts += _table("Not judged", ("class", "why"), [(_title(one), one.reason or "-") for one in untried])
+    rows = [(_title(one), one.reason or "-", one.missing or "-") for one in untried]
+    parts += _table("Not judged", ("class", "why", "what to add"), rows)
+    rows = [(escape_markdown(reward.name), reward.hazards or "-", reward.page) for reward in report.rewards]
+    parts += _table("Rewards of this library that judged", ("reward", "hazards", "page"), rows)
     return "\n\n".join(parts) + "\n"
 
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from ors_server.audit.judgement import AuditVerdict, Scale, judge_share, mean
 from ors_server.audit.plays import Call
-from ors_server.audit.policy import AuditPolicy
+from ors_server.audit.policy import AuditPolicy, NotJudgedError
 from ors_server.audit.study import AuditedTask, CallsOf, Measure, Study
 
 _Change: TypeAlias = Callable[[str], str]
@@ -30,6 +30,12 @@ class AnswerPolicy(AuditPolicy):
 
     needs_gold: ClassVar[bool] = True
     needs_answer: ClassVar[bool] = True
+
+    @override
+    def check(self, study: Study) -> None:
+        super().check(study)
+        if study.is_program:
+            raise NotJudgedError("the answer is a file of several lines, of which a part may rightly pass")
 
     def changing(self, study: Study, change: _Change) -> CallsOf:
         """Return a policy that gives a changed right answer, in the format of the gold answers."""
