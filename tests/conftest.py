@@ -60,6 +60,7 @@ SLOW = (
     "tests/contract/test_audit.py",
     "tests/contract/test_audit_faults.py",
     "tests/contract/test_audit_judges.py",
+    "tests/contract/test_audit_reach.py",
     "tests/contract/test_audit_trouble.py",
     "tests/contract/test_audited_environments.py",
     "tests/contract/test_class_cheats.py",

@@ -35,6 +35,10 @@ SHOWN_SCORES = 5
 """Variants of each policy that a report names."""
 SHOWN_FINDINGS = 3
 OUT_OF_TIME = "the audit's time was over"
+MAX_OVERRUN = 1.5
+"""Part of its share of the time after which a policy is cancelled."""
+MIN_TURN_SECONDS = 10.0
+"""Seconds before which no policy is cancelled, unless the whole time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,11 @@ async def _judge_all(
             player.on_progress = partial(_announce, on_progress, kind.hack_class, tuple(reports.values()))
             player.on_progress(player.played)
             share = budget.share(len(kinds) - number)
-            reports[kind.hack_class] = await _judge(kind(), study, budget, share)
+            player.turn_ends = time.monotonic() + share
+            # A policy stops by itself between two batches of plays. What does not is cancelled, which ends
+            # the process, so that the next policy has to start it again.
+            limit = max(MAX_OVERRUN * share, MIN_TURN_SECONDS)
+            reports[kind.hack_class] = await _judge(kind(), study, budget, limit)
 
     here = [kind for kind in policies if kind not in apart]
     async with anyio.create_task_group() as tasks:

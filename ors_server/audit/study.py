@@ -95,7 +95,9 @@ class AuditPlayer:
 
     server: AuditedServer
     deadline: float = float("inf")
-    """On the monotonic clock."""
+    """Of the audit, on the monotonic clock."""
+    turn_ends: float = float("inf")
+    """Of the policy that plays now; between two batches it stops, and the process goes on."""
     on_progress: Callable[[int], None] = lambda _: None
     """Called with the number of plays so far."""
     played: int = 0
@@ -154,7 +156,7 @@ class AuditPlayer:
         return PlayResult(failure="the environment hung or ended", blame="slow")
 
     def _check_time(self) -> None:
-        if time.monotonic() > self.deadline:
+        if time.monotonic() > min(self.deadline, self.turn_ends):
             raise BudgetOverError
 
 

@@ -15,7 +15,7 @@ from ors_server.audit.study import AuditedTask, CallsOf, Measure, Study
 _Change: TypeAlias = Callable[[str], str]
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
 WORDS = "the method that was used here is described in full and every step of it was checked with care "
-DENIAL = "a denial"
+DENIAL, CONTRADICTION = "a denial", "a contradiction"
 LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER = "letters around it", "a digit before it", "a digit after it"
 GLUED = frozenset({LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER})
 """Fragments that make another word or number: none is worth a part."""
@@ -83,7 +83,7 @@ class Fragments(AnswerPolicy):
                 return None
             return study.answering(task, slot.wrapped(f"It is not {core}, it is {other}."))
 
-        variants["a contradiction"] = contradicting
+        variants[CONTRADICTION] = contradicting
         found = await study.measure(
             variants, "an answer with {variant} is paid like the right one", scale=study.wrong_scale
         )
@@ -239,4 +239,6 @@ def _softened(measure: Measure) -> Measure:
         return measure
     if measure.share is None or measure.share < NEARLY_ALL:
         return replace(measure, verdict=AuditVerdict.PASS)
-    return replace(measure, verdict=AuditVerdict.WARN) if measure.variant == DENIAL else measure
+    if measure.variant == DENIAL:
+        return replace(measure, verdict=AuditVerdict.WARN, keeps_texts=True)
+    return replace(measure, keeps_texts=measure.variant == CONTRADICTION)
