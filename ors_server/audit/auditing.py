@@ -273,7 +273,7 @@ async def _minimised(study: Study, measure: Measure, play: CallPlan) -> CallPlan
 
     def still_shows_it(shorter: CallPlan) -> bool:
         keeps = not measure.keeps_texts or slot is None or slot.core(shorter.calls) == slot.core(play.calls)
-        return keeps and study.is_dishonest(shorter)
+        return keeps and measure.still_shows(shorter) and study.is_dishonest(shorter)
 
     least = own.total - 1e-9
     return await minimise(study.player, play, least, still_shows_it, keeps_texts=measure.keeps_texts)

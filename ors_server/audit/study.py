@@ -83,6 +83,8 @@ class Measure:
     """The return of the gold actions, or of what that play is compared with."""
     keeps_texts: bool = False
     """Whether the texts of the calls make the finding, so that only whole calls may be left out."""
+    still_shows: Callable[[CallPlan], bool] = lambda _: True
+    """Whether shorter calls still show what the finding says."""
 
 
 class BudgetOverError(Exception):

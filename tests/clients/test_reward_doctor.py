@@ -35,7 +35,7 @@ def cases() -> list[dict[str, Any]]:
 
 
 def is_paid(case: dict[str, Any]) -> bool:
-    """Judges a case by `math_equal_reward`, which reads words and letters too; with the question if it can."""
+    """Judges a case by `math_equal_reward`, with the question if it takes one."""
     reward = find_reward("math_equal_reward")
     fields = {"final_response": case["completion"], "answer": case["reference"]}
     if "prompt" in reward.signature.required | reward.signature.optional and case["prompt"]:

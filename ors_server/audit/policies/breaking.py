@@ -186,7 +186,7 @@ class Executed(AuditPolicy):
         controls = {
             _shown_code(form): partial(_computing, study, form.fill_control) for form in COMPUTED_FORMS
         }
-        message = "{variant} is paid, and its control with another result is not, so it was evaluated"
+        message = "{variant} is paid, and code with another result is not, so it was evaluated"
         return await _without_controls(study, codes, controls, message)
 
     async def _look_up(self, study: Study) -> list[Measure]:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from typing_extensions import override
 
 from ors_server.audit.judgement import AuditVerdict, Scale, judge_share, mean
-from ors_server.audit.plays import Call
+from ors_server.audit.plays import Call, CallPlan
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
 from ors_server.audit.study import AuditedTask, CallsOf, Measure, Study
 
@@ -125,7 +126,7 @@ class ListsEverything(AnswerPolicy):
                 "{variant}, are paid like the right one",
                 scale=Scale(max(zero, study.scale.zero), study.scale.full),
             )
-        return measures
+        return [replace(measure, still_shows=partial(_lists_several, study, every)) for measure in measures]
 
     def _listing(
         self, study: Study, every: list[str], join: Callable[[list[str]], str], *, keeps: bool
@@ -140,6 +141,11 @@ class ListsEverything(AnswerPolicy):
             return study.answering(task, slot.wrapped(join(listed)))
 
         return calls_of
+
+
+def _lists_several(study: Study, every: Sequence[str], play: CallPlan) -> bool:
+    text = None if study.slot is None else study.slot.core(play.calls)
+    return text is not None and sum(core in text for core in every) > 1
 
 
 class FormatAlone(AnswerPolicy):
