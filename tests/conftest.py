@@ -61,6 +61,8 @@ SLOW = (
     "tests/contract/test_audit_faults.py",
     "tests/contract/test_audit_judges.py",
     "tests/contract/test_audit_reach.py",
+    "tests/contract/test_audit_reading.py",
+    "tests/contract/test_audit_rewards.py",
     "tests/contract/test_audit_trouble.py",
     "tests/contract/test_audited_environments.py",
     "tests/contract/test_class_cheats.py",

@@ -63,7 +63,9 @@ class StatesNoAnswer(AnswerPolicy):
             if form.kind is StatementKind.BOUND and not are_numbers:
                 continue
             for is_swapped in (False,) if form.is_of_two else (False, True):
-                for is_outside in (False, True) if slot.has_format else (False,):
+                # Around several lines, what a form says would not be about the answer.
+                has_outside = slot.has_format and "\n" not in f"{slot.before}{slot.after}"
+                for is_outside in (False, True) if has_outside else (False,):
                     name = f"{form.kind.value} of {'another' if is_swapped else 'the right'} answer, "
                     name += repr(form.text) + (" around the format" if is_outside else "")
                     variants[name] = partial(
