@@ -1,7 +1,7 @@
 """The audit of every reward of the library in a small honest environment: what fails there is documented.
 
-A class may fail only where the reward's documentation names the hazard; the table `audited_rewards.toml` has the
-words. So a change of a reward that opens a hole fails here, and so does a hazard that is no longer documented.
+A class may fail only where the reward's documentation names the hazard; `audited_rewards.toml` has the words.
+So a change of a reward that opens a hole fails here, and so does a hazard that is no longer documented.
 """
 
 import pytest
