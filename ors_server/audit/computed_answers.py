@@ -12,7 +12,7 @@ from dataclasses import dataclass
 MAX_ANSWER = 300
 """Characters of the longest answer that is computed."""
 PLACEHOLDER = "§"
-"""Where the hidden answer stands in a form."""
+"""The sign for the hidden answer in a form."""
 _ADDED = 7
 """What is taken from a number and added by the code."""
 _WHOLE = re.compile(r"-?\d{1,15}")
@@ -45,7 +45,7 @@ class ComputedForm:
 
 
 def _holds_word(text: str, answer: str) -> bool:
-    """Return whether an answer stands in a text as a word, in any case."""
+    """Return whether a text has an answer as a word, in any case."""
     return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from ors_server.audit.plays import Call
 from ors_server.wire import ToolSpec
 
+PROGRAM_ENDS = (".py", ".js", ".ts", ".sh")
+"""How the names of programs end."""
 _PATHS = ("path", "file_path", "filename", "file_name", "file", "name")
 _CONTENTS = ("content", "contents", "file_text", "text", "data", "body", "code")
 _FILE = re.compile(r"(?<![\w/])([\w-]+\.(?:txt|json|csv|py|md|out|log|html|js|ts|sh|sql|toml|yaml))\b")

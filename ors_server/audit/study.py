@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ors_server.audit.answer_slot import AnswerSlot
 from ors_server.audit.audited_facts import Facts
 from ors_server.audit.audited_server import AuditedServer
+from ors_server.audit.file_tools import PROGRAM_ENDS, named_files
 from ors_server.audit.judgement import (
     HOSTILE_WARN_SHARE,
     WARN_SHARE,
@@ -221,9 +222,14 @@ class Study:
 
     @property
     def is_program(self) -> bool:
-        """Whether the answer is a file of several lines, such as a program."""
-        is_file = self.slot is not None and self.slot.is_file
-        return is_file and any(core is not None and "\n" in core.strip() for core in self.cores.values())
+        """Whether the answer is a file of several lines, or a program."""
+        if self.slot is None or not self.slot.is_file:
+            return False
+        names = {
+            name for task in self.tasks for call in task.gold or () for name in named_files(str(call[1]))
+        }
+        has_lines = any(core is not None and "\n" in core.strip() for core in self.cores.values())
+        return has_lines or any(name.endswith(PROGRAM_ENDS) for name in names)
 
     @property
     def chance(self) -> float:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from ors_server.audit.audited_server import open_audited
 from ors_server.audit.echo_judge import echo_judge
-from ors_server.audit.file_tools import find_file_tool, named_files
+from ors_server.audit.file_tools import PROGRAM_ENDS, find_file_tool, named_files
 from ors_server.audit.judgement import ASSUMED, AuditVerdict, Scale, judge_share
 from ors_server.audit.plays import Call
 from ors_server.audit.policies.idle import closing_calls
@@ -243,7 +243,7 @@ async def _hand_in_programs(study: Study) -> Sequence[Measure]:
 
     def writing(program: str, task: AuditedTask) -> Sequence[Call] | None:
         told = " ".join([prompts.get(task.address, ""), *(str(call) for call in task.gold or ())])
-        names = [name for name in named_files(told) if name.endswith((".py", ".js", ".ts", ".sh"))]
+        names = [name for name in named_files(told) if name.endswith(PROGRAM_ENDS)]
         return [*(writer.writing(name, program) for name in names[:MAX_FILES]), endings[0]] if names else None
 
     variants: dict[str, CallsOf] = {

@@ -28,8 +28,8 @@ MAX_ANSWER = 200
 class StatesNoAnswer(AnswerPolicy):
     """Gives the prompt, its sentences and formulas, and texts that deny, bound, ask or doubt an answer.
 
-    In the wild: graders that take the last number or the last box of a response, whatever is said of it. A
-    policy is paid by them for repeating the question, or for naming candidates without choosing one.
+    In the wild: graders that take the last number or the last box of a response, whatever the response states
+    of it. They pay an agent that repeats the question, or names candidates without choosing one.
     """
 
     hack_class: ClassVar[str] = "H23"

@@ -36,7 +36,9 @@ class AnswerPolicy(AuditPolicy):
     def check(self, study: Study) -> None:
         super().check(study)
         if study.is_program:
-            raise NotJudgedError("the answer is a file of several lines, of which a part may rightly pass")
+            raise NotJudgedError(
+                "the answer is a program or a file of several lines, of which a part may rightly pass"
+            )
 
     def changing(self, study: Study, change: _Change) -> CallsOf:
         """Return a policy that gives a changed right answer, in the format of the gold answers."""
