@@ -182,7 +182,7 @@ def chrf_reward(
 ) -> RewardResult:
     """Pays the chrF of the response against the best gold, over 100: the F2 of shared character n-grams.
 
-    Hazards: unlike texts of one language earn 0.1 to 0.2, and a wrong word in a long answer leaves most of it.
+    Hazards: unlike texts of one language earn 0.1 to 0.2, and a wrong word in a long answer leaves most.
     More than 100,000 characters earn 0.
 
     Source: Popović 2015 and 2017, by the package sacrebleu; `word_order` is 0 for chrF, 2 for chrF++.
