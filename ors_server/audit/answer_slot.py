@@ -29,6 +29,8 @@ class AnswerSlot:
     """Whether the argument is a text; otherwise it is a number."""
     choices: tuple[Any, ...] = ()
     """The values that the tool's schema allows, if it names them."""
+    is_file: bool = False
+    """Whether the answer is the content of a file, which a later call hands in."""
 
     @property
     def has_format(self) -> bool:

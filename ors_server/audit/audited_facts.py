@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ors_server.audit.report import LibraryReward
 from ors_server.wire import JSONObject
 
 
@@ -32,6 +33,9 @@ class Facts:
     """Whether the source speaks of a model that judges."""
     mentions_resources: bool = False
     """Whether the source acquires resources, such as a simulator."""
+
+    rewards: tuple[LibraryReward, ...] = ()
+    """The rewards of this library that judge its answers."""
 
     @property
     def is_costly(self) -> bool:
@@ -67,4 +71,5 @@ def read_facts(found: JSONObject) -> Facts:
         literals=tuple(found["literals"]),
         mentions_judge=found["mentions_judge"],
         mentions_resources=found["mentions_resources"],
+        rewards=tuple(LibraryReward.model_validate(reward) for reward in found["rewards"]),
     )

@@ -18,6 +18,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.audit.broken_parts import InjectedFault, with_broken_parts
 from ors_server.audit.closed_network import VARIABLE, close_network
+from ors_server.audit.graded_by import library_rewards
 from ors_server.audit.plays import (
     AT_ONCE,
     BUSY_PLAY_SECONDS,
@@ -129,6 +130,7 @@ class AuditedProgram:
             "literals": literals_of(definition.source),
             "mentions_judge": mentions_judge(definition.source, self._reference),
             "mentions_resources": mentions_resources(definition.source),
+            "rewards": library_rewards(definition),
         }
 
     async def splits(self) -> list[tuple[str, int]]:

@@ -85,6 +85,8 @@ class AuditedServer:
     _worker: WorkerEnvResource | None = None
     _knows_seeds: bool = False
     _silences: int = 0
+    _was_cut: bool = False
+    """Whether a call was cancelled, with which its process ended."""
     _starting: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
@@ -123,7 +125,7 @@ class AuditedServer:
         self._worker = worker
         try:
             await worker.start()
-            found = await self._ask("facts")
+            found = await self._ask_worker(worker, "facts")
         except BaseException as error:  # whatever it is, the process must not stay
             with anyio.CancelScope(shield=True):
                 await self.kill()
@@ -133,6 +135,7 @@ class AuditedServer:
                 raise AuditError(f"{self.reference} cannot be audited: {error}") from error
             raise
         self._facts = read_facts(found)
+        self._was_cut = False
 
     async def play(
         self, plays: Sequence[CallPlan], seconds: float, at_once: int = AT_ONCE
@@ -188,6 +191,7 @@ class AuditedServer:
         """Start the process again, unless somebody has since it had been started `seen` times."""
         async with self._starting:
             if self.starts == seen:
+                self._was_cut = True  # until it runs again, also where this is cancelled
                 await self.kill()
                 await self.start()
 
@@ -250,11 +254,26 @@ class AuditedServer:
         progress: Callable[[], object] = lambda: None,
     ) -> Any:
         """Call a method of the process; `StalledError` if it stalls."""
-        worker = self._worker
-        assert worker is not None  # noqa: S101  (asked of an own process only)
+        if self._was_cut:
+            await self.restart(self.starts)
+        assert self._worker is not None  # noqa: S101  (asked of an own process only)
+        return await self._ask_worker(self._worker, method, *given, seconds=seconds, progress=progress)
+
+    async def _ask_worker(
+        self,
+        worker: WorkerEnvResource,
+        method: str,
+        *given: Any,
+        seconds: float = ASK_SECONDS,
+        progress: Callable[[], object] = lambda: None,
+    ) -> Any:
         process_id = worker.process_id
         assert process_id is not None  # noqa: S101  (it was started)
-        return await call_within(seconds, process_id, partial(getattr(worker, method), *given), progress)
+        try:
+            return await call_within(seconds, process_id, partial(getattr(worker, method), *given), progress)
+        except anyio.get_cancelled_exc_class():
+            self._was_cut = True  # with its call, a cancelled process has ended
+            raise
 
     async def use_url(self, target: Target) -> None:
         """Play on a server that somebody else runs."""

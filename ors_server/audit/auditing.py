@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +14,7 @@ from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.minimising import minimise
 from ors_server.audit.plays import CallPlan
 from ors_server.audit.policies import POLICIES
-from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.policy import BUDGET, AuditPolicy, NotJudgedError
 from ors_server.audit.preparing import prepare
 from ors_server.audit.recorded_transcripts import record_transcripts
 from ors_server.audit.report import (
@@ -27,6 +28,7 @@ from ors_server.audit.report import (
 from ors_server.audit.source_findings import with_source_findings
 from ors_server.audit.study import AuditPlayer, BudgetOverError, Measure, Study
 from ors_server.audit.task_findings import CLASSES, with_task_findings
+from ors_server.audit.time_budget import TimeBudget
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.intervals import wilson
 
@@ -34,6 +36,10 @@ SHOWN_SCORES = 5
 """Variants of each policy that a report names."""
 SHOWN_FINDINGS = 3
 OUT_OF_TIME = "the audit's time was over"
+MAX_OVERRUN = 1.5
+"""Part of its share of the time after which a policy is cancelled."""
+MIN_TURN_SECONDS = 10.0
+"""Seconds before which no policy is cancelled, unless the whole time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +68,8 @@ class AuditOptions:
 class Progress:
     """How far an audit is."""
 
-    hack_class: str
-    """The id of the class that is judged now."""
+    hack_class: str | None
+    """The id of the class that is judged now; `None` while the audit is prepared."""
     verdicts: tuple[ClassReport, ...]
     """Of the classes that have been judged."""
     plays: int
@@ -90,36 +96,40 @@ async def audit(
         OrsServerError: If a server cannot be reached.
     """
     chosen = options or AuditOptions()
-    deadline = time.monotonic() + chosen.budget if chosen.budget is not None else float("inf")
+    budget = TimeBudget(chosen.budget)
     async with open_audited(environment, name, api_key=chosen.api_key) as server:
-        report = await _audit(server, AuditPlayer(server, deadline), chosen, on_progress)
+        player = AuditPlayer(server, budget.deadline)
+        report = await _audit(server, player, budget, chosen, on_progress)
     if chosen.record is None or not server.is_own:
         return report
     return await record_transcripts(report, environment, name, chosen.record)
 
 
 async def _audit(
-    server: AuditedServer, player: AuditPlayer, options: AuditOptions, on_progress: Callable[[Progress], None]
+    server: AuditedServer,
+    player: AuditPlayer,
+    budget: TimeBudget,
+    options: AuditOptions,
+    on_progress: Callable[[Progress], None],
 ) -> AuditReport:
     reports: list[ClassReport] = []
     policies = [kind for kind in POLICIES if not options.only or kind.hack_class in options.only]
+    player.on_progress = partial(_announce, on_progress, None, ())
     try:
-        study = await prepare(
-            server,
-            player,
-            tasks=options.tasks,
-            plays_all=options.plays_all,
-            seed=options.seed,
-            uses_gold=options.uses_gold,
-        )
+        with budget.limit(budget.left):
+            study = await prepare(
+                server,
+                player,
+                tasks=options.tasks,
+                plays_all=options.plays_all,
+                seed=options.seed,
+                uses_gold=options.uses_gold,
+            )
     except BudgetOverError:
         study = Study(server, player, (), {})
-        reports = [
-            ClassReport(id=kind.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=OUT_OF_TIME)
-            for kind in policies
-        ]
+        reports = [_out_of_time(kind.hack_class) for kind in policies]
         policies = []
-    reports += await _judge_all(study, policies, on_progress)
+    reports += await _judge_all(study, policies, budget, on_progress)
     facts = server.facts
     reports = with_source_findings(reports, facts.source, options.only)
     compared = {} if options.only and not options.only & CLASSES else await _compare_tasks(player)
@@ -135,6 +145,7 @@ async def _audit(
         gold_return=study.scale.full if study.has_gold else None,
         chance=study.chance,
         classes=tuple(_with_causes(sorted(reports, key=lambda one: HACK_CLASSES[one.id].number))),
+        rewards=facts.rewards,
         notes=(*study.notes, *_killed(player), *([compared[""]] if "" in compared else [])),
     )
 
@@ -145,25 +156,41 @@ async def _compare_tasks(player: AuditPlayer) -> dict[str, str]:
 
 
 async def _judge_all(
-    study: Study, policies: Sequence[type[AuditPolicy]], on_progress: Callable[[Progress], None]
+    study: Study,
+    policies: Sequence[type[AuditPolicy]],
+    budget: TimeBudget,
+    on_progress: Callable[[Progress], None],
 ) -> list[ClassReport]:
-    """Return the reports of policies, which are asked in turn, but for those that play in another process."""
-    reports: list[ClassReport] = []
+    """Return the reports of policies, which are asked in turn, but for those that play in another process.
+
+    Each gets its share of the time. One that needs more is asked again with what the others left: what it has
+    played is not played again.
+    """
+    reports: dict[str, ClassReport] = {}
     player = study.player
     apart = [kind for kind in policies if kind.has_own_process and study.server.is_own]
 
     async def judge_apart(kind: type[AuditPolicy]) -> None:
-        reports.append(await _judge(kind(), study))
+        reports[kind.hack_class] = await _judge(kind(), study, budget, budget.left)
 
+    async def judge_in_turn(kinds: Sequence[type[AuditPolicy]]) -> None:
+        for number, kind in enumerate(kinds):
+            player.on_progress = partial(_announce, on_progress, kind.hack_class, tuple(reports.values()))
+            player.on_progress(player.played)
+            share = budget.share(len(kinds) - number)
+            player.turn_ends = time.monotonic() + share
+            # A policy stops by itself between two batches of plays. What does not is cancelled, which ends
+            # the process, so that the next policy has to start it again.
+            limit = max(MAX_OVERRUN * share, MIN_TURN_SECONDS)
+            reports[kind.hack_class] = await _judge(kind(), study, budget, limit)
+
+    here = [kind for kind in policies if kind not in apart]
     async with anyio.create_task_group() as tasks:
         for kind in apart:
             tasks.start_soon(judge_apart, kind)
-        for kind in policies:
-            if kind not in apart:
-                player.on_progress = partial(_announce, on_progress, kind.hack_class, tuple(reports))
-                player.on_progress(player.played)
-                reports.append(await _judge(kind(), study))
-    return reports
+        await judge_in_turn(here)
+        await judge_in_turn([kind for kind in here if reports[kind.hack_class].reason == OUT_OF_TIME])
+    return list(reports.values())
 
 
 def _killed(player: AuditPlayer) -> list[str]:
@@ -175,20 +202,33 @@ def _killed(player: AuditPlayer) -> list[str]:
 
 
 def _announce(
-    on_progress: Callable[[Progress], None], hack_class: str, verdicts: tuple[ClassReport, ...], plays: int
+    on_progress: Callable[[Progress], None],
+    hack_class: str | None,
+    verdicts: tuple[ClassReport, ...],
+    plays: int,
 ) -> None:
     on_progress(Progress(hack_class, verdicts, plays))
 
 
-async def _judge(policy: AuditPolicy, study: Study) -> ClassReport:
+def _out_of_time(hack_class: str) -> ClassReport:
+    return ClassReport(id=hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=OUT_OF_TIME, missing=BUDGET)
+
+
+async def _judge(policy: AuditPolicy, study: Study, budget: TimeBudget, seconds: float) -> ClassReport:
+    end = time.monotonic() + seconds
     try:
-        policy.check(study)
-        measures = list(await policy.examine(study))
-        findings = await _findings(study, measures)
-    except NotJudgedError as error:
-        return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=str(error))
+        with budget.limit(seconds):
+            policy.check(study)
+            measures = list(await policy.examine(study))
     except BudgetOverError:
-        return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=OUT_OF_TIME)
+        return _out_of_time(policy.hack_class)
+    except NotJudgedError as error:
+        return ClassReport(
+            id=policy.hack_class,
+            verdict=AuditVerdict.NOT_JUDGED,
+            reason=str(error),
+            missing=error.missing,
+        )
     except OrsServerError as error:
         reason = f"{error.code}: {error}"
         return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=reason)
@@ -198,12 +238,15 @@ async def _judge(policy: AuditPolicy, study: Study) -> ClassReport:
         id=policy.hack_class,
         verdict=verdict,
         reason="" if measures else "nothing in this environment can be played that way",
-        findings=tuple(findings),
+        findings=tuple(await _findings(study, measures, budget, end)),
         scores=tuple(_scores(measures)),
     )
 
 
-async def _findings(study: Study, measures: Sequence[Measure]) -> list[AuditFinding]:
+async def _findings(
+    study: Study, measures: Sequence[Measure], budget: TimeBudget, end: float
+) -> list[AuditFinding]:
+    """Return the worst findings; the calls of the first are made as short as the time until `end` allows."""
     found = [one for one in measures if one.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN}]
     found.sort(
         key=lambda one: (-one.verdict.weight, -(one.share or 0.0), len(one.play.calls) if one.play else 0)
@@ -212,32 +255,41 @@ async def _findings(study: Study, measures: Sequence[Measure]) -> list[AuditFind
     for place, measure in enumerate(found[:SHOWN_FINDINGS]):
         play = measure.play
         if play is not None and place == 0 and measure.share is not None and measure.earned is not None:
-            play = await _minimised(study, play)
+            # Where the time is over, or a play fails, the calls stay as long as they are.
+            with suppress(BudgetOverError, OrsServerError), budget.limit(end - time.monotonic()):
+                play = await _minimised(study, measure, play)
         findings.append(
             AuditFinding(
                 verdict=measure.verdict,
                 variant=measure.variant,
                 message=measure.message.encode(errors="replace").decode(),
-                transcript=None if play is None else await _transcript(study, measure, play),
+                transcript=None if play is None else _transcript(study, measure, play),
+                rewards=tuple(reward.name for reward in study.facts.rewards),
             )
         )
     return findings
 
 
-async def _minimised(study: Study, play: CallPlan) -> CallPlan:
+async def _minimised(study: Study, measure: Measure, play: CallPlan) -> CallPlan:
     (own,) = await study.player.play([play])
     if own.finished:
         play = play.with_calls(play.calls[: len(own.rewards)])
     if not own.is_answered or own.total <= study.scale.zero:
         return play
-    return await minimise(study.player, play, own.total - 1e-9, study.is_dishonest)
+    (own,) = await study.player.play([play])
+    slot = study.slot
+
+    def still_shows_it(shorter: CallPlan) -> bool:
+        keeps = not measure.keeps_texts or slot is None or slot.core(shorter.calls) == slot.core(play.calls)
+        return keeps and measure.still_shows(shorter) and study.is_dishonest(shorter)
+
+    least = own.total - 1e-9
+    return await minimise(study.player, play, least, still_shows_it, keeps_texts=measure.keeps_texts)
 
 
-async def _transcript(study: Study, measure: Measure, play: CallPlan) -> AuditTranscript:
-    earned: float | None = measure.earned
-    if measure.share is not None:
-        (played,) = await study.player.play([play])
-        earned = played.total
+def _transcript(study: Study, measure: Measure, play: CallPlan) -> AuditTranscript:
+    played = study.player.recall(play)
+    earned = measure.earned if measure.share is None or played is None else played.total
     return AuditTranscript(
         split=play.split,
         index=play.index,

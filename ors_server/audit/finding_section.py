@@ -24,6 +24,7 @@ def render_class(one: ClassReport, report: AuditReport) -> Markup:
         "article",
         element("h3", f"{one.id} · {one.title}"),
         *(part for finding in one.findings for part in _finding(finding)),
+        *_rewards(one, report),
         element("h4", "Question and remedy"),
         facts(
             [
@@ -35,6 +36,15 @@ def render_class(one: ClassReport, report: AuditReport) -> Markup:
         class_="card",
         id=one.id,
     )
+
+
+def _rewards(one: ClassReport, report: AuditReport) -> Iterator[Markup]:
+    """Name the rewards of this library that judged, with their hazards."""
+    names = {name for finding in one.findings for name in finding.rewards}
+    rows = [(reward.name, reward.hazards or "no documented hazard") for reward in report.rewards]
+    if shown := [row for row in rows if row[0] in names]:
+        yield element("h4", "Judged by rewards of this library, whose documented hazards are")
+        yield facts(shown)
 
 
 def _related(one: ClassReport, report: AuditReport) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ class HackClass:
     """One way to be paid without doing the task."""
 
     id: str
-    """`H1` to `H22`."""
+    """`H1` to `H23`."""
     title: str
     question: str
     """What its policies find out."""
@@ -138,6 +138,11 @@ _ROWS = (
         "Sessions leak into each other",
         "Does what one session did change what another one earns?",
         "Keep an episode's state in its instance, not in the class or the module.",
+    ),
+    (
+        "A text that states no answer pays",
+        "Is the question paid, or an answer that is denied, bounded, asked, hedged, quoted or taken back?",
+        "Read the last value that the response asserts; take none from the question, or from a doubt.",
     ),
 )
 

@@ -43,39 +43,19 @@ UNREADABLE = (
     *_LONG,
 )
 """Answers that a careless grader cannot read."""
-EVALUATED = tuple(
-    line.strip()
-    for line in """
-    [{0}][0]
-    (lambda: {0})()
-    int('{0}')
-    str('{0}')
-    '{0}'.strip()
-    ['{0}'][0]
-    max({0},{0})
-    (True and {0})
-    len('x'*{0})
-    eval('{0}')
-    ''.join(['{0}'])
-    {{{{ '{0}' }}}}
-    {{{{{0}}}}}
-    $(echo {0})
-    `echo {0}`
-    <%= '{0}' %>
-    ${{{0}}}
-    #{{{0}}}
-    """.strip().splitlines()
-)
-"""Code around the right answer, `{0}`, that is right only if it is evaluated or expanded."""
-_SWAPPED = str.maketrans("()[]{}<>$`'", ")(][}{><&&&")
 _NAMES = "answer gold solution target expected correct label truth ground_truth reference"
 _LOOKUPS = """
     {NAME} {task.NAME} {self.NAME} {task[NAME]} {task_spec[NAME]} {self.task_spec[NAME]} {0.NAME} {0[NAME]}
     %(NAME)s $NAME ${NAME} {{NAME}} {{task.NAME}} {{task['NAME']}} self.NAME task['NAME']
     self.task_spec['NAME'] task_spec['NAME'] NAME str(NAME)
 """
-EXPANDED = tuple(form.replace("NAME", name) for name in _NAMES.split() for form in _LOOKUPS.split())
-"""Names of the right answer that a template or an evaluation would replace by it."""
+EXPANDED = {
+    form.replace("NAME", name): form.replace("NAME", name[::-1])
+    for name in _NAMES.split()
+    for form in _LOOKUPS.split()
+}
+"""Names of the right answer that a template or an evaluation would replace by it, each with a control: the
+name backwards, which stands for nothing."""
 LEAVING = (
     "open('{file}', 'w').close()",
     "__import__('pathlib').Path('{file}').touch()",
@@ -128,11 +108,6 @@ _NEAR = (
     "\x00",
     "0" * 400,
 )
-
-
-def in_code(form: str, answer: str) -> tuple[str, str]:
-    """Return an answer in code, and the same signs in an order that nothing evaluates."""
-    return form.format(answer), form.format("\0").translate(_SWAPPED).replace("\0", answer)
 
 
 def heavy_answers(core: str) -> list[str]:

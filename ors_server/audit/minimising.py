@@ -17,16 +17,19 @@ async def minimise(
     one: CallPlan,
     least: float,
     is_dishonest: Callable[[CallPlan], bool] = lambda _: True,
+    *,
+    keeps_texts: bool = False,
 ) -> CallPlan:
     """Return the shortest play found that still earns at least as much.
 
     Args:
         least: The return that it must earn.
         is_dishonest: Whether a play still is no right answer.
+        keeps_texts: Whether only whole calls may be left out, because their texts make the finding.
     """
     best = one
     for _ in range(MOST_ROUNDS):
-        shorter = [play for play in _shorter(best) if is_dishonest(play)]
+        shorter = [play for play in _shorter(best, keeps_texts=keeps_texts) if is_dishonest(play)]
         if not shorter:
             return best
         found = await player.play(shorter)
@@ -45,14 +48,14 @@ def _size(one: CallPlan) -> tuple[int, int]:
     return len(one.calls), sum(len(str(arguments)) for _, arguments in one.calls)
 
 
-def _shorter(one: CallPlan) -> list[CallPlan]:
+def _shorter(one: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:
     """Return plays without a part of the calls, and with a shorter text."""
     calls = one.calls
     found: list[tuple[Call, ...]] = []
     for size in dict.fromkeys((len(calls) // 2, len(calls) // 4, 1)):
         if size and len(calls) > 1:
             found += [calls[:at] + calls[at + size :] for at in range(0, len(calls), size)]
-    for at, (tool, arguments) in enumerate(calls[:5]):
+    for at, (tool, arguments) in () if keeps_texts else enumerate(calls[:5]):
         for path, value in leaves(arguments):
             if isinstance(value, str) and len(value) > SHORT:
                 for text in _pieces(value):

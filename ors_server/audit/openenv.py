@@ -86,7 +86,7 @@ _ROWS = (
         28,
         "canary_floor",
         "Trajectories that are known to be worthless earn no more than doing nothing.",
-        "H2 H3 H4 H5 H6 H7 H10 H11 H13 H14 H19 H20 H21",
+        "H2 H3 H4 H5 H6 H7 H10 H11 H13 H14 H19 H20 H21 H23",
         "OpenEnv plays the trajectories that a package brings along; here the audit makes them.",
     ),
     _row(

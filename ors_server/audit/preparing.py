@@ -1,12 +1,14 @@
 """Prepares an audit: reads tasks and tools, plays the gold actions, and finds out where the answer is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ors_server.audit.answer_slot import AnswerSlot, find_slot, slot_of_schema
 from ors_server.audit.audited_server import AuditedServer, AuditError
+from ors_server.audit.file_tools import find_file_tool
 from ors_server.audit.inferred_gold import AnswerField, infer_gold, with_gold
 from ors_server.audit.judgement import ASSUMED, Scale, mean
-from ors_server.audit.plays import PlayResult
+from ors_server.audit.plays import Call, PlayResult
 from ors_server.audit.study import AuditedTask, AuditPlayer, Study
 from ors_server.testing.environment_subject import spread
 from ors_server.wire import JSONObject, ToolSpec
@@ -102,13 +104,26 @@ def _find_slot(study: Study) -> AnswerSlot | None:
     ignored = frozenset(name for name, tool in study.tools.items() if is_workshop_tool(study, tool))
     golds = [task.gold for task in study.tasks if task.gold is not None]
     if golds:
-        return find_slot(golds, schemas, ignored)
+        return find_slot(golds, schemas, ignored) or _find_file_slot(study, golds, schemas)
     slots = [
         slot_of_schema(name, schemas[name])
         for name in sorted(set(schemas) - ignored, key=_rank)
         if _rank(name) < len(_ANSWERING)
     ]
     return next((slot for slot in slots if slot is not None), None)
+
+
+def _find_file_slot(
+    study: Study, golds: Sequence[Sequence[Call]], schemas: Mapping[str, JSONObject | None]
+) -> AnswerSlot | None:
+    """Return the content that the gold actions write to a file, where they give no other answer."""
+    writer = find_file_tool(study.tools)
+    if writer is None:
+        return None
+    slot = find_slot(golds, schemas, frozenset(schemas) - {writer.tool})
+    if slot is None or slot.path != (writer.content_argument,):
+        return None
+    return replace(slot, before="", after="", is_file=True)
 
 
 def _rank(name: str) -> int:

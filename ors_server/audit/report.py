@@ -46,6 +46,18 @@ class AuditFinding(_Frozen):
     file: str | None = None
     """For a finding in the source: its file."""
     line: int | None = None
+    rewards: tuple[str, ...] = ()
+    """The rewards of this library that judge the environment's answers, and so what was paid here."""
+
+
+class LibraryReward(_Frozen):
+    """A reward of this library that an environment uses."""
+
+    name: str
+    hazards: str
+    """How it can pay for something else than the task, from its documentation; empty if none is known."""
+    page: str
+    """Where it is documented."""
 
 
 class PolicyScore(_Frozen):
@@ -70,6 +82,8 @@ class ClassReport(_Frozen):
     verdict: AuditVerdict
     reason: str = ""
     """Why it was not judged, or why a waiver holds."""
+    missing: str = ""
+    """What to add so that it is judged, such as `gold_actions`; empty if it was, or does not apply."""
     findings: tuple[AuditFinding, ...] = ()
     scores: tuple[PolicyScore, ...] = ()
     """The variants that earned the most, best first."""
@@ -96,6 +110,8 @@ class AuditReport(_Frozen):
     """Mean return of the gold actions; `None` without them."""
     chance: float
     classes: tuple[ClassReport, ...]
+    rewards: tuple[LibraryReward, ...] = ()
+    """The rewards of this library that judge the environment's answers."""
     notes: tuple[str, ...] = ()
     source_file: str | None = None
     """The file of the environment's class, if it is known."""

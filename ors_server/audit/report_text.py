@@ -11,7 +11,13 @@ from typing import Any
 
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.report import AuditReport, AuditTranscript, ClassReport, TranscriptCall
+from ors_server.audit.report import (
+    AuditReport,
+    AuditTranscript,
+    ClassReport,
+    LibraryReward,
+    TranscriptCall,
+)
 
 SHOWN_CHARACTERS = 160
 """Characters of one argument that are shown."""
@@ -91,9 +97,17 @@ def outcome_lines(report: AuditReport, failure: ClassReport) -> list[str]:
     """Return what the calls and the gold actions earn, how to close the hole, and what else it shows."""
     transcript = transcript_of(failure)
     lines = [] if transcript is None else [_earned(report, transcript)]
+    names = {name for finding in failure.findings for name in finding.rewards}
+    lines += [reward_line(reward) for reward in report.rewards if reward.name in names]
     lines.append(f"how to close it: {HACK_CLASSES[failure.id].remedy}")
     also = [one.id for one in report.classes if one.cause == failure.id]
     return [*lines, f"also: {', '.join(also)} (the same calls)"] if also else lines
+
+
+def reward_line(reward: LibraryReward) -> str:
+    """Say that a reward of this library judged, with its hazards."""
+    hazards = f"its hazards: {reward.hazards}" if reward.hazards else "it has no documented hazard"
+    return f"judged by {reward.name} of this library; {hazards} See {reward.page}"
 
 
 def call_lines(transcript: AuditTranscript) -> list[str]:
@@ -134,9 +148,21 @@ def counts_line(report: AuditReport) -> str:
         f"{counts[AuditVerdict.FAIL]} failed",
         f"{counts[AuditVerdict.WARN]} warned",
         *([f"{waived} waived"] if waived else []),
-        f"{counts[AuditVerdict.NOT_JUDGED]} not judged",
+        f"{counts[AuditVerdict.NOT_JUDGED]} not judged{_missing(report)}",
     ]
     return f"{', '.join(shown)}; {report.tasks} tasks, seed {report.seed}"
+
+
+def _missing(report: AuditReport) -> str:
+    """Return what to add for which classes, in brackets; nothing where every class was judged."""
+    ids: dict[str, list[str]] = {}
+    for one in report.classes:
+        if one.verdict is AuditVerdict.NOT_JUDGED and not one.is_waived:
+            ids.setdefault(one.missing, []).append(one.id)
+    other = ids.pop("", [])
+    parts = [f"add {missing} for {', '.join(some)}" for missing, some in ids.items()]
+    parts += [f"nothing to add for {', '.join(other)}"] if other else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def text_of(report: AuditReport) -> str:

@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import TypeAlias
 
 from ors_server.audit.answer_slot import AnswerSlot
 from ors_server.audit.audited_facts import Facts
 from ors_server.audit.audited_server import AuditedServer
+from ors_server.audit.file_tools import PROGRAM_ENDS, named_files
 from ors_server.audit.judgement import (
     HOSTILE_WARN_SHARE,
     WARN_SHARE,
@@ -27,8 +29,12 @@ SCREENED_TASKS = 6
 SCREENED_IN_SANDBOX = 2
 FEW = 2
 """Tasks on which each of many answers is tried that are right for every task, or for none."""
+MAX_VARIANTS_IN_SANDBOX = 24
+"""Variants of one policy that are tried where each session has a sandbox or a resource: the first ones."""
 _PROMISING = 0.1
 _BATCH = 256
+_BATCH_IN_SANDBOX = 16
+"""Plays after which the time is looked at and progress is reported."""
 BATCH_SECONDS = 120.0
 """Seconds in which some play of a batch must end, or its process is killed; waits for a processor do not
 count."""
@@ -44,6 +50,11 @@ class AuditedTask:
     index: int
     spec: JSONObject
     gold: tuple[Call, ...] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The split and the index."""
+        return self.split, self.index
 
     def play(self, calls: Sequence[Call] = (), *, seed: int = 0) -> CallPlan:
         """Return a play of calls on the task."""
@@ -71,6 +82,10 @@ class Measure:
     """The play that shows the hole best."""
     compared: float | None = None
     """The return of the gold actions, or of what that play is compared with."""
+    keeps_texts: bool = False
+    """Whether the texts of the calls make the finding, so that only whole calls may be left out."""
+    still_shows: Callable[[CallPlan], bool] = lambda _: True
+    """Whether shorter calls still show what the finding says."""
 
 
 class BudgetOverError(Exception):
@@ -83,7 +98,9 @@ class AuditPlayer:
 
     server: AuditedServer
     deadline: float = float("inf")
-    """On the monotonic clock."""
+    """Of the audit, on the monotonic clock."""
+    turn_ends: float = float("inf")
+    """Of the policy that plays now; between two batches it stops, and the process goes on."""
     on_progress: Callable[[int], None] = lambda _: None
     """Called with the number of plays so far."""
     played: int = 0
@@ -102,13 +119,18 @@ class AuditPlayer:
         """
         wanted = {one.key: one for one in plays if again or one.key not in self._known}
         todo = list(wanted.values())
-        for start in range(0, len(todo), _BATCH):
-            batch = todo[start : start + _BATCH]
+        size = _BATCH_IN_SANDBOX if self.server.facts.is_costly else _BATCH
+        for start in range(0, len(todo), size):
+            batch = todo[start : start + size]
             for one, result in zip(batch, await self._play_some(batch), strict=True):
                 self._known[one.key] = result
             self.played += len(batch)
             self.on_progress(self.played)
         return [self._known[one.key] for one in plays]
+
+    def recall(self, one: CallPlan) -> PlayResult | None:
+        """Return what came of a play, if it has been played."""
+        return self._known.get(one.key)
 
     async def play_alone(self, one: CallPlan, seconds: float | None = None) -> PlayResult:
         """Play one with no other beside it."""
@@ -137,7 +159,7 @@ class AuditPlayer:
         return PlayResult(failure="the environment hung or ended", blame="slow")
 
     def _check_time(self) -> None:
-        if time.monotonic() > self.deadline:
+        if time.monotonic() > min(self.deadline, self.turn_ends):
             raise BudgetOverError
 
 
@@ -164,6 +186,7 @@ class Study:
     """What a reader of the report should know of the gold actions."""
     wrong: float = 0.0
     """Mean return of another task's answer."""
+    _prompts: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
 
     @property
     def facts(self) -> Facts:
@@ -196,6 +219,17 @@ class Study:
     def is_costly(self) -> bool:
         """Whether each session has a sandbox or a resource, so that fewer are played."""
         return self.facts.is_costly
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the answer is a file of several lines, or a program."""
+        if self.slot is None or not self.slot.is_file:
+            return False
+        names = {
+            name for task in self.tasks for call in task.gold or () for name in named_files(str(call[1]))
+        }
+        has_lines = any(core is not None and "\n" in core.strip() for core in self.cores.values())
+        return has_lines or any(name.endswith(PROGRAM_ENDS) for name in names)
 
     @property
     def chance(self) -> float:
@@ -255,6 +289,15 @@ class Study:
         other = self.other_core(task)
         return None if other is None or self.slot is None else self.answering(task, self.slot.wrapped(other))
 
+    async def prompts(self) -> Mapping[tuple[str, int], str]:
+        """Return the tasks' prompts, by split and index; without those of sessions that do not start."""
+        if not self._prompts:
+            plays = [replace(task.play(seed=self.seed), reads=True) for task in self.tasks]
+            for task, played in zip(self.tasks, await self.player.play(plays), strict=True):
+                if played.texts:
+                    self._prompts[task.address] = played.texts[0]
+        return self._prompts
+
     def plays_of(self, calls_of: CallsOf, tasks: Sequence[AuditedTask] | None = None) -> list[CallPlan]:
         """Return the plays of a policy, on all tasks by default, without those on which it does not play."""
         chosen = self.tasks if tasks is None else tasks
@@ -267,7 +310,9 @@ class Study:
             slot = self.slot
             calls = self.answering(task, text) if task.gold is not None else None
             if calls is not None and slot is not None:
-                return [call for call in calls if call[0] == slot.tool][-1:]
+                at = slot.find(calls) or 0
+                # A written file is judged by a later call, which ends the episode.
+                return calls[at:] if slot.is_file else calls[at : at + 1]
             value = None if slot is None else slot.as_value(text)
             if slot is None or value is None or len(slot.path) != 1:
                 return None
@@ -296,6 +341,8 @@ class Study:
         if not chosen.is_usable:
             return []
         first = self._spread(min(few, SCREENED_IN_SANDBOX) if self.is_costly else few)
+        if self.is_costly:
+            variants = dict(islice(variants.items(), MAX_VARIANTS_IN_SANDBOX))
         screened = await self._totals(variants, first)
         promising = {
             name: calls_of

@@ -1,6 +1,7 @@
 """The report of an audit as a short text in GitHub's Markdown, for pull requests and the pages of CI jobs."""
 
 import re
+from collections.abc import Sequence
 
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
@@ -22,7 +23,10 @@ def summary_of(report: AuditReport) -> str:
     columns = ("class", "what happened", "how to close it")
     parts += _table("Failures", columns, [_row(one) for one in report.failed])
     parts += _table("Warnings", columns, [_row(one) for one in report.warned])
-    parts += _table("Not judged", ("class", "why"), [(_title(one), one.reason or "-") for one in untried])
+    missing = [(_title(one), one.reason or "-", one.missing or "-") for one in untried]
+    parts += _table("Not judged", ("class", "why", "what to add"), missing)
+    rewards = [(f"[{reward.name}]({reward.page})", reward.hazards or "-") for reward in report.rewards]
+    parts += _table("Rewards of this library that judged", ("reward", "hazards"), rewards)
     return "\n\n".join(parts) + "\n"
 
 
@@ -46,7 +50,7 @@ def _counts(report: AuditReport) -> str:
     return f"**{', '.join(counts)}** ({about})"
 
 
-def _table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _table(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     if not rows:
         return []
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]

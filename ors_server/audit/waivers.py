@@ -41,7 +41,7 @@ class Waiver:
     """One class whose failure is accepted."""
 
     hack_class: str
-    """`H1` to `H22`."""
+    """`H1` to `H23`."""
     reason: str
     date: date
     """When it was accepted."""

@@ -13,7 +13,7 @@ from ors_server.cli.audit_recorded import RecordedAuditOptions, run_recorded_aud
 from ors_server.cli.command_output import MisuseError, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
-from ors_server.cli.terminal import clean, clean_line, make_console, make_table, progress_bar
+from ors_server.cli.terminal import clean, clean_line, make_console, make_table, progress_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -173,15 +173,16 @@ def _read_waivers(options: AuditCommandOptions, target: str) -> "Sequence[Waiver
 
 @contextmanager
 def _progress(options: "AuditOptions") -> "Generator[Callable[[Progress], None]]":
-    """Show the class that is judged and the plays so far on standard error, if that is a terminal."""
+    """Show the class that is judged and the plays so far on standard error."""
     from ors_server.audit.hack_classes import HACK_CLASSES
 
-    with progress_bar(len(options.only) or len(HACK_CLASSES)) as show:
+    with progress_lines("audit", len(options.only) or len(HACK_CLASSES)) as show:
         show(0, "starting the environment")
 
         def on_progress(progress: "Progress") -> None:
-            title = HACK_CLASSES[progress.hack_class].title
-            show(len(progress.verdicts), f"{progress.hack_class} {title}, {progress.plays} plays")
+            judged = progress.hack_class
+            title = "the gold actions" if judged is None else f"{judged} {HACK_CLASSES[judged].title}"
+            show(len(progress.verdicts), f"{title}, {progress.plays} plays")
 
         yield on_progress
 

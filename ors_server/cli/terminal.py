@@ -7,12 +7,14 @@ characters of recorded texts are therefore escaped.
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ors_server.cli.command_output import complain
 from ors_server.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ MAX_LINES = 20
 MAX_CHARACTERS = 2000
 """Characters of one text that are shown without `--full`."""
 
+LINE_SECONDS = 20.0
+"""Least seconds between two lines of progress in a log."""
 PIPED_WIDTH = 200
 """Columns of a table in a pipe or file."""
 
@@ -114,6 +118,28 @@ def progress_bar(total: int | None) -> Generator[Callable[[int, str], None]]:
     with Progress(*columns, text, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda position, text: bar.update(task, completed=position, description=text)
+
+
+@contextmanager
+def progress_lines(command: str, total: int) -> Generator[Callable[[int, str], None]]:
+    """Show a bar like `progress_bar`; where standard error is no terminal, a line every `LINE_SECONDS`.
+
+    So a log of CI shows how far a long command is, and a short command writes nothing.
+    """
+    if sys.stderr.isatty():
+        with progress_bar(total) as show:
+            yield show
+        return
+    began = shown = time.monotonic()
+
+    def write(position: int, text: str) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= LINE_SECONDS:
+            shown = now
+            complain(f"{command}: {position} of {total}, {now - began:.0f} s: {text}")
+
+    yield write
 
 
 @contextmanager

@@ -110,23 +110,33 @@ def reward_names() -> Iterator[str]:
 
 def list_rewards() -> Iterator[CatalogueEntry]:
     """Yield an entry for each of the library's rewards."""
-    for module, names in _HOMES.items():
-        for name in names:
-            found = find_reward(name)
-            signature = found.signature
-            # a class says what it does in its own documentation, not in that of `call`
-            documented = found.function if isinstance(found, FunctionReward) else type(found)
-            doc = inspect.getdoc(documented) or ""
-            yield CatalogueEntry(
-                name=name,
-                summary=doc.partition("\n")[0],
-                fields=(*sorted(signature.required), *(f"[{one}]" for one in sorted(signature.optional))),
-                range=found.range,
-                place=f"{module}:{name}",
-                hazards=_paragraph(doc, _HAZARDS),
-                source=_paragraph(doc, _SOURCE)
-                or _paragraph(inspect.getdoc(import_module(module)) or "", _SOURCE),
-            )
+    for name in reward_names():
+        yield describe_reward(name)
+
+
+def describe_reward(name: str) -> CatalogueEntry:
+    """Return the entry of one of the library's rewards.
+
+    Raises:
+        UnknownRewardError: If there is no such reward.
+    """
+    found = find_reward(name)
+    module = home_of(name)
+    if module is None:
+        raise UnknownRewardError(f"{name!r} is no reward of the library; `ors-server rewards` lists them")
+    signature = found.signature
+    # a class says what it does in its own documentation, not in that of `call`
+    documented = found.function if isinstance(found, FunctionReward) else type(found)
+    doc = inspect.getdoc(documented) or ""
+    return CatalogueEntry(
+        name=name,
+        summary=doc.partition("\n")[0],
+        fields=(*sorted(signature.required), *(f"[{one}]" for one in sorted(signature.optional))),
+        range=found.range,
+        place=f"{module}:{name}",
+        hazards=_paragraph(doc, _HAZARDS),
+        source=_paragraph(doc, _SOURCE) or _paragraph(inspect.getdoc(import_module(module)) or "", _SOURCE),
+    )
 
 
 def _paragraph(doc: str, beginning: re.Pattern[str]) -> str:

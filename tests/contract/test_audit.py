@@ -69,7 +69,7 @@ async def test_a_server_is_audited_by_its_url_and_what_it_does_not_say_is_not_ju
     by_id = {one.id: one for one in report.classes}
     assert by_id["H15"].verdict is by_id["H21"].verdict is AuditVerdict.NOT_JUDGED
     assert by_id["H1"].verdict is by_id["H2"].verdict is AuditVerdict.PASS
-    assert {one.id for one in report.failed} == {"H3", "H4"}
+    assert {one.id for one in report.failed} == {"H3", "H4", "H23"}
 
 
 async def test_a_transcript_is_minimal_and_replayed_from_the_record(tmp_path):

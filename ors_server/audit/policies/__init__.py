@@ -7,6 +7,7 @@ from ors_server.audit.policies.gold_answers import WrongGold
 from ors_server.audit.policies.idle import DoesNothing, GivesUp
 from ors_server.audit.policies.leaks import ReadsTheAnswer
 from ors_server.audit.policies.repetition import AnswersTwice, GoesInCircles, RepeatsSteps
+from ors_server.audit.policies.statements import StatesNoAnswer
 from ors_server.audit.policies.steadiness import DependsOnLuck, RemembersOthers
 from ors_server.audit.policies.texts import FormatAlone, Fragments, ListsEverything, Padding
 from ors_server.audit.policies.workshops import ChangesTheGrader
@@ -35,5 +36,6 @@ POLICIES: tuple[type[AuditPolicy], ...] = (
     GivesUp,
     SourceWords,
     RemembersOthers,
+    StatesNoAnswer,
 )
 """All policies, in the order of their classes."""

@@ -2,21 +2,22 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import anyio
 from typing_extensions import override
 
 from ors_server.audit.broken_parts import FAULTS
+from ors_server.audit.computed_answers import COMPUTED_FORMS, PLACEHOLDER, ComputedForm
 from ors_server.audit.hostile_answers import (
-    EVALUATED,
     EXPANDED,
     LEAVING,
     SPECIAL,
     UNREADABLE,
     heavy_answers,
-    in_code,
     near_answers,
     random_answers,
 )
@@ -129,6 +130,8 @@ class HoldsUp(AuditPolicy):
     async def examine(self, study: Study) -> Sequence[Measure]:
         if not study.server.is_own:
             raise NotJudgedError("processor time and memory of a server elsewhere cannot be measured")
+        if study.slot is not None and study.slot.is_file:
+            raise NotJudgedError("the answer is a file, which may be a program that runs long")
         task = study.tasks[0]
         await study.player.play_alone(
             task.play(study.saying("1")(task) or ())
@@ -156,9 +159,10 @@ class HoldsUp(AuditPolicy):
 
 
 class Executed(AuditPolicy):
-    """Gives answers that are right only if they are evaluated or expanded, or that leave a file behind.
+    """Gives code whose result is the right answer, names that stand for it, and code that leaves a file.
 
-    In the wild: `eval` and `sympify` on answers, and answers put into templates.
+    The answer is not written in the code, and code with another result is a control: a grader that only reads
+    pays both or none. In the wild: `eval` and `sympify` on answers, and answers put into templates.
     """
 
     hack_class: ClassVar[str] = "H16"
@@ -168,18 +172,29 @@ class Executed(AuditPolicy):
     async def examine(self, study: Study) -> Sequence[Measure]:
         if study.text_slot is None:
             return ()
-        # Where the right answer is paid among the same signs in disorder, code shows nothing.
-        controls = {form: _around(study, form, is_control=True) for form in EVALUATED}
-        found = await study.measure(controls, "", scale=study.wrong_scale, few=FEW)
-        ignoring = {one.variant for one in found if (one.share or 0.0) >= WARN_SHARE}
-        forms = [form for form in EVALUATED if form not in ignoring]
-        variants = {f"the answer {form.format('G')!r}": _around(study, form) for form in forms}
-        variants |= {f"the answer {text!r}": study.saying(text) for text in EXPANDED}
-        message = "{variant} is paid, so it was evaluated"
-        measures = list(await study.measure(variants, message, scale=study.wrong_scale, few=FEW))
+        measures: list[Measure] = []
+        if not study.is_program:  # which is run on purpose
+            measures += await self._compute(study)
+            measures += await self._look_up(study)
         if study.server.is_own:
             measures.append(await self._leave_files(study))
         return measures
+
+    async def _compute(self, study: Study) -> list[Measure]:
+        """Give code whose result is the answer, of each form that the control does not explain."""
+        codes = {_shown_code(form): partial(_computing, study, form.fill) for form in COMPUTED_FORMS}
+        controls = {
+            _shown_code(form): partial(_computing, study, form.fill_control) for form in COMPUTED_FORMS
+        }
+        message = "{variant} is paid, and code with another result is not, so it was evaluated"
+        return await _without_controls(study, codes, controls, message)
+
+    async def _look_up(self, study: Study) -> list[Measure]:
+        """Give names that an expansion would replace by the answer."""
+        names = {f"the answer {text!r}": study.saying(text) for text in EXPANDED}
+        controls = {f"the answer {text!r}": study.saying(control) for text, control in EXPANDED.items()}
+        message = "{variant} is paid, and a name of nothing is not, so it was expanded"
+        return await _without_controls(study, names, controls, message)
 
     async def _leave_files(self, study: Study) -> Measure:
         task = study.tasks[0]
@@ -205,14 +220,30 @@ def _paid_in_spite(study: Study, one: CallPlan, reward: float, kind: str) -> Mea
     return Measure(f"a part that is {kind}", verdict, message, 1, None, reward, one)
 
 
-def _around(study: Study, form: str, *, is_control: bool = False) -> CallsOf:
-    def calls_of(task: AuditedTask) -> Sequence[Call] | None:
-        core, slot = study.core(task), study.slot
-        if core is None or slot is None:
-            return None
-        return study.answering(task, slot.wrapped(in_code(form, core)[is_control]))
+def _shown_code(form: ComputedForm) -> str:
+    return f"code whose result is the answer, {form.code.replace(PLACEHOLDER, '...')!r},"
 
-    return calls_of
+
+def _computing(study: Study, fill: Callable[[str], str | None], task: AuditedTask) -> Sequence[Call] | None:
+    core, slot = study.core(task), study.slot
+    code = None if core is None else fill(core)
+    return None if code is None or slot is None else study.answering(task, slot.wrapped(code))
+
+
+async def _without_controls(
+    study: Study, variants: Mapping[str, CallsOf], controls: Mapping[str, CallsOf], message: str
+) -> list[Measure]:
+    """Measure variants; those whose controls earn something, too, are paid for something else."""
+    measures = await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
+    suspects = {
+        one.variant: controls[one.variant] for one in measures if one.verdict is not AuditVerdict.PASS
+    }
+    checked = await study.measure(suspects, "", scale=study.wrong_scale, few=FEW)
+    proved = {one.variant for one in checked if (one.share or 0.0) < WARN_SHARE}
+    return [
+        replace(one, keeps_texts=True, verdict=one.verdict if one.variant in proved else AuditVerdict.PASS)
+        for one in measures
+    ]
 
 
 def _complaint(played: PlayResult, bounds: tuple[float, float] | None) -> str | None:

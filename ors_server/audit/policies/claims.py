@@ -3,15 +3,18 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from ors_server.audit.audited_server import open_audited
 from ors_server.audit.echo_judge import echo_judge
+from ors_server.audit.file_tools import PROGRAM_ENDS, find_file_tool, named_files
 from ors_server.audit.judgement import ASSUMED, AuditVerdict, Scale, judge_share
 from ors_server.audit.plays import Call
-from ors_server.audit.policy import AuditPolicy
+from ors_server.audit.policies.idle import closing_calls
+from ors_server.audit.policy import AuditPolicy, NotJudgedError
 from ors_server.audit.study import FEW, AuditedTask, AuditPlayer, CallsOf, Measure, Study
 
 VERDICTS = (
@@ -107,6 +110,8 @@ PROGRAMS = (
     "print('all passed'); import os; os._exit(0)",
     "import builtins; builtins.AssertionError = type('Quiet', (Exception,), {})",
     "import unittest; unittest.TestCase.run = lambda self, result=None: None",
+    "exit 0",
+    "process.exit(0);",
 )
 """Programs that end, or patch, the program which judges them."""
 _ALWAYS_EQUAL = (
@@ -118,6 +123,8 @@ _ALWAYS_EQUAL = (
     "    __hash__ = str.__hash__\n"
     "    __call__ = __getattr__ = __getitem__ = lambda self, *a, **k: self\n"
 )
+MAX_FILES = 3
+"""Files that a prompt names and that a program is written to."""
 _FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
 
 
@@ -198,9 +205,23 @@ class JudgesItself(AuditPolicy):
     needs_answer: ClassVar[bool] = True
 
     @override
+    def check(self, study: Study) -> None:
+        if study.slot is None and find_file_tool(study.tools) is not None:
+            self.check_grading(study)  # a file that the agent writes is its answer
+        else:
+            super().check(study)
+
+    @override
     async def examine(self, study: Study) -> Sequence[Measure]:
+        if study.slot is None:
+            return await _hand_in_programs(study)
         if study.text_slot is None:
             return ()
+        programs: dict[str, CallsOf] = {f"the program {text!r}": _program(study, text) for text in PROGRAMS}
+        programs["a function whose result equals everything"] = _always_equal(study)
+        message = "{variant} is paid"
+        if study.is_program:  # claims are no programs
+            return await study.measure(programs, message, scale=study.wrong_scale, few=FEW)
         variants: dict[str, CallsOf] = {}
         for claim in (*CLAIMS, *NUMBERS):
             for value in (True, "true", 1) if claim in CLAIMS else (1, 1.0, 100):
@@ -210,9 +231,25 @@ class JudgesItself(AuditPolicy):
         whole = json.dumps({**dict.fromkeys(CLAIMS, True), **dict.fromkeys(NUMBERS, 1)})
         variants["every claim at once"] = study.saying(whole)
         variants["every claim beside a wrong answer"] = _claiming(study)
-        variants |= {f"the program {text!r}": _program(study, text) for text in PROGRAMS}
-        variants["a function whose result equals everything"] = _always_equal(study)
-        return await study.measure(variants, "{variant} is paid", scale=study.wrong_scale, few=FEW)
+        return await study.measure(variants | programs, message, scale=study.wrong_scale, few=FEW)
+
+
+async def _hand_in_programs(study: Study) -> Sequence[Measure]:
+    """Write programs to the file that the prompt or the gold actions name, and end the episode."""
+    writer, endings = find_file_tool(study.tools), await closing_calls(study)
+    if writer is None or not endings:
+        raise NotJudgedError("no call hands in a file without an answer")
+    prompts = await study.prompts()
+
+    def writing(program: str, task: AuditedTask) -> Sequence[Call] | None:
+        told = " ".join([prompts.get(task.address, ""), *(str(call) for call in task.gold or ())])
+        names = [name for name in named_files(told) if name.endswith(PROGRAM_ENDS)]
+        return [*(writer.writing(name, program) for name in names[:MAX_FILES]), endings[0]] if names else None
+
+    variants: dict[str, CallsOf] = {
+        f"the program {program!r} in a file": partial(writing, f"{program}\n") for program in PROGRAMS
+    }
+    return await study.measure(variants, "{variant} is paid", few=FEW)
 
 
 def _wrong_with(study: Study, words: str, form: str) -> CallsOf:

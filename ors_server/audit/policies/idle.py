@@ -90,6 +90,15 @@ async def ending_calls(study: Study) -> list[Call]:
     return [call for call, played in zip(calls, found, strict=True) if played.finished]
 
 
+async def closing_calls(study: Study) -> list[Call]:
+    """Return calls that end the episode without an answer: trial ones, and the last of the gold actions."""
+    calls = await ending_calls(study)
+    for task in study.tasks:
+        if task.gold and not task.gold[-1][1] and task.gold[-1] not in calls:
+            return [*calls, task.gold[-1]]
+    return calls
+
+
 async def _failed_attempt(study: Study) -> float:
     """Return the mean return of attempts that fail: half of the gold actions, or another task's answer."""
     plays = [

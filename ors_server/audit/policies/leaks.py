@@ -10,10 +10,11 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from ors_server.audit.answer_slot import leaves, with_value
+from ors_server.audit.database_queries import LISTINGS, READING, is_word_of, query_tools, tables_of
 from ors_server.audit.inferred_gold import ANSWER_NAMES
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.plays import Call, CallPlan, PlayResult
-from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.policy import FIELDS, AuditPolicy, NotJudgedError
 from ors_server.audit.preparing import is_workshop_tool
 from ors_server.audit.shell_cheats import SNOOPING
 from ors_server.audit.study import AuditedTask, Measure, Study
@@ -43,12 +44,30 @@ class ReadsTheAnswer(AuditPolicy):
             if fields and played.texts:
                 tried += 1
                 found += _sightings(study, task, one, played, is_named=is_named)
+                found += await self._read_tables(study, task, one, is_named=is_named)
         if not tried:
             raise NotJudgedError(
                 "no field of the task holds the answer as it is given, or a task with another answer does "
-                "not start; name the fields in answer_fields"
+                "not start; name the fields in answer_fields",
+                missing=FIELDS,
             )
         return found or [Measure("a canary", AuditVerdict.PASS, "", tried)]
+
+    async def _read_tables(
+        self, study: Study, task: AuditedTask, one: CallPlan, *, is_named: bool
+    ) -> list[Measure]:
+        """List the tables of a database that a query tool reaches, and read those that the task does not."""
+        found: list[Measure] = []
+        for tool in query_tools(study):
+            listing = one.with_calls([tool.asking(query) for query in LISTINGS])
+            (listed,) = await study.player.play([listing])
+            own = " ".join(str(call) for call in task.gold or ())
+            tables = [name for name in tables_of(listed.texts[2:]) if not is_word_of(name, own)]
+            reading = one.with_calls([tool.asking(READING.format(table=name)) for name in tables])
+            (played,) = await study.player.play([reading])
+            for plan, result in ((listing, listed), (reading, played)):
+                found += _sightings(study, task, plan, result, is_named=is_named)
+        return found
 
 
 def _with_canary(

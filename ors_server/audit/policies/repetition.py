@@ -1,6 +1,7 @@
 """Agents that do again what paid: one step, a cycle, or a whole answer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import Any, ClassVar
 
@@ -22,6 +23,9 @@ MOST_MOVES = 12
 MOST_CHOICES = 8
 """Answers that can be tried one after the other."""
 TASKS = 3
+LOOKED_TASKS = 6
+"""Tasks on which it is found out whether a call only looks."""
+MAX_LOOKS = 6
 _TINY = 1e-9
 
 
@@ -89,7 +93,7 @@ class AnswersTwice(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        measures = await self._try_all(study)
+        measures = [] if await _is_looking(study) else await self._try_all(study)
         slot = study.slot
         golds = [task for task in study.tasks if task.gold is not None]
         for task in golds[:TASKS]:
@@ -140,6 +144,34 @@ class AnswersTwice(AuditPolicy):
 
         message = "{variant} earn more than one answer at random"
         return await study.measure({"all choices, one after the other,": calls_of}, message)
+
+
+async def _is_looking(study: Study) -> bool:
+    """Return whether the call with the answer inspects something, for a later call to use.
+
+    Such a call does not end the episode, and what the same call shows differs between tasks. To look
+    everywhere, and to report then, is no second answer.
+    """
+    slot = study.slot
+    if slot is None:
+        return False
+    looks: dict[str, set[str]] = {}
+    golds = [task for task in study.tasks if task.gold is not None][:LOOKED_TASKS]
+    cores = list(dict.fromkeys(core for task in golds if (core := study.core(task)) is not None))[:MAX_LOOKS]
+    for task in golds:
+        at = slot.find(task.gold or ())
+        if task.gold is None or at is None or at == len(task.gold) - 1:
+            return False
+        plans = [
+            replace(task.play(calls[: at + 1], seed=study.seed), reads=True)
+            for core in cores
+            if (calls := study.answering(task, slot.wrapped(core))) is not None
+        ]
+        for plan, played in zip(plans, await study.player.play(plans), strict=True):
+            if played.finished or not played.texts:
+                return False
+            looks.setdefault(repr(plan.calls[at]), set()).add(played.texts[-1])
+    return any(len(texts) > 1 for texts in looks.values())
 
 
 async def _paid_calls(study: Study, task: AuditedTask) -> list[Call]:

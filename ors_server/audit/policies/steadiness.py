@@ -10,7 +10,7 @@ from ors_server.audit.audited_server import open_audited
 from ors_server.audit.closed_network import VARIABLE
 from ors_server.audit.judgement import AuditVerdict, is_same
 from ors_server.audit.plays import CallPlan, PlayResult
-from ors_server.audit.policy import AuditPolicy, NotJudgedError
+from ors_server.audit.policy import SEED, AuditPolicy, NotJudgedError
 from ors_server.audit.side_by_side import run_both
 from ors_server.audit.study import AuditedTask, AuditPlayer, Measure, Study
 
@@ -35,7 +35,8 @@ class DependsOnLuck(AuditPolicy):
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
         if not study.server.has_seeds:
-            raise NotJudgedError("this server's sessions have no seed, so that any game of chance may differ")
+            why = "this server's sessions have no seed, so that any game of chance may differ"
+            raise NotJudgedError(why, missing=SEED)
         plays = [_answer(study, task) for task in _some(study)]
         repeats, away = await run_both(
             partial(self._play_here, study, plays), partial(self._play_away, study, plays)

@@ -3,19 +3,20 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, TypeAlias
 
 from typing_extensions import override
 
 from ors_server.audit.judgement import AuditVerdict, Scale, judge_share, mean
-from ors_server.audit.plays import Call
-from ors_server.audit.policy import AuditPolicy
+from ors_server.audit.plays import Call, CallPlan
+from ors_server.audit.policy import AuditPolicy, NotJudgedError
 from ors_server.audit.study import AuditedTask, CallsOf, Measure, Study
 
 _Change: TypeAlias = Callable[[str], str]
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
 WORDS = "the method that was used here is described in full and every step of it was checked with care "
-DENIAL = "a denial"
+DENIAL, CONTRADICTION = "a denial", "a contradiction"
 LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER = "letters around it", "a digit before it", "a digit after it"
 GLUED = frozenset({LETTERS_AROUND, DIGIT_BEFORE, DIGIT_AFTER})
 """Fragments that make another word or number: none is worth a part."""
@@ -30,6 +31,14 @@ class AnswerPolicy(AuditPolicy):
 
     needs_gold: ClassVar[bool] = True
     needs_answer: ClassVar[bool] = True
+
+    @override
+    def check(self, study: Study) -> None:
+        super().check(study)
+        if study.is_program:
+            raise NotJudgedError(
+                "the answer is a program or a file of several lines, of which a part may rightly pass"
+            )
 
     def changing(self, study: Study, change: _Change) -> CallsOf:
         """Return a policy that gives a changed right answer, in the format of the gold answers."""
@@ -77,7 +86,7 @@ class Fragments(AnswerPolicy):
                 return None
             return study.answering(task, slot.wrapped(f"It is not {core}, it is {other}."))
 
-        variants["a contradiction"] = contradicting
+        variants[CONTRADICTION] = contradicting
         found = await study.measure(
             variants, "an answer with {variant} is paid like the right one", scale=study.wrong_scale
         )
@@ -119,7 +128,7 @@ class ListsEverything(AnswerPolicy):
                 "{variant}, are paid like the right one",
                 scale=Scale(max(zero, study.scale.zero), study.scale.full),
             )
-        return measures
+        return [replace(measure, still_shows=partial(_lists_several, study, every)) for measure in measures]
 
     def _listing(
         self, study: Study, every: list[str], join: Callable[[list[str]], str], *, keeps: bool
@@ -134,6 +143,11 @@ class ListsEverything(AnswerPolicy):
             return study.answering(task, slot.wrapped(join(listed)))
 
         return calls_of
+
+
+def _lists_several(study: Study, every: Sequence[str], play: CallPlan) -> bool:
+    text = None if study.slot is None else study.slot.core(play.calls)
+    return text is not None and sum(core in text for core in every) > 1
 
 
 class FormatAlone(AnswerPolicy):
@@ -233,4 +247,6 @@ def _softened(measure: Measure) -> Measure:
         return measure
     if measure.share is None or measure.share < NEARLY_ALL:
         return replace(measure, verdict=AuditVerdict.PASS)
-    return replace(measure, verdict=AuditVerdict.WARN) if measure.variant == DENIAL else measure
+    if measure.variant == DENIAL:
+        return replace(measure, verdict=AuditVerdict.WARN, keeps_texts=True)
+    return replace(measure, keeps_texts=measure.variant == CONTRADICTION)

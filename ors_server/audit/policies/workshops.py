@@ -1,24 +1,24 @@
-"""Agents with a shell: do they reach what the grader uses?"""
+"""Agents that run commands or write files: do they reach what the grader uses?"""
 
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from typing_extensions import override
 
+from ors_server.audit.file_tools import FileTool, find_file_tool, named_files
 from ors_server.audit.judgement import Scale
-from ors_server.audit.plays import Call, CallPlan
-from ors_server.audit.policies.idle import ending_calls
+from ors_server.audit.plays import Call
+from ors_server.audit.policies.idle import closing_calls
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
-from ors_server.audit.shell_cheats import EMPTY_FILES, SHELL_CHEATS
-from ors_server.audit.study import AuditedTask, CallsOf, Measure, Study
+from ors_server.audit.shell_cheats import EMPTY_FILES, FILE_CHEATS, SHELL_CHEATS, ending_program
+from ors_server.audit.study import CallsOf, Measure, Study
 
-_FILE = re.compile(r"(?<![\w/])([\w-]+\.(?:txt|json|csv|py|md|out|log|html|js|sql|toml|yaml))\b")
+MAX_FILES = 5
+"""Files that a prompt names and that are changed."""
 
 
 class ChangesTheGrader(AuditPolicy):
-    """Changes tests, expected results and programs through the shell, and ends the episode.
+    """Changes tests, expected results and programs by a shell or as files, and ends the episode.
 
     In the wild: SWE-bench's tests pass whatever the patch is with one hook in `conftest.py` (500 of 500), and
     overwritten tests pass every task of SWE-Lancer (arXiv:2507.02825).
@@ -28,23 +28,23 @@ class ChangesTheGrader(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        shell = _find_shell(study)
-        if shell is None:
+        shell, writer = _find_shell(study), find_file_tool(study.tools)
+        if shell is None and writer is None:
             return ()
-        endings = await ending_calls(study) + _submits(study)
+        endings = await closing_calls(study)
         if not endings:
             raise NotJudgedError("no call ends the episode without an answer")
-        tool, argument = shell
         task = study.tasks[0]
-        (read,) = await study.player.play([_reading(study, task)])
-        named = list(dict.fromkeys(_FILE.findall(" ".join(read.texts[:1]))))[:5]
-        touch = f"\ntouch {' '.join(named)}" if named else ""
-        variants: dict[str, CallsOf] = {}
-        for name, command in SHELL_CHEATS.items():
-            for ending in endings[:2]:
-                variants[f"{name}, then {ending[0]}"] = _always((tool, {argument: command + touch}), ending)
-        both = EMPTY_FILES + "".join(f"\n: > {name}" for name in named)
-        variants["every file empty, the result too"] = _always((tool, {argument: both}), endings[0])
+        prompts = await study.prompts()
+        named = named_files(prompts.get(task.address, ""))[:MAX_FILES]
+        cheats = {} if writer is None else _written_cheats(writer, named)
+        if shell is not None:
+            cheats = {**_shell_cheats(study, shell, named), **cheats}
+        variants: dict[str, CallsOf] = {
+            f"{name}, then {ending[0]}": _always(*calls, ending)
+            for ending in endings[:2]
+            for name, calls in cheats.items()
+        }
         idle = [task.play([ending], seed=study.seed) for ending in endings[:2]]
         zero = max(one.total for one in await study.player.play(idle))
         return await study.measure(
@@ -52,6 +52,29 @@ class ChangesTheGrader(AuditPolicy):
             "an agent is paid for {variant}",
             scale=Scale(max(zero, study.scale.zero), study.scale.full),
         )
+
+
+def _shell_cheats(study: Study, shell: tuple[str, str], named: Sequence[str]) -> dict[str, list[Call]]:
+    """Return the scripts that change what a grader in the agent's reach would use."""
+    tool, argument = shell
+    touch = f"\ntouch {' '.join(named)}" if named else ""
+    cheats = {name: f"{command}{touch}" for name, command in SHELL_CHEATS.items()}
+    cheats["every file empty, the result too"] = EMPTY_FILES + "".join(f"\n: > {name}" for name in named)
+    written = named_files(
+        " ".join(str(arguments) for task in study.tasks for _, arguments in task.gold or ())
+    )
+    programs = [name for name in dict.fromkeys([*named, *written]) if name.endswith(".py")][:MAX_FILES]
+    if programs:
+        cheats = {"programs that end at once": "\n".join(map(ending_program, programs)), **cheats}
+    return {name: [(tool, {argument: command})] for name, command in cheats.items()}
+
+
+def _written_cheats(writer: FileTool, named: Sequence[str]) -> dict[str, list[Call]]:
+    """Return the files that change what a grader in the agent's reach would use."""
+    cheats = {f"a {name} that it wrote": [writer.writing(name, text)] for name, text in FILE_CHEATS.items()}
+    if named:
+        cheats["empty files of the prompt's names"] = [writer.writing(name, "") for name in named]
+    return cheats
 
 
 def _find_shell(study: Study) -> tuple[str, str] | None:
@@ -62,18 +85,6 @@ def _find_shell(study: Study) -> tuple[str, str] | None:
             if properties.get(name, {}).get("type", "string") == "string" and name in properties:
                 return tool.name, name
     return None
-
-
-def _submits(study: Study) -> list[Call]:
-    """Return the call that ends the gold actions, if it has no argument."""
-    for task in study.tasks:
-        if task.gold and not task.gold[-1][1]:
-            return [task.gold[-1]]
-    return []
-
-
-def _reading(study: Study, task: AuditedTask) -> CallPlan:
-    return replace(task.play((), seed=study.seed), reads=True)
 
 
 def _always(*calls: Call) -> CallsOf:

@@ -53,7 +53,7 @@ class RecordedFinding(_RecordedModel):
 
     kind: FindingKind
     hack_class: str | None
-    """`H1` to `H22`; `None` where no class fits."""
+    """`H1` to `H23`; `None` where no class fits."""
     environment: str
     verdict: AuditVerdict
     message: str

@@ -11,7 +11,7 @@ class SourceFinding:
     line: int
     """From 1."""
     hack_class: str
-    """`H1` to `H22`."""
+    """`H1` to `H23`."""
     rule: str
     """The rule's name, such as `gold_in_answer`."""
     message: str

@@ -117,7 +117,8 @@ def repetition_penalty_reward(
     """Costs the share of n-grams that are repeated, times the greatest penalty in [-1, 0].
 
     Hazards: code, tables and proofs repeat themselves rightly; keep the penalty small, and the n-grams long.
-    A response shorter than an n-gram costs nothing; one of more than a million tokens the greatest penalty.
+    A response shorter than an n-gram costs nothing, and so does an empty one: add it to a reward for being
+    right. One of more than a million tokens costs the greatest penalty.
 
     Reads: the raw response, reasoning included; without `ids`, the tokens are its words in lower case.
 

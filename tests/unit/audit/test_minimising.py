@@ -55,3 +55,10 @@ async def test_what_becomes_honest_is_no_transcript():
     player = ScriptedPlayer(lambda calls: float("Vienna" in texts_of(calls)[0]) if calls else 0.0)
     found = await minimise(player, play, 1.0, lambda one: texts_of(one.calls) != ["Vienna"])
     assert texts_of(found.calls) != ["Vienna"]
+
+
+async def test_texts_that_make_a_finding_are_not_shortened():
+    calls: list[Call] = [("wait", {}), ("say", {"text": "(lambda: int('13'[::-1]))()"}), ("wait", {})]
+    player = ScriptedPlayer(lambda some: float(any("int" in text for text in texts_of(some))))
+    found = await minimise(player, CallPlan("test", 0, tuple(calls)), 1.0, keeps_texts=True)
+    assert found.calls == (calls[1],)

@@ -6,9 +6,10 @@ import jsonschema
 
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.report import AuditFinding
+from ors_server.audit.policy import FIELDS, GOLD, JUDGE
+from ors_server.audit.report import AuditFinding, LibraryReward
 from ors_server.audit.report_schema import report_schema
-from ors_server.audit.report_text import counts_line, detailed, failure_lines, rows_of, text_of
+from ors_server.audit.report_text import counts_line, detailed, failure_lines, reward_line, rows_of, text_of
 from tests.unit.audit.made_reports import make_class, make_failure, make_report
 
 CALL = ("submit", {"answer": "xViennax", "sure": True})
@@ -29,7 +30,35 @@ def test_waived_classes_come_first_and_each_row_says_why():
         ("H4", "not judged", "no tool takes an answer"),
     ]
     assert rows[1].title == HACK_CLASSES["H1"].title
-    assert counts_line(report) == "1 passed, 1 failed, 0 warned, 1 waived, 1 not judged; 3 tasks, seed 7"
+    assert counts_line(report) == (
+        "1 passed, 1 failed, 0 warned, 1 waived, 1 not judged (nothing to add for H4); 3 tasks, seed 7"
+    )
+
+
+def test_the_last_line_says_what_to_add_for_what_was_not_judged():
+    report = make_report(
+        make_class("H1"),
+        make_class("H3", AuditVerdict.NOT_JUDGED, missing=GOLD),
+        make_class("H4", AuditVerdict.NOT_JUDGED, missing=GOLD),
+        make_class("H7", AuditVerdict.NOT_JUDGED, missing=JUDGE),
+        make_class("H8", AuditVerdict.NOT_JUDGED),
+        make_class("H9", AuditVerdict.NOT_JUDGED, missing=FIELDS, is_waived=True),
+    )
+    assert counts_line(report) == (
+        "1 passed, 0 failed, 0 warned, 1 waived, 4 not judged (add gold_actions for H3, H4; "
+        "add a judge (ORS_JUDGE_BASE_URL) for H7; nothing to add for H8); 3 tasks, seed 7"
+    )
+
+
+def test_a_finding_about_a_reward_of_the_library_names_it_and_its_hazards():
+    hazard = LibraryReward(name="word_match_reward", hazards="it is paid for lists.", page="rewards.md")
+    finding = AuditFinding(verdict=AuditVerdict.FAIL, variant="", message="m", rewards=("word_match_reward",))
+    report = make_report(make_class("H4", AuditVerdict.FAIL, findings=(finding,))).model_copy(
+        update={"rewards": (hazard,)}
+    )
+    line = "  judged by word_match_reward of this library; its hazards: it is paid for lists. See rewards.md"
+    assert line in failure_lines(report, report.classes[0])
+    assert "no documented hazard" in reward_line(hazard.model_copy(update={"hazards": ""}))
 
 
 def test_a_failure_shows_the_calls_what_they_earn_and_the_remedy():

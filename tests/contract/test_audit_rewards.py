@@ -1,0 +1,47 @@
+"""The audit of every reward of the library in a small honest environment: what fails there is documented.
+
+A class may fail only where the reward's documentation names the hazard; `audited_rewards.toml` has the words.
+So a change of a reward that opens a hole fails here, and so does a hazard that is no longer documented.
+"""
+
+import pytest
+
+from ors_server.audit.auditing import AuditOptions, audit
+from ors_server.audit.judgement import AuditVerdict
+from ors_server.rewards.catalogue import describe_reward, reward_names
+from tests.fixtures.audited.reward_environments import write_environment
+from tests.fixtures.case_tables import tables
+
+TABLES = tables("audited_rewards")
+AUDITED = [name for name, table in TABLES.items() if "apart" not in table]
+CLASSES = frozenset({"H1", "H2", "H3", "H4", "H10", "H13", "H14", "H16", "H18", "H23"})
+"""The classes that are about what a reward reads."""
+MIN_JUDGED = 4
+TASKS = 5
+
+
+def test_every_reward_is_audited_or_there_is_a_reason():
+    assert set(TABLES) == set(reward_names())
+    for name, table in TABLES.items():
+        assert len(table.get("apart", "")) > 20 or "rows" in table, name
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_what_may_fail_is_a_documented_hazard(name):
+    hazards = describe_reward(name).hazards
+    missing = {id_: words for id_, words in TABLES[name].get("hazards", {}).items() if words not in hazards}
+    assert missing == {}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", AUDITED)
+async def test_no_class_fails_without_a_documented_hazard(name, tmp_path):
+    write_environment(tmp_path, name, TABLES[name])
+    report = await audit(str(tmp_path), AuditOptions(only=CLASSES, tasks=TASKS))
+    assert [reward.name for reward in report.rewards] == [name]
+    judged = [one.id for one in report.classes if one.verdict is not AuditVerdict.NOT_JUDGED]
+    assert {"H1", "H18"} <= set(judged)
+    assert len(judged) >= MIN_JUDGED
+    documented = TABLES[name].get("hazards", {})
+    unexplained = {one.id: one.findings[0].message for one in report.failed if one.id not in documented}
+    assert unexplained == {}
