@@ -10,7 +10,7 @@ from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.reading.statements import Span
 
 _NUMBER = r"(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
-_COMMAND = r"\\(?:d|t|c)?[A-Za-z]{1,12}(?:\[[^\[\]\n]{0,20}\])?(?:\s?\{[^{}\n]{0,120}(?:\{[^{}\n]{0,60}\}[^{}\n]{0,60}){0,4}\}){0,2}"
+_COMMAND = r"\\(?!boxed|fbox)(?:d|t|c)?[A-Za-z]{1,12}(?:\[[^\[\]\n]{0,20}\])?(?:\s?\{[^{}\n]{0,120}(?:\{[^{}\n]{0,60}\}[^{}\n]{0,60}){0,4}\}){0,2}"
 _LETTER = r"[A-Za-z](?![A-Za-z'’])"
 _GROUP = r"(?![(\[{][^()\[\]{}\n]{0,80}(?<![\\A-Za-z])[A-Za-z]{2,}[\s.,)])[(\[{][^()\[\]{}\n]{0,80}(?:[(\[{][^()\[\]{}\n]{0,40}[)\]}][^()\[\]{}\n]{0,40}){0,3}[)\]}]"
 _CALL = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|arcsin|arccos|arctan)(?:[_^](?:\{[^{}\n]{0,20}\}|\w))?[ ]{0,2}(?=[\d\\({])"

@@ -37,6 +37,8 @@ _LABEL: Final = re.compile(r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!
 _TAIL_CHARS: Final = 8_000
 _HAS_NUMBER: Final = re.compile(r"\d|[a-z]{3}", re.IGNORECASE)
 _JOINER: Final = re.compile(r"\s*(?:[,;]|and\b|or\b|&)?\s*(?:and\b|or\b)?\s*(?:[A-Za-z]\s*=\s*)?", re.IGNORECASE)
+_BETWEEN_QUANTITIES: Final = re.compile(r"\A\s+(?:hours?|minutes?|seconds?|feet|foot|ft|inch|inches|in|h|hrs?|min|dollars|cents|years?|months?|weeks?|days?)\b")
+"""The unit in the middle of "2 hours and 30 minutes"."""
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)", re.IGNORECASE)
 _KEY_CHARS: Final = 60
@@ -155,7 +157,7 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
 
 
 def _is_listed(text: str, first: Statement, second: Statement) -> bool:
-    between = text[first.end : second.start]
+    between = _BETWEEN_QUANTITIES.sub(" ", text[first.end : second.start], count=1)
     return first.sentence == second.sentence and _JOINER.fullmatch(between) is not None
 
 

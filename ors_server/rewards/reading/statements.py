@@ -121,7 +121,7 @@ _EXCEPTIVES: Final = frozenset(
 _UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
 _AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're my our me let us to".split())
-_STATING: Final = frozenset({"copula", "quantity", "answer", "confirm", "hash", "yes"})
+_STATING: Final = frozenset({"copula", "report", "quantity", "answer", "confirm", "hash", "yes"})
 _FILLERS: Final = frozenset("so thus hence then and but finally ok okay well now the a an of to for all".split())
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _REFERENCES: Final = frozenset("previous above last line sentence answer paragraph message preceding foregoing former earlier".split())
@@ -129,6 +129,9 @@ _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
 _RECKONINGS: Final = frozenset("arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation program code output".split())
+_NOUNS: Final = ("votes", "states", "reports", "notes", "figures", "estimates", "offers", "guesses", "bets", "claims", "quotes")
+"""Plurals that are verbs of saying, too: "42 votes"."""
+_TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "le", "leq", "ge", "geq", "lt", "gt"})
@@ -428,11 +431,11 @@ class _Reader:
                 if word.startswith("n'"):
                     classes |= {"negative"}
             parts = words[index : index + length]
-            if length > 1 and any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts):
-                classes |= {"first_person"}
             if length > 1 and classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
                 for lexicon in lexicons:
                     classes |= frozenset[str]().union(*(lexicon.words.get(part, NO_CLASSES) for part in parts))
+            if length > 1 and any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts):
+                classes |= {"first_person"}
             if self._neutral and self._neutral.issuperset(parts):
                 classes = classes & {"copula", "pivot"}
             tokens.append(
@@ -538,6 +541,9 @@ class _Reader:
             for index, value in enumerate(clause.values):
                 left, right = self._around(clause, index)
                 value.region = self._region(sentence, place, index)
+                if index == 0 and place and clause.lead is not None and clause.lead.word == ":":
+                    heading = sentence.clauses[place - 1]
+                    value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
@@ -570,7 +576,10 @@ class _Reader:
         is_mine = "first_person" in before
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
-        value.is_framed = "answer" in before or "hash" in before or is_confirmed
+        is_named = "answer" in before and (
+            value is value.clause.values[0] or (bool(left) and bool(left[-1].classes & {"copula", "answer"}))
+        )
+        value.is_framed = value.is_framed or is_named or is_confirmed
         value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
             left, right, after, before, is_last=value is value.clause.values[-1]
         )
@@ -649,7 +658,10 @@ class _Reader:
             return Polarity.DENIED
         if "suppose" in seen or ("would" in seen and first.classes & {"would", "harmless"}):
             return Polarity.SUPPOSED
-        if ("report" in seen and "first_person" not in seen) or self._is_of_another(right):
+        reports = [token for token in right if "report" in token.classes]
+        if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
+            reports = reports[1:]
+        if (reports and "report" in seen and "first_person" not in seen) or self._is_of_another(right):
             return Polarity.QUOTED
         if is_last and ("bound" in first.classes or ("bound" in seen and first.classes & {"copula"})):
             return Polarity.BOUNDED
@@ -669,6 +681,8 @@ class _Reader:
     def _is_about_the_work(self, left: list[_Token], right: list[_Token], before: Classes) -> bool:
         """Whether a value counts lines or steps of the solution, or words of the question."""
         if "answer" in before or not any("work" in token.classes for token in right[:2]):
+            return False
+        if right[0].word in _TIMES and "first_person" not in before:
             return False
         is_short = len(right) <= _NEAR or any(token.word in _SOURCES for token in right)
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
