@@ -122,7 +122,7 @@ _UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETR
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
 _AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're my our me let us to".split())
 _STATING: Final = frozenset({"copula", "report", "quantity", "answer", "confirm", "hash", "yes"})
-_FILLERS: Final = frozenset("so thus hence then and but finally ok okay well now the a an of to for all".split())
+_FILLERS: Final = frozenset("so thus hence then and or nor but finally ok okay well now the a an of to for all".split())
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _REFERENCES: Final = frozenset("previous above last line sentence answer paragraph message preceding foregoing former earlier".split())
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
@@ -132,9 +132,13 @@ _RECKONINGS: Final = frozenset("arithmetic algebra calculation computation mathe
 _NOUNS: Final = ("votes", "states", "reports", "notes", "figures", "estimates", "offers", "guesses", "bets", "claims", "quotes")
 """Plurals that are verbs of saying, too: "42 votes"."""
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
+_BEFORE_VERBS: Final = frozenset("would will might could should may to they you many some i we he she".split())
+_SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
+_SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
+_OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
 """Orders to the reader, which report nothing: "say 42"."""
-_ORDERS: Final = frozenset({"<", ">", "≤", "≥", "le", "leq", "ge", "geq", "lt", "gt"})
+_ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
 _INVERTED: Final = frozenset({"should", "were", "had"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
@@ -351,13 +355,17 @@ class _Reader:
             elif char in "-=" and text.startswith(">", position + 1):
                 tokens.append(_Token("mark", position, position + 2, ":"))
                 position += 1
-            elif char in _MARKS or (char == "-" and self._is_dash(position)):
+            elif (char in _MARKS and not self._is_call(position, tokens)) or (char == "-" and self._is_dash(position)):
                 tokens.append(_Token("mark", position, position + 1, char))
             elif char == "=":
                 tokens.append(_Token("word", position, position + 1, "=", frozenset({"copula"})))
             elif char in "<>≤≥≠":
                 name = "negative" if char == "≠" else "bound"
                 tokens.append(_Token("word", position, position + 1, char, frozenset({name})))
+            elif char == "+" and tokens and tokens[-1].kind == "value" and tokens[-1].end == position:
+                tokens.append(_Token("word", position, position + 1, "+", frozenset({"bound_after"})))
+            elif char == "/" and text[position - 1 : position].isspace() and text[position + 1 : position + 2].isspace():
+                tokens.append(_Token("word", position, position + 1, "or"))
             elif char == "#":
                 position = self._tokenise_hashes(position, tokens)
                 continue
@@ -388,7 +396,7 @@ class _Reader:
         if command[1] in _ARROWS:
             tokens.append(_Token("mark", position, command.end(), ":"))
         elif command[1] in _RELATIONS:
-            tokens.append(_Token("word", position, command.end(), command[1], frozenset({_RELATIONS[command[1]]})))
+            tokens.append(_Token("word", position, command.end(), command[0], frozenset({_RELATIONS[command[1]]})))
         return command.end()
 
     def _ends_sentence(self, position: int, tokens: Sequence[_Token]) -> bool:
@@ -396,6 +404,10 @@ class _Reader:
         if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
             return False
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
+
+    def _is_call(self, position: int, tokens: Sequence[_Token]) -> bool:
+        """Whether a bracket belongs to the word in front of it: `not(42)`."""
+        return bool(tokens) and self._text[position] == "(" and tokens[-1].word == "not" and tokens[-1].end == position
 
     def _is_dash(self, position: int) -> bool:
         text = self._text
@@ -443,6 +455,9 @@ class _Reader:
             )
             index += length
         self._tokens = tokens
+        for earlier, token in zip(tokens, tokens[1:], strict=False):
+            if token.word == "answer" and earlier.word in _BEFORE_VERBS:
+                token.classes = frozenset({"report"})
         for index, token in enumerate(tokens):
             if "negative" in token.classes:
                 self._soften(index)
@@ -545,6 +560,8 @@ class _Reader:
                     heading = sentence.clauses[place - 1]
                     value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
+                if index and clause.values[index - 1].polarity is Polarity.BOUNDED and _is_range(clause, index):
+                    value.polarity = Polarity.BOUNDED
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
@@ -553,7 +570,20 @@ class _Reader:
                     value.polarity = self._after(sentence, place, value) or value.polarity
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
+        self._share_predicate(sentence)
         self._subordinate(sentence)
+
+    def _share_predicate(self, sentence: _Sentence) -> None:
+        """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
+        following: _Value | None = None
+        for clause in reversed(sentence.clauses):
+            for value in reversed(clause.values):
+                if following is not None and value.polarity is Polarity.ASSERTED and following.polarity in _SHARED:
+                    lead = following.clause.lead
+                    is_listed = lead is not None and lead.word in (*_AND, ",") and following.clause.tokens[0] is following.token
+                    if is_listed and following.clause is not value.clause and clause.tokens[-1] is value.token:
+                        value.polarity = following.polarity
+                following = value
 
     def _around(self, clause: _Clause, index: int) -> tuple[list[_Token], list[_Token]]:
         tokens = clause.tokens
@@ -576,7 +606,7 @@ class _Reader:
         is_mine = "first_person" in before
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
-        is_named = "answer" in before and (
+        is_named = "answer" in before and not (left and "oblique" in left[-1].classes) and (
             value is value.clause.values[0] or (bool(left) and bool(left[-1].classes & {"copula", "answer"}))
         )
         value.is_framed = value.is_framed or is_named or is_confirmed
@@ -594,8 +624,10 @@ class _Reader:
             return Polarity.SUPPOSED
         left = _behind_value(left)
         near = frozenset[str]().union(*(token.classes for token in left[-1 - _NEAR :]))
-        if "trial" in near:
+        if any("trial" in token.classes for token in left[-_NEAR:]):
             return Polarity.SUPPOSED
+        if "unfinished" in before:
+            return Polarity.INTERMEDIATE
         if "bound" in near and not (near & {"harmless"}):
             return Polarity.BOUNDED
         if "undecided" in before:
@@ -663,6 +695,8 @@ class _Reader:
             reports = reports[1:]
         if (reports and "report" in seen and "first_person" not in seen) or self._is_of_another(right):
             return Polarity.QUOTED
+        if "bound" in first.classes and first.word in _ORDERS:
+            return Polarity.BOUNDED
         if is_last and ("bound" in first.classes or ("bound" in seen and first.classes & {"copula"})):
             return Polarity.BOUNDED
         if "intermediate" in seen or "operation" in first.classes:
@@ -764,6 +798,8 @@ class _Reader:
             return Polarity.ASSERTED if is_approved else None
         if "retract" in first.classes or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
             return Polarity.RETRACTED
+        if "unfinished" in classes:
+            return Polarity.INTERMEDIATE
         if "report" in first.classes and "first_person" not in classes:
             return Polarity.QUOTED
         if "refuse" in classes:
@@ -832,7 +868,9 @@ class _Reader:
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
-            if open_values and self._takes_back(sentence, has_value=bool(values)):
+            if open_values and (
+                self._takes_back(sentence, has_value=bool(values)) or (not values and self._is_about(sentence, open_values[-1]))
+            ):
                 for value in open_values:
                     if value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.RETRACTED
@@ -845,6 +883,16 @@ class _Reader:
         if len({self._written(value) for value in values}) > 1:
             for value in values:
                 value.polarity = Polarity.HEDGED
+
+    def _is_about(self, sentence: _Sentence, value: _Value) -> bool:
+        """Whether a sentence says that what a value's sentence is about is wrong: "The model was wrong."."""
+        tokens = sentence.tokens
+        if any(token.word and token.word in _CROSSES for token in tokens):
+            return True
+        if sentence.is_question or not any("reject" in token.classes for token in tokens):
+            return False
+        subjects = {token.word for token in tokens[:3] if not token.classes and len(token.word) > 2}  # noqa: PLR2004
+        return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: _Sentence, *, has_value: bool) -> bool:
         if sentence.is_question:
@@ -896,13 +944,17 @@ class _Reader:
 
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
-        doubtful = [value for value in self._values if value.is_maybe and value.polarity is Polarity.ASSERTED]
+        doubtful = [value for value in self._values if value.is_maybe and value.polarity in _OPEN]
         if len({self._written(value) for value in doubtful}) > 1:
             last = self._values[-1]
             if last in doubtful or last.polarity is not Polarity.ASSERTED:
                 for value in doubtful:
                     value.polarity = Polarity.HEDGED
         self._hedge_by_doubt()
+        for sentence in self._sentences:
+            words = [token.word for clause in sentence.clauses for token in (clause.lead, *clause.tokens) if token is not None]
+            if "either" in words and "or" in words:
+                self._hedge_all([v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED])
         if self._takes_alternatives:
             return
         for earlier, value in zip(self._values, self._values[1:], strict=False):
@@ -950,6 +1002,11 @@ class _Reader:
                 continue
             before, after = self._window(value)
             value.polarity = _by_characters(before, after, lists) or value.polarity
+        for value, other in zip(self._values, self._values[1:], strict=False):
+            between = self._text[value.token.end : other.token.start].strip(" $,，、?？。")
+            words = (*lists["maybe_before"], *lists["maybe_after"])
+            if between and _CJK.search(between) and between in words and not self._takes_alternatives:
+                value.polarity = other.polarity = Polarity.HEDGED
         retracting = lists["retract"]
         for value in self._values:
             tail = self._text[value.token.end :]
@@ -967,6 +1024,14 @@ class _Reader:
         after = self._text[value.token.end : value.token.end + _WINDOW]
         after = _CJK_STOP.split(after, maxsplit=1)[0] + ("?" if re.match(r"[^。！!；;\n]{0,60}[？?]", after) else "")
         return before, after
+
+
+def _is_range(clause: _Clause, index: int) -> bool:
+    """Whether a value ends the range that the value in front of it begins: "from 41 to 43"."""
+    tokens = clause.tokens
+    start, end = tokens.index(clause.values[index - 1].token), tokens.index(clause.values[index].token)
+    between = [token.word for token in tokens[start + 1 : end]]
+    return between in (["to"], ["and"], ["through"], ["until"]) and not any(token.word == "my answer" for token in tokens[:start])
 
 
 def _is_mine(tokens: Sequence[_Token]) -> bool:
@@ -990,7 +1055,7 @@ def _is_label_of(left: Sequence[_Token]) -> bool:
 def _is_guess(left: Sequence[_Token]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
-    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and "first_person" in left[0].classes
+    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
 
 
 def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
