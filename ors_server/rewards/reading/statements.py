@@ -95,6 +95,7 @@ _RELATIONS: Final = {
 }
 _UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
 _ARROWS: Final = frozenset({"to", "rightarrow", "Rightarrow", "implies", "longrightarrow", "Longrightarrow", "therefore"})
+_NUMBERED: Final = re.compile(r"\s{0,2}\d")
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
 _CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
@@ -102,7 +103,7 @@ _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
 _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
 _ABBREVIATIONS: Final = frozenset(
-    "cf e.g i.e eg ie approx resp no nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v".split()
+    "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v".split()
 )
 _BLANKS: Final = " \t\r"
 _MARKS: Final = frozenset(",;:()[]\"“”„«»—–")
@@ -136,6 +137,7 @@ _BEFORE_VERBS: Final = frozenset("would will might could should may to they you 
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
+_DETERMINERS: Final = frozenset("the a an all her his my our their its those these about only just both each".split())
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
@@ -403,6 +405,8 @@ class _Reader:
         following = self._text[position + 1 : position + 2]
         if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
             return False
+        if tokens and tokens[-1].end == position and tokens[-1].word == "no":
+            return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
 
     def _is_call(self, position: int, tokens: Sequence[_Token]) -> bool:
@@ -578,7 +582,7 @@ class _Reader:
         following: _Value | None = None
         for clause in reversed(sentence.clauses):
             for value in reversed(clause.values):
-                if following is not None and value.polarity is Polarity.ASSERTED and following.polarity in _SHARED:
+                if following is not None and not value.is_framed and value.polarity is Polarity.ASSERTED and following.polarity in _SHARED:
                     lead = following.clause.lead
                     is_listed = lead is not None and lead.word in (*_AND, ",") and following.clause.tokens[0] is following.token
                     if is_listed and following.clause is not value.clause and clause.tokens[-1] is value.token:
@@ -699,6 +703,8 @@ class _Reader:
             return Polarity.BOUNDED
         if is_last and ("bound" in first.classes or ("bound" in seen and first.classes & {"copula"})):
             return Polarity.BOUNDED
+        if "copula" in first.classes and "label" in seen:
+            return Polarity.INTERMEDIATE  # "42 was my room number"
         if "intermediate" in seen or "operation" in first.classes:
             return Polarity.INTERMEDIATE
         if not left and len(right) > _MAX_UNIT and not any(token.classes or token.word in _FUNCTION_WORDS for token in right):
@@ -755,6 +761,8 @@ class _Reader:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
         if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
+            return None
+        if "correction" in classes:
             return None
         if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
             return Polarity.DENIED
@@ -841,7 +849,9 @@ class _Reader:
         if lead is not None and ("reason" in lead.classes or lead.word in "(["):
             return True
         left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
-        return any("oblique" in token.classes for token in left[-_NEAR:])
+        while left and left[-1].word in _DETERMINERS:
+            left = left[:-1]
+        return bool(left) and "oblique" in left[-1].classes
 
     # What later sentences say.
 
@@ -954,7 +964,7 @@ class _Reader:
         for sentence in self._sentences:
             words = [token.word for clause in sentence.clauses for token in (clause.lead, *clause.tokens) if token is not None]
             if "either" in words and "or" in words:
-                self._hedge_all([v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED])
+                self._hedge_all([value for clause in sentence.clauses for value in clause.values])
         if self._takes_alternatives:
             return
         for earlier, value in zip(self._values, self._values[1:], strict=False):
