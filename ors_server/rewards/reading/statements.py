@@ -180,6 +180,8 @@ class _Value:
     polarity: Polarity = Polarity.ASSERTED
     is_framed: bool = False
     is_maybe: bool = False
+    is_weak: bool = False
+    """Whether nothing but the lack of a known frame speaks against it."""
     region: Span = (0, 0)
 
 
@@ -575,7 +577,31 @@ class _Reader:
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
+        self._replace(sentence)
+        self._contrast(sentence)
         self._subordinate(sentence)
+
+    def _replace(self, sentence: _Sentence) -> None:
+        """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
+        for clause in sentence.clauses:
+            for first, second in zip(clause.values, clause.values[1:], strict=False):
+                start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
+                between = clause.tokens[start + 1 : end]
+                classes = frozenset[str]().union(*(token.classes for token in between))
+                if "becoming" in classes and "negative" not in classes and not sentence.is_question:
+                    first.polarity = Polarity.RETRACTED
+                    if second.polarity in (Polarity.INTERMEDIATE, Polarity.SUPPOSED, Polarity.DENIED):
+                        second.polarity = Polarity.ASSERTED
+
+    def _contrast(self, sentence: _Sentence) -> None:
+        """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
+            return
+        denied = [value for value in values if value.polarity in (Polarity.DENIED, Polarity.QUOTED)]
+        weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
+        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
+            weak[0].polarity = Polarity.ASSERTED
 
     def _share_predicate(self, sentence: _Sentence) -> None:
         """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
@@ -615,7 +641,7 @@ class _Reader:
         )
         value.is_framed = value.is_framed or is_named or is_confirmed
         value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
-            left, right, after, before, is_last=value is value.clause.values[-1]
+            value, left, right, after, before
         )
 
     def _from_left(self, left: list[_Token], before: Classes, *, is_mine: bool) -> Polarity | None:
@@ -681,10 +707,11 @@ class _Reader:
         return False
 
     def _from_right(
-        self, left: list[_Token], right: list[_Token], after: Classes, before: Classes, *, is_last: bool
+        self, value: _Value, left: list[_Token], right: list[_Token], after: Classes, before: Classes
     ) -> Polarity:
+        is_last = value is value.clause.values[-1]
         if not right:
-            return Polarity.ASSERTED if self._has_frame(left, right) else Polarity.INTERMEDIATE
+            return self._framed_or_weak(value, left, right)
         first = right[0]
         if "bound_after" in first.classes or any("bound_after" in token.classes for token in right[:2]):
             return Polarity.BOUNDED
@@ -709,14 +736,19 @@ class _Reader:
             return Polarity.INTERMEDIATE
         if not left and len(right) > _MAX_UNIT and not any(token.classes or token.word in _FUNCTION_WORDS for token in right):
             return Polarity.INTERMEDIATE  # words that are no sentence
-        if not self._has_frame(left, right):
+        if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
         if self._is_about_the_work(left, right, before):
             return Polarity.INTERMEDIATE
         is_subject = "copula" in first.classes or "maybe" in first.classes
         if is_subject and not (before & {"copula", "answer"}) and not (seen & {"confirm", "answer"}):
+            value.is_weak = True
             return Polarity.INTERMEDIATE
         return Polarity.ASSERTED
+
+    def _framed_or_weak(self, value: _Value, left: list[_Token], right: list[_Token]) -> Polarity:
+        value.is_weak = not self._has_frame(left, right)
+        return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _is_about_the_work(self, left: list[_Token], right: list[_Token], before: Classes) -> bool:
         """Whether a value counts lines or steps of the solution, or words of the question."""
@@ -766,7 +798,7 @@ class _Reader:
             return None
         if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
             return Polarity.DENIED
-        if "intermediate" in classes or "label" in heading.tokens[-1].classes:
+        if classes & {"intermediate", "remark"} or "label" in heading.tokens[-1].classes:
             return Polarity.INTERMEDIATE
         if "report" in classes and "first_person" not in classes and any(" " in token.word for token in heading.tokens):
             return Polarity.QUOTED
@@ -785,17 +817,20 @@ class _Reader:
 
     def _after(self, sentence: _Sentence, place: int, value: _Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
+        opening = sentence.clauses[max(place - 1, 0) : place + 1]
+        is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
         for clause, following in zip(sentence.clauses[place + 1 :], [*sentence.clauses[place + 2 :], None], strict=False):
             if clause.values:
                 break
-            if following is not None and following.values and len(clause.tokens) == 1:
-                break  # "42; no, not 43"
-            polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed)
+            is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
+            if is_lone and (following is not None and (following.values or clause.tokens[0].word.startswith("and"))):
+                break  # "42; no, not 43", "42 and not, as some say, 43"
+            polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed, is_corrected=is_corrected)
             if polarity is not None:
                 return polarity
         return None
 
-    def _judge_remark(self, clause: _Clause, polarity: Polarity, *, is_framed: bool) -> Polarity | None:
+    def _judge_remark(self, clause: _Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool) -> Polarity | None:
         classes = clause.classes()
         lead = clause.lead
         if lead is not None and "reason" in lead.classes and lead.word not in ("though", "although", "even though", "while", "whereas"):
@@ -804,6 +839,8 @@ class _Reader:
         if polarity is Polarity.QUOTED:
             is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
             return Polarity.ASSERTED if is_approved else None
+        if is_corrected and "first_person" in classes:
+            return None
         if "retract" in first.classes or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
             return Polarity.RETRACTED
         if "unfinished" in classes:
@@ -812,6 +849,8 @@ class _Reader:
             return Polarity.QUOTED
         if "refuse" in classes:
             return Polarity.RETRACTED
+        if is_corrected and "first_person" in classes:
+            return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
         if _disapproves(clause.tokens, is_framed=is_framed):
             if classes & {"reject", "fault"} and lead is not None and lead.word in ("but", "yet", "and", "though", "although", "however"):
                 return Polarity.RETRACTED
