@@ -26,6 +26,8 @@ _PLAIN: Final = WORDS | CURRENCY_CODES | frozenset(FUNCTIONS) | frozenset(GREEK)
     "and", "or", "times", "percent", "dx", "dy", "dz", "dt", "du", "dr", "over", "mod"
 }
 """Words of mathematics and quantities, which say nothing about them."""
+_MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
+"""An answer in its mark, and nothing else."""
 _CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
 _PAIR: Final = 2
 _SHORT_WORDS: Final = frozenset(
@@ -35,7 +37,7 @@ _SHORT_WORDS: Final = frozenset(
 _CODE: Final = re.compile(
     r"\b(?:eval|exec|int|float|str|print|assert|return|lambda|echo|system|write|input|sum|abs|round)\b\s?[(\"$][^)]|\(True\b|\(False\b|"
     r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|\$\(\(|\$\([a-z]{2,} |\bin range\(|"
-    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|\{\{|\$\{|`\s*echo",
+    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|`\s*echo",
     re.IGNORECASE,
 )
 """Code around a value, which is no sentence about it."""
@@ -108,12 +110,20 @@ def read_assertion(response: str, question: Question) -> Assertion:
 
 def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
+    marked = _MARKED.fullmatch(text)
+    if marked is not None:
+        text = marked[1] or marked[2]
     if _SAYING.search(text) is not None or _CODE.search(text) is not None:
         return False
-    return all(
-        word in _PLAIN or word.casefold() in _PLAIN or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
-        for word in _WORD.findall(text)
-    )
+    return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
+
+
+def _is_plain_word(text: str, match: re.Match[str]) -> bool:
+    word = match[0]
+    if word in _PLAIN or word.casefold() in _PLAIN:
+        return True
+    is_product = text[match.start() - 1 : match.start()] == "(" and text[match.end() : match.end() + 1] == ")"
+    return is_product or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
 
 
 def _read_prose(response: str, question: Question) -> Assertion:

@@ -764,7 +764,7 @@ class _Reader:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
-        words = [token for token in left if token.kind == "word" and token.word not in _FILLERS]
+        words = [token for token in left if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1]
         if not words or all(token.classes for token in words):
             return True
         return any(token.classes & _STATING for token in (*left, *right))
