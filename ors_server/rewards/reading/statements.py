@@ -97,6 +97,8 @@ _UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
 _ARROWS: Final = frozenset({"to", "rightarrow", "Rightarrow", "implies", "longrightarrow", "Longrightarrow", "therefore"})
 _NUMBERED: Final = re.compile(r"\s{0,2}\d")
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
+_QUOTATION: Final = re.compile("\"[^\"\n]{1,300}\"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019")
+_QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -121,8 +123,8 @@ _EXCEPTIVES: Final = frozenset(
 )
 _UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
-_AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're my our me let us to".split())
-_STATING: Final = frozenset({"copula", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're let us".split())
+_STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
 _FILLERS: Final = frozenset("so thus hence then and or nor but finally ok okay well now the a an of to for all".split())
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _REFERENCES: Final = frozenset("previous above last line sentence answer paragraph message preceding foregoing former earlier".split())
@@ -138,7 +140,16 @@ _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _DETERMINERS: Final = frozenset("the a an all her his my our their its those these about only just both each".split())
-_ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
+_TAKING: Final = frozenset({"take", "takes", "took", "taking"})
+_LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
+_UNIVERSAL: Final = frozenset("all any every each anything everything everyone anybody".split())
+_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
+_INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_MAX_BETWEEN: Final = 6
+"""Words between two values that "or" joins."""
+_FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
+_SECONDS: Final = frozenset({"other", "second", "latter", "another"})
+_ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
 _INVERTED: Final = frozenset({"should", "were", "had"})
@@ -304,6 +315,7 @@ class _Reader:
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        self._quote()
         self._give_up()
         self._take_back()
         self._correct()
@@ -588,9 +600,14 @@ class _Reader:
                 start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
                 between = clause.tokens[start + 1 : end]
                 classes = frozenset[str]().union(*(token.classes for token in between))
-                if "becoming" in classes and "negative" not in classes and not sentence.is_question:
+                is_changed = (
+                    any(token.word.startswith(_CHANGING) for token in clause.tokens[:start])
+                    and between != []
+                    and all(token.word in _INTO for token in between)
+                )
+                if ("becoming" in classes or is_changed) and "negative" not in classes and not sentence.is_question:
                     first.polarity = Polarity.RETRACTED
-                    if second.polarity in (Polarity.INTERMEDIATE, Polarity.SUPPOSED, Polarity.DENIED):
+                    if second.polarity in (Polarity.INTERMEDIATE, Polarity.SUPPOSED, Polarity.DENIED, Polarity.BOUNDED):
                         second.polarity = Polarity.ASSERTED
 
     def _contrast(self, sentence: _Sentence) -> None:
@@ -640,6 +657,9 @@ class _Reader:
             value is value.clause.values[0] or (bool(left) and bool(left[-1].classes & {"copula", "answer"}))
         )
         value.is_framed = value.is_framed or is_named or is_confirmed
+        if any(token.word in _UNIVERSAL for token in left) and left[-1].classes & {"exceptive"} and after & {"negative", "reject", "fault"}:
+            value.is_framed = True
+            return  # "any answer other than 42 is wrong"
         value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
             value, left, right, after, before
         )
@@ -658,6 +678,8 @@ class _Reader:
             return Polarity.SUPPOSED
         if "unfinished" in before:
             return Polarity.INTERMEDIATE
+        if _takes_back_words(left):
+            return Polarity.RETRACTED
         if "bound" in near and not (near & {"harmless"}):
             return Polarity.BOUNDED
         if "undecided" in before:
@@ -666,7 +688,7 @@ class _Reader:
             return Polarity.DENIED
         if ("suppose" in before and not _is_guess(left)) or ("would" in before and not self._may_be_would(left, before)):
             return Polarity.SUPPOSED
-        if left and left[0].word in _ORDERED:
+        if left and left[0].word.partition(" ")[0] in _ORDERED:
             return None
         if ("report" in before and not _is_mine(left)) or self._is_of_another(left):
             return Polarity.QUOTED
@@ -717,6 +739,8 @@ class _Reader:
             return Polarity.BOUNDED
         relative = next((i for i, token in enumerate(right) if token.word in ("that", "who", "whom", "whose")), None)
         seen = after if not relative else frozenset[str]().union(*(token.classes for token in right[:relative]))
+        if _takes_back_words(right):
+            return Polarity.RETRACTED
         if seen & {"negative", "reject", "refuse", "fault"}:
             return Polarity.DENIED
         if "suppose" in seen or ("would" in seen and first.classes & {"would", "harmless"}):
@@ -777,6 +801,8 @@ class _Reader:
             return None
         is_joined = lead.word in _AND or lead.word == ","
         earlier = sentence.clauses[place - 1]
+        if lead.word == ":" and not earlier.values and any("report" in token.classes for token in earlier.tokens) and not _is_mine(earlier.tokens):
+            return Polarity.QUOTED
         if lead.word in (":", "]", ")") and not left and not earlier.values and len(earlier.tokens) <= _MAX_HEADING:
             return self._headed(earlier)
         if not is_joined or any(token.word not in _CONNECTING and "maybe" not in token.classes for token in left):
@@ -798,7 +824,7 @@ class _Reader:
             return None
         if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
             return Polarity.DENIED
-        if classes & {"intermediate", "remark"} or "label" in heading.tokens[-1].classes:
+        if classes & {"intermediate", "remark"} or (len(heading.tokens) == 1 and "label" in classes):
             return Polarity.INTERMEDIATE
         if "report" in classes and "first_person" not in classes and any(" " in token.word for token in heading.tokens):
             return Polarity.QUOTED
@@ -900,6 +926,17 @@ class _Reader:
         tokens = self._sentences[number].tokens
         return bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
 
+    def _quote(self) -> None:
+        """Take values in quotation marks, with words of somebody else, for quoted."""
+        if '":' in self._text:
+            return  # JSON
+        for match in _QUOTATION.finditer(self._text):
+            if not _QUOTED_WORDS.search(match[0]):
+                continue
+            for value in self._values:
+                if match.start() < value.token.start and value.token.end < match.end() and value.polarity is Polarity.ASSERTED:
+                    value.polarity = Polarity.QUOTED
+
     def _give_up(self) -> None:
         """Deny what stands behind words of giving up and is not named as the answer."""
         has_given_up = False
@@ -959,7 +996,12 @@ class _Reader:
     def _clause_takes_back(self, clause: _Clause, *, has_value: bool) -> bool:
         tokens = clause.tokens
         classes = clause.classes()
-        if "refuse" in classes:
+        if "refuse" in classes or _takes_back_words(tokens) or tokens[0].word in ("neither", "none"):
+            return True
+        if not has_value and len(tokens) <= _NEAR and "reject" in classes:
+            return True  # "Rejected."
+        heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), None)
+        if heeded is not None and any("negative" in token.classes for token in tokens[max(heeded - 3, 0) : heeded]):
             return True
         if any("retract" in token.classes and (len(token.word.split()) > 1 or len(tokens) <= 2) for token in tokens):  # noqa: PLR2004
             return True
@@ -1006,19 +1048,28 @@ class _Reader:
                 self._hedge_all([value for clause in sentence.clauses for value in clause.values])
         if self._takes_alternatives:
             return
+        positions = {id(token): index for index, token in enumerate(self._tokens)}
         for earlier, value in zip(self._values, self._values[1:], strict=False):
-            lead = value.clause.lead
-            if value.sentence > earlier.sentence + 1 or value.clause is earlier.clause:
+            if value.sentence > earlier.sentence + 1:
                 continue
-            if lead is None and not (value.sentence > earlier.sentence and value.clause.tokens[0].word in _OR):
-                continue
-            words = ["" if lead is None else lead.word, *(token.word for token in value.clause.tokens[:2])]
-            is_or = any(word.partition(" ")[0] in _OR for word in words) or (
-                value.is_maybe and lead is not None and lead.word == "," and "maybe" in value.clause.tokens[0].classes
-            )
+            between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
             pair = {value.polarity, earlier.polarity}
-            if is_or and Polarity.ASSERTED in pair and pair <= _UNDECIDED and self._differ(value, earlier):
+            if Polarity.ASSERTED not in pair or not pair <= _UNDECIDED or not self._differ(value, earlier):
+                continue
+            if self._leaves_open(earlier, value, between):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _leaves_open(self, earlier: _Value, value: _Value, between: Sequence[_Token]) -> bool:
+        """Whether the words between two values leave open which of them it is."""
+        words = [token.word for token in between if token.kind == "word"]
+        if len(words) <= _MAX_BETWEEN and any(word.partition(" ")[0] in _OR for word in words):
+            return True
+        lead = value.clause.lead
+        if value.is_maybe and lead is not None and lead.word == "," and "maybe" in value.clause.tokens[0].classes:
+            return True
+        firsts = {token.word for token in earlier.clause.tokens} & _FIRSTS
+        seconds = {word for token in value.clause.tokens for word in token.word.split()} & _SECONDS
+        return bool(firsts) and bool(seconds) and not earlier.is_framed and not value.is_framed
 
     def _hedge_by_doubt(self) -> None:
         """Take a guess behind a definite statement for a hedge: "It's 42. Then again, maybe 43."."""
@@ -1086,7 +1137,7 @@ def _is_range(clause: _Clause, index: int) -> bool:
 def _is_mine(tokens: Sequence[_Token]) -> bool:
     """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
     for index, token in enumerate(tokens):
-        if "report" in token.classes and not any(t.word in _AUTHORS for t in tokens[max(0, index - 3) : index + 1]):
+        if "report" in token.classes and not any(t.word in _AUTHORS for t in tokens[max(0, index - 5) : index + 1]):
             is_reckoning = any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
             return is_reckoning or token.word.partition(" ")[0] in _AUTHORS
     return True
@@ -1114,12 +1165,22 @@ def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])
 
 
+def _takes_back_words(tokens: Sequence[_Token]) -> bool:
+    """Whether words take a value back: "I take back the 42", "I take the 42 back"."""
+    if any("retract" in token.classes and " " in token.word and "negative" not in token.classes for token in tokens):
+        return True
+    taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
+    return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
+
+
 def _in_scope(left: list[_Token]) -> list[_Token]:
     """Return the words in front of a value without those that are about an earlier value of its clause.
 
     "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
     """
     last = max((index for index, token in enumerate(left) if token.kind == "value"), default=-1)
+    if all(token.word in _LISTING for token in left[last + 1 :]):
+        return left
     return [token for index, token in enumerate(left) if index > last or not token.classes & _OF_ITS_VALUE]
 
 
@@ -1150,6 +1211,8 @@ def _is_mistaken_way(clause: _Clause) -> bool:
     if clause.values or not clause.tokens:
         return False
     first = clause.tokens[0]
+    if first.word == "having":
+        return False  # "having rejected the false root, we keep 42"
     is_way = first.word.endswith("ing") or first.word in _WAYS or (clause.lead is not None and clause.lead.word in _WAYS)
     is_rejected = bool(first.classes & {"reject", "leave"}) and first.word not in _WAYS
     return is_way and not is_rejected and bool(clause.classes() & {"reject", "fault", "leave"})
