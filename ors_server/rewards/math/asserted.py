@@ -17,6 +17,7 @@ from ors_server.rewards.math.prose import CODE, try_reading
 from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
+from ors_server.rewards.reading.polarity import classes_of
 from ors_server.rewards.reading.statements import Polarity, Span, Statement, keep_asserted, read_statements
 
 _SAYING: Final = re.compile(r"[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]")
@@ -37,7 +38,7 @@ _SHORT_WORDS: Final = frozenset(
 _CODE: Final = re.compile(
     r"\b(?:eval|exec|int|float|str|print|assert|return|lambda|echo|system|write|input|sum|abs|round)\b\s?[(\"$][^)]|\(True\b|\(False\b|"
     r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|\$\(\(|\$\([a-z]{2,} |\bin range\(|"
-    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|`\s*echo",
+    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
     re.IGNORECASE,
 )
 """Code around a value, which is no sentence about it."""
@@ -122,7 +123,7 @@ def _is_plain_word(text: str, match: re.Match[str]) -> bool:
     word = match[0]
     if word in _PLAIN or word.casefold() in _PLAIN:
         return True
-    is_product = text[match.start() - 1 : match.start()] == "(" and text[match.end() : match.end() + 1] == ")"
+    is_product = not classes_of(word) and text[match.start() - 1 : match.start()] == "(" and text[match.end() : match.end() + 1] == ")"
     return is_product or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
 
 

@@ -121,7 +121,7 @@ _WORK_SUBJECTS: Final = frozenset({"that", "this", "it", "which", "there", "ther
 _EXCEPTIVES: Final = frozenset(
     {"but", "except", "besides", "save", "bar", "other than", "except for", "apart from", "aside from", "anything but", "anybody but", "anyone but"}
 )
-_UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
+_UNDECIDED: Final = frozenset({Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
 _AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're let us".split())
 _STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
@@ -149,6 +149,8 @@ _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
 _SECONDS: Final = frozenset({"other", "second", "latter", "another"})
+_MAX_BLANK: Final = 3
+"""Line ends in the middle of a sentence."""
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
@@ -530,7 +532,12 @@ class _Reader:
     def _is_wrapped(self, index: int) -> bool:
         """Whether a line end is inside of a sentence: small letters go on in the next line."""
         before = self._tokens[index - 1] if index else None
-        after = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
+        following = index + 1
+        while following < len(self._tokens) and self._tokens[following].kind == "line" and following < index + _MAX_BLANK:
+            following += 1
+        after = self._tokens[following] if following < len(self._tokens) else None
+        if before is not None and before.kind == "line" and index > 1:
+            before = self._tokens[index - 2]
         if before is not None and after is not None and before.kind == "word" and before.classes & {"copula", "negative"}:
             return True
         if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
@@ -548,7 +555,7 @@ class _Reader:
                     continue
                 clauses.append(_Clause(token))
             elif token.kind == "word" and (
-                "pivot" in token.classes
+                ("pivot" in token.classes and not (token.word == "as" and _is_value(tokens, index + 1)))
                 or (token.word.partition(" ")[0] in _AND and clauses[-1].values and "bound_after" not in token.classes)
                 or (clauses[-1].values and _opens_contrast(tokens, index))
             ):
@@ -615,7 +622,7 @@ class _Reader:
         values = [value for clause in sentence.clauses for value in clause.values]
         if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
             return
-        denied = [value for value in values if value.polarity in (Polarity.DENIED, Polarity.QUOTED)]
+        denied = [value for value in values if value.polarity in (Polarity.DENIED, Polarity.QUOTED, Polarity.RETRACTED)]
         weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
         if denied and len(weak) == 1 and len(denied) + 1 == len(values):
             weak[0].polarity = Polarity.ASSERTED
@@ -650,7 +657,6 @@ class _Reader:
         left = _in_scope(left)
         before = frozenset[str]().union(*(token.classes for token in left))
         after = frozenset[str]().union(*(token.classes for token in right))
-        is_mine = "first_person" in before
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
         is_named = "answer" in before and not (left and "oblique" in left[-1].classes) and (
@@ -660,11 +666,11 @@ class _Reader:
         if any(token.word in _UNIVERSAL for token in left) and left[-1].classes & {"exceptive"} and after & {"negative", "reject", "fault"}:
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
+        value.polarity = self._from_left(value, left, before) or self._from_right(
             value, left, right, after, before
         )
 
-    def _from_left(self, left: list[_Token], before: Classes, *, is_mine: bool) -> Polarity | None:
+    def _from_left(self, value: _Value, left: list[_Token], before: Classes) -> Polarity | None:
         last = left[-1] if left else None
         if last is not None and ("label" in last.classes or last.word == "#"):
             return Polarity.INTERMEDIATE if "answer" not in last.classes else None
@@ -686,7 +692,8 @@ class _Reader:
             return Polarity.HEDGED
         if "reject" in before or "refuse" in before or ("negative" in before and not self._is_in_relative_clause(left)):
             return Polarity.DENIED
-        if ("suppose" in before and not _is_guess(left)) or ("would" in before and not self._may_be_would(left, before)):
+        is_own = value.clause.lead is not None and value.clause.lead.word == "if" and _is_own_work(value.clause)
+        if ("suppose" in before and not is_own and not _is_guess(left)) or ("would" in before and not self._may_be_would(left, before)):
             return Polarity.SUPPOSED
         if left and left[0].word.partition(" ")[0] in _ORDERED:
             return None
@@ -791,6 +798,8 @@ class _Reader:
         words = [token for token in left if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1]
         if not words or all(token.classes for token in words):
             return True
+        if any(token.word.endswith("ed") and index for index, token in enumerate(words)):
+            return True  # a verb of the past: "the crew loaded 42 crates"
         return any(token.classes & _STATING for token in (*left, *right))
 
     def _inherited(self, sentence: _Sentence, place: int, left: list[_Token], right: list[_Token]) -> Polarity | None:
@@ -801,7 +810,11 @@ class _Reader:
             return None
         is_joined = lead.word in _AND or lead.word == ","
         earlier = sentence.clauses[place - 1]
-        if lead.word == ":" and not earlier.values and any("report" in token.classes for token in earlier.tokens) and not _is_mine(earlier.tokens):
+        if lead.word == "when" and not earlier.values and any("retract" in t.classes and " " in t.word for t in earlier.tokens):
+            return Polarity.RETRACTED
+        if lead.word == ":" and not earlier.values and not any(
+            token.classes & {"copula", "answer"} for token in left
+        ) and any("report" in token.classes for token in earlier.tokens) and not _is_mine(earlier.tokens):
             return Polarity.QUOTED
         if lead.word in (":", "]", ")") and not left and not earlier.values and len(earlier.tokens) <= _MAX_HEADING:
             return self._headed(earlier)
@@ -1137,9 +1150,12 @@ def _is_range(clause: _Clause, index: int) -> bool:
 def _is_mine(tokens: Sequence[_Token]) -> bool:
     """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
     for index, token in enumerate(tokens):
-        if "report" in token.classes and not any(t.word in _AUTHORS for t in tokens[max(0, index - 5) : index + 1]):
-            is_reckoning = any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
-            return is_reckoning or token.word.partition(" ")[0] in _AUTHORS
+        if "report" in token.classes and not any(
+            t.word.partition(" ")[0] in _AUTHORS for t in tokens[max(0, index - 5) : index + 1]
+        ):
+            if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
+                continue
+            return any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
     return True
 
 
@@ -1156,6 +1172,10 @@ def _is_guess(left: Sequence[_Token]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def _is_value(tokens: Sequence[_Token], index: int) -> bool:
+    return index < len(tokens) and tokens[index].kind == "value"
 
 
 def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
