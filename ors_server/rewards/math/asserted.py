@@ -13,6 +13,7 @@ from ors_server.rewards.math.answer_values import disjoint, find_values
 from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.math.echo import Prompt, is_echo, is_sentence_of
 from ors_server.rewards.math.limits import ANSWER_CHARS
+from ors_server.rewards.math.prose import CODE, try_reading
 from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
@@ -25,15 +26,18 @@ _PLAIN: Final = WORDS | CURRENCY_CODES | frozenset(FUNCTIONS) | frozenset(GREEK)
     "and", "or", "times", "percent", "dx", "dy", "dz", "dt", "du", "dr", "over", "mod"
 }
 """Words of mathematics and quantities, which say nothing about them."""
+_MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
+"""An answer in its mark, and nothing else."""
+_CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
 _PAIR: Final = 2
 _SHORT_WORDS: Final = frozenset(
-    "is it no if so we at to of be do es ne un il el er in on by as my me he an am us up go or ja da si en et ou le la de se".split()
+    "is it no if so we at to of be do es ne un il el er in on by as my me he an am us up go or ja da si en et ou le la de se vs".split()
 )
 """Words of two letters; other pairs of letters are products."""
 _CODE: Final = re.compile(
     r"\b(?:eval|exec|int|float|str|print|assert|return|lambda|echo|system|write|input|sum|abs|round)\b\s?[(\"$][^)]|\(True\b|\(False\b|"
     r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|\$\(\(|\$\([a-z]{2,} |\bin range\(|"
-    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|\{\{|\$\{|`\s*echo",
+    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|`\s*echo",
     re.IGNORECASE,
 )
 """Code around a value, which is no sentence about it."""
@@ -42,7 +46,7 @@ _MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
 _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S)")
 _MIN_ITEMS: Final = 2
-_UNIT_TEXT: Final = re.compile(r"\s*\\?[%°]|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*")
+_UNIT_TEXT: Final = re.compile(r"\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*")
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""
 _RELATIONS: Final = frozenset(
@@ -95,21 +99,31 @@ class Assertion:
 def read_assertion(response: str, question: Question) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
-    if _is_plain(response):
+    if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
         return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
     searched, _ = without_programs(response)
     assertion = _read_prose(searched, question)
-    return assertion if searched == response or assertion.answers else replace(assertion, text=response)
+    if searched == response or assertion.answers or assertion.text != searched:
+        return assertion
+    return Assertion(response)  # nothing but programs, or their output
 
 
 def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
-    if _SAYING.search(text) is not None:
+    marked = _MARKED.fullmatch(text)
+    if marked is not None:
+        text = marked[1] or marked[2]
+    if _SAYING.search(text) is not None or _CODE.search(text) is not None:
         return False
-    return all(
-        word in _PLAIN or word.casefold() in _PLAIN or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
-        for word in _WORD.findall(text)
-    )
+    return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
+
+
+def _is_plain_word(text: str, match: re.Match[str]) -> bool:
+    word = match[0]
+    if word in _PLAIN or word.casefold() in _PLAIN:
+        return True
+    is_product = text[match.start() - 1 : match.start()] == "(" and text[match.end() : match.end() + 1] == ")"
+    return is_product or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
 
 
 def _read_prose(response: str, question: Question) -> Assertion:
@@ -197,8 +211,12 @@ def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | Non
     return [_without_echo(text, statement, prompt, question.gold) for statement in statements]
 
 
+def _is_code(text: str) -> bool:
+    return _CODE.search(text) is not None or CODE.search(text) is not None
+
+
 def _without_code(text: str, statement: Statement) -> Statement:
-    if statement.polarity is Polarity.ASSERTED and _CODE.search(_sentence_around(text, statement)):
+    if statement.polarity is Polarity.ASSERTED and _is_code(_sentence_around(text, statement)):
         return replace(statement, polarity=Polarity.INTERMEDIATE)
     return statement
 

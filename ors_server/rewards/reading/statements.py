@@ -95,14 +95,17 @@ _RELATIONS: Final = {
 }
 _UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
 _ARROWS: Final = frozenset({"to", "rightarrow", "Rightarrow", "implies", "longrightarrow", "Longrightarrow", "therefore"})
+_NUMBERED: Final = re.compile(r"\s{0,2}\d")
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
+_QUOTATION: Final = re.compile("\"[^\"\n]{1,300}\"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019")
+_QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
 _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
 _ABBREVIATIONS: Final = frozenset(
-    "cf e.g i.e eg ie approx resp no nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v".split()
+    "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v".split()
 )
 _BLANKS: Final = " \t\r"
 _MARKS: Final = frozenset(",;:()[]\"“”„«»—–")
@@ -120,8 +123,8 @@ _EXCEPTIVES: Final = frozenset(
 )
 _UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
-_AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're my our me let us to".split())
-_STATING: Final = frozenset({"copula", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're let us".split())
+_STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
 _FILLERS: Final = frozenset("so thus hence then and or nor but finally ok okay well now the a an of to for all".split())
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _REFERENCES: Final = frozenset("previous above last line sentence answer paragraph message preceding foregoing former earlier".split())
@@ -136,7 +139,17 @@ _BEFORE_VERBS: Final = frozenset("would will might could should may to they you 
 _SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
-_ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
+_DETERMINERS: Final = frozenset("the a an all her his my our their its those these about only just both each".split())
+_TAKING: Final = frozenset({"take", "takes", "took", "taking"})
+_LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
+_UNIVERSAL: Final = frozenset("all any every each anything everything everyone anybody".split())
+_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
+_INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_MAX_BETWEEN: Final = 6
+"""Words between two values that "or" joins."""
+_FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
+_SECONDS: Final = frozenset({"other", "second", "latter", "another"})
+_ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
 _INVERTED: Final = frozenset({"should", "were", "had"})
@@ -178,6 +191,8 @@ class _Value:
     polarity: Polarity = Polarity.ASSERTED
     is_framed: bool = False
     is_maybe: bool = False
+    is_weak: bool = False
+    """Whether nothing but the lack of a known frame speaks against it."""
     region: Span = (0, 0)
 
 
@@ -300,6 +315,7 @@ class _Reader:
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        self._quote()
         self._give_up()
         self._take_back()
         self._correct()
@@ -403,6 +419,8 @@ class _Reader:
         following = self._text[position + 1 : position + 2]
         if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
             return False
+        if tokens and tokens[-1].end == position and tokens[-1].word == "no":
+            return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
 
     def _is_call(self, position: int, tokens: Sequence[_Token]) -> bool:
@@ -571,14 +589,43 @@ class _Reader:
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
+        self._replace(sentence)
+        self._contrast(sentence)
         self._subordinate(sentence)
+
+    def _replace(self, sentence: _Sentence) -> None:
+        """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
+        for clause in sentence.clauses:
+            for first, second in zip(clause.values, clause.values[1:], strict=False):
+                start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
+                between = clause.tokens[start + 1 : end]
+                classes = frozenset[str]().union(*(token.classes for token in between))
+                is_changed = (
+                    any(token.word.startswith(_CHANGING) for token in clause.tokens[:start])
+                    and between != []
+                    and all(token.word in _INTO for token in between)
+                )
+                if ("becoming" in classes or is_changed) and "negative" not in classes and not sentence.is_question:
+                    first.polarity = Polarity.RETRACTED
+                    if second.polarity in (Polarity.INTERMEDIATE, Polarity.SUPPOSED, Polarity.DENIED, Polarity.BOUNDED):
+                        second.polarity = Polarity.ASSERTED
+
+    def _contrast(self, sentence: _Sentence) -> None:
+        """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
+            return
+        denied = [value for value in values if value.polarity in (Polarity.DENIED, Polarity.QUOTED)]
+        weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
+        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
+            weak[0].polarity = Polarity.ASSERTED
 
     def _share_predicate(self, sentence: _Sentence) -> None:
         """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
         following: _Value | None = None
         for clause in reversed(sentence.clauses):
             for value in reversed(clause.values):
-                if following is not None and value.polarity is Polarity.ASSERTED and following.polarity in _SHARED:
+                if following is not None and not value.is_framed and value.polarity is Polarity.ASSERTED and following.polarity in _SHARED:
                     lead = following.clause.lead
                     is_listed = lead is not None and lead.word in (*_AND, ",") and following.clause.tokens[0] is following.token
                     if is_listed and following.clause is not value.clause and clause.tokens[-1] is value.token:
@@ -610,8 +657,11 @@ class _Reader:
             value is value.clause.values[0] or (bool(left) and bool(left[-1].classes & {"copula", "answer"}))
         )
         value.is_framed = value.is_framed or is_named or is_confirmed
+        if any(token.word in _UNIVERSAL for token in left) and left[-1].classes & {"exceptive"} and after & {"negative", "reject", "fault"}:
+            value.is_framed = True
+            return  # "any answer other than 42 is wrong"
         value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
-            left, right, after, before, is_last=value is value.clause.values[-1]
+            value, left, right, after, before
         )
 
     def _from_left(self, left: list[_Token], before: Classes, *, is_mine: bool) -> Polarity | None:
@@ -628,6 +678,8 @@ class _Reader:
             return Polarity.SUPPOSED
         if "unfinished" in before:
             return Polarity.INTERMEDIATE
+        if _takes_back_words(left):
+            return Polarity.RETRACTED
         if "bound" in near and not (near & {"harmless"}):
             return Polarity.BOUNDED
         if "undecided" in before:
@@ -636,7 +688,7 @@ class _Reader:
             return Polarity.DENIED
         if ("suppose" in before and not _is_guess(left)) or ("would" in before and not self._may_be_would(left, before)):
             return Polarity.SUPPOSED
-        if left and left[0].word in _ORDERED:
+        if left and left[0].word.partition(" ")[0] in _ORDERED:
             return None
         if ("report" in before and not _is_mine(left)) or self._is_of_another(left):
             return Polarity.QUOTED
@@ -677,15 +729,18 @@ class _Reader:
         return False
 
     def _from_right(
-        self, left: list[_Token], right: list[_Token], after: Classes, before: Classes, *, is_last: bool
+        self, value: _Value, left: list[_Token], right: list[_Token], after: Classes, before: Classes
     ) -> Polarity:
+        is_last = value is value.clause.values[-1]
         if not right:
-            return Polarity.ASSERTED if self._has_frame(left, right) else Polarity.INTERMEDIATE
+            return self._framed_or_weak(value, left, right)
         first = right[0]
         if "bound_after" in first.classes or any("bound_after" in token.classes for token in right[:2]):
             return Polarity.BOUNDED
         relative = next((i for i, token in enumerate(right) if token.word in ("that", "who", "whom", "whose")), None)
         seen = after if not relative else frozenset[str]().union(*(token.classes for token in right[:relative]))
+        if _takes_back_words(right):
+            return Polarity.RETRACTED
         if seen & {"negative", "reject", "refuse", "fault"}:
             return Polarity.DENIED
         if "suppose" in seen or ("would" in seen and first.classes & {"would", "harmless"}):
@@ -699,18 +754,25 @@ class _Reader:
             return Polarity.BOUNDED
         if is_last and ("bound" in first.classes or ("bound" in seen and first.classes & {"copula"})):
             return Polarity.BOUNDED
+        if "copula" in first.classes and "label" in seen:
+            return Polarity.INTERMEDIATE  # "42 was my room number"
         if "intermediate" in seen or "operation" in first.classes:
             return Polarity.INTERMEDIATE
         if not left and len(right) > _MAX_UNIT and not any(token.classes or token.word in _FUNCTION_WORDS for token in right):
             return Polarity.INTERMEDIATE  # words that are no sentence
-        if not self._has_frame(left, right):
+        if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
         if self._is_about_the_work(left, right, before):
             return Polarity.INTERMEDIATE
         is_subject = "copula" in first.classes or "maybe" in first.classes
         if is_subject and not (before & {"copula", "answer"}) and not (seen & {"confirm", "answer"}):
+            value.is_weak = True
             return Polarity.INTERMEDIATE
         return Polarity.ASSERTED
+
+    def _framed_or_weak(self, value: _Value, left: list[_Token], right: list[_Token]) -> Polarity:
+        value.is_weak = not self._has_frame(left, right)
+        return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _is_about_the_work(self, left: list[_Token], right: list[_Token], before: Classes) -> bool:
         """Whether a value counts lines or steps of the solution, or words of the question."""
@@ -726,7 +788,7 @@ class _Reader:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
-        words = [token for token in left if token.kind == "word" and token.word not in _FILLERS]
+        words = [token for token in left if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1]
         if not words or all(token.classes for token in words):
             return True
         return any(token.classes & _STATING for token in (*left, *right))
@@ -739,6 +801,8 @@ class _Reader:
             return None
         is_joined = lead.word in _AND or lead.word == ","
         earlier = sentence.clauses[place - 1]
+        if lead.word == ":" and not earlier.values and any("report" in token.classes for token in earlier.tokens) and not _is_mine(earlier.tokens):
+            return Polarity.QUOTED
         if lead.word in (":", "]", ")") and not left and not earlier.values and len(earlier.tokens) <= _MAX_HEADING:
             return self._headed(earlier)
         if not is_joined or any(token.word not in _CONNECTING and "maybe" not in token.classes for token in left):
@@ -756,9 +820,11 @@ class _Reader:
         classes = heading.classes()
         if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
             return None
+        if "correction" in classes:
+            return None
         if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
             return Polarity.DENIED
-        if "intermediate" in classes or "label" in heading.tokens[-1].classes:
+        if classes & {"intermediate", "remark"} or (len(heading.tokens) == 1 and "label" in classes):
             return Polarity.INTERMEDIATE
         if "report" in classes and "first_person" not in classes and any(" " in token.word for token in heading.tokens):
             return Polarity.QUOTED
@@ -777,17 +843,20 @@ class _Reader:
 
     def _after(self, sentence: _Sentence, place: int, value: _Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
+        opening = sentence.clauses[max(place - 1, 0) : place + 1]
+        is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
         for clause, following in zip(sentence.clauses[place + 1 :], [*sentence.clauses[place + 2 :], None], strict=False):
             if clause.values:
                 break
-            if following is not None and following.values and len(clause.tokens) == 1:
-                break  # "42; no, not 43"
-            polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed)
+            is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
+            if is_lone and (following is not None and (following.values or clause.tokens[0].word.startswith("and"))):
+                break  # "42; no, not 43", "42 and not, as some say, 43"
+            polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed, is_corrected=is_corrected)
             if polarity is not None:
                 return polarity
         return None
 
-    def _judge_remark(self, clause: _Clause, polarity: Polarity, *, is_framed: bool) -> Polarity | None:
+    def _judge_remark(self, clause: _Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool) -> Polarity | None:
         classes = clause.classes()
         lead = clause.lead
         if lead is not None and "reason" in lead.classes and lead.word not in ("though", "although", "even though", "while", "whereas"):
@@ -796,6 +865,8 @@ class _Reader:
         if polarity is Polarity.QUOTED:
             is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
             return Polarity.ASSERTED if is_approved else None
+        if is_corrected and "first_person" in classes:
+            return None
         if "retract" in first.classes or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
             return Polarity.RETRACTED
         if "unfinished" in classes:
@@ -804,6 +875,8 @@ class _Reader:
             return Polarity.QUOTED
         if "refuse" in classes:
             return Polarity.RETRACTED
+        if is_corrected and "first_person" in classes:
+            return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
         if _disapproves(clause.tokens, is_framed=is_framed):
             if classes & {"reject", "fault"} and lead is not None and lead.word in ("but", "yet", "and", "though", "although", "however"):
                 return Polarity.RETRACTED
@@ -841,7 +914,9 @@ class _Reader:
         if lead is not None and ("reason" in lead.classes or lead.word in "(["):
             return True
         left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
-        return any("oblique" in token.classes for token in left[-_NEAR:])
+        while left and left[-1].word in _DETERMINERS:
+            left = left[:-1]
+        return bool(left) and "oblique" in left[-1].classes
 
     # What later sentences say.
 
@@ -850,6 +925,17 @@ class _Reader:
             return False
         tokens = self._sentences[number].tokens
         return bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+
+    def _quote(self) -> None:
+        """Take values in quotation marks, with words of somebody else, for quoted."""
+        if '":' in self._text:
+            return  # JSON
+        for match in _QUOTATION.finditer(self._text):
+            if not _QUOTED_WORDS.search(match[0]):
+                continue
+            for value in self._values:
+                if match.start() < value.token.start and value.token.end < match.end() and value.polarity is Polarity.ASSERTED:
+                    value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:
         """Deny what stands behind words of giving up and is not named as the answer."""
@@ -910,7 +996,12 @@ class _Reader:
     def _clause_takes_back(self, clause: _Clause, *, has_value: bool) -> bool:
         tokens = clause.tokens
         classes = clause.classes()
-        if "refuse" in classes:
+        if "refuse" in classes or _takes_back_words(tokens) or tokens[0].word in ("neither", "none"):
+            return True
+        if not has_value and len(tokens) <= _NEAR and "reject" in classes:
+            return True  # "Rejected."
+        heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), None)
+        if heeded is not None and any("negative" in token.classes for token in tokens[max(heeded - 3, 0) : heeded]):
             return True
         if any("retract" in token.classes and (len(token.word.split()) > 1 or len(tokens) <= 2) for token in tokens):  # noqa: PLR2004
             return True
@@ -954,22 +1045,31 @@ class _Reader:
         for sentence in self._sentences:
             words = [token.word for clause in sentence.clauses for token in (clause.lead, *clause.tokens) if token is not None]
             if "either" in words and "or" in words:
-                self._hedge_all([v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED])
+                self._hedge_all([value for clause in sentence.clauses for value in clause.values])
         if self._takes_alternatives:
             return
+        positions = {id(token): index for index, token in enumerate(self._tokens)}
         for earlier, value in zip(self._values, self._values[1:], strict=False):
-            lead = value.clause.lead
-            if value.sentence > earlier.sentence + 1 or value.clause is earlier.clause:
+            if value.sentence > earlier.sentence + 1:
                 continue
-            if lead is None and not (value.sentence > earlier.sentence and value.clause.tokens[0].word in _OR):
-                continue
-            words = ["" if lead is None else lead.word, *(token.word for token in value.clause.tokens[:2])]
-            is_or = any(word.partition(" ")[0] in _OR for word in words) or (
-                value.is_maybe and lead is not None and lead.word == "," and "maybe" in value.clause.tokens[0].classes
-            )
+            between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
             pair = {value.polarity, earlier.polarity}
-            if is_or and Polarity.ASSERTED in pair and pair <= _UNDECIDED and self._differ(value, earlier):
+            if Polarity.ASSERTED not in pair or not pair <= _UNDECIDED or not self._differ(value, earlier):
+                continue
+            if self._leaves_open(earlier, value, between):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _leaves_open(self, earlier: _Value, value: _Value, between: Sequence[_Token]) -> bool:
+        """Whether the words between two values leave open which of them it is."""
+        words = [token.word for token in between if token.kind == "word"]
+        if len(words) <= _MAX_BETWEEN and any(word.partition(" ")[0] in _OR for word in words):
+            return True
+        lead = value.clause.lead
+        if value.is_maybe and lead is not None and lead.word == "," and "maybe" in value.clause.tokens[0].classes:
+            return True
+        firsts = {token.word for token in earlier.clause.tokens} & _FIRSTS
+        seconds = {word for token in value.clause.tokens for word in token.word.split()} & _SECONDS
+        return bool(firsts) and bool(seconds) and not earlier.is_framed and not value.is_framed
 
     def _hedge_by_doubt(self) -> None:
         """Take a guess behind a definite statement for a hedge: "It's 42. Then again, maybe 43."."""
@@ -1037,7 +1137,7 @@ def _is_range(clause: _Clause, index: int) -> bool:
 def _is_mine(tokens: Sequence[_Token]) -> bool:
     """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
     for index, token in enumerate(tokens):
-        if "report" in token.classes and not any(t.word in _AUTHORS for t in tokens[max(0, index - 3) : index + 1]):
+        if "report" in token.classes and not any(t.word in _AUTHORS for t in tokens[max(0, index - 5) : index + 1]):
             is_reckoning = any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
             return is_reckoning or token.word.partition(" ")[0] in _AUTHORS
     return True
@@ -1065,12 +1165,22 @@ def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])
 
 
+def _takes_back_words(tokens: Sequence[_Token]) -> bool:
+    """Whether words take a value back: "I take back the 42", "I take the 42 back"."""
+    if any("retract" in token.classes and " " in token.word and "negative" not in token.classes for token in tokens):
+        return True
+    taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
+    return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
+
+
 def _in_scope(left: list[_Token]) -> list[_Token]:
     """Return the words in front of a value without those that are about an earlier value of its clause.
 
     "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
     """
     last = max((index for index, token in enumerate(left) if token.kind == "value"), default=-1)
+    if all(token.word in _LISTING for token in left[last + 1 :]):
+        return left
     return [token for index, token in enumerate(left) if index > last or not token.classes & _OF_ITS_VALUE]
 
 
@@ -1101,6 +1211,8 @@ def _is_mistaken_way(clause: _Clause) -> bool:
     if clause.values or not clause.tokens:
         return False
     first = clause.tokens[0]
+    if first.word == "having":
+        return False  # "having rejected the false root, we keep 42"
     is_way = first.word.endswith("ing") or first.word in _WAYS or (clause.lead is not None and clause.lead.word in _WAYS)
     is_rejected = bool(first.classes & {"reject", "leave"}) and first.word not in _WAYS
     return is_way and not is_rejected and bool(clause.classes() & {"reject", "fault", "leave"})
