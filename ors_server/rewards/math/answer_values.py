@@ -24,8 +24,8 @@ _EXPRESSION: Final = re.compile(
 _DASHED: Final = re.compile(r"[ ](?:-|\\to)[ ](?=\$?\d[\d.,]*[ ][a-z]{2,})")
 """A dash between two sentences, in front of a number and a word; not a minus sign."""
 _FORMULA: Final = re.compile(
-    r"\$\$(.{1,2000}?)\$\$|\$(?![\s$])([^$\n]{1,1000}?)(?<![\s\\])\$(?!\d)|\\\(((?:(?!\\\().){1,2000}?)\\\)|"
-    r"\\\[((?:(?!\\\[).){1,2000}?)\\\]|\\begin\{(align|equation|gather|multline)(\*?)\}(.{1,2000}?)\\end\{\5\6\}",
+    r"\$\$(.{1,2000}?)\$\$|\$(?![\s$])([^$\n]{1,1000}?)(?:(?<![\s\\])|(?<=\\degree\s))\$(?!\d)|\\\(((?:(?!\\\().){1,2000}?)\\\)|"
+    r"\\\[((?:(?!\\\[).){1,2000}?)\\\]|\\begin\{(?:[pbvBV]?matrix|array|cases)\}.{1,2000}?\\end\{(?:[pbvBV]?matrix|array|cases)\}|\\begin\{(align|equation|gather|multline)(\*?)\}(.{1,2000}?)\\end\{\5\6\}",
     re.DOTALL,
 )
 _EXCLAIMED: Final = re.compile(r"\s+[A-Z]|\s*\Z")

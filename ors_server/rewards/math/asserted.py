@@ -36,7 +36,7 @@ _SHORT_WORDS: Final = frozenset(
 )
 """Words of two letters; other pairs of letters are products."""
 _CODE: Final = re.compile(
-    r"\b(?:eval|exec|int|float|str|print|assert|return|lambda|echo|system|write|input|sum|abs|round)\b\s?[(\"$][^)]|\(True\b|\(False\b|"
+    r"\b(?:eval|exec|int|float|str|print|assert|return|system|write|input|sum|abs|round|submit)\([^)]|\b(?:print|echo|return|assert) [\"$'\d]|\(True\b|\(False\b|"
     r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|\$\(\(|\$\([a-z]{2,} |\bin range\(|"
     r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
     re.IGNORECASE,

@@ -880,7 +880,7 @@ class _Reader:
             return Polarity.ASSERTED if is_approved else None
         if is_corrected and "first_person" in classes:
             return None
-        if "retract" in first.classes or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
+        if ("retract" in first.classes and len(clause.tokens) <= _NEAR) or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
             return Polarity.RETRACTED
         if "unfinished" in classes:
             return Polarity.INTERMEDIATE
