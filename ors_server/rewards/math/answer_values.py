@@ -14,11 +14,11 @@ _COMMAND = r"\\(?!boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|ldots
 _LETTER = r"[A-Za-z](?![A-Za-z'’])"
 _GROUP = r"(?![(\[{][^()\[\]{}\n]{0,80}(?<![\\A-Za-z])[A-Za-z]{2,}[\s.,)])[(\[{][^()\[\]{}\n\"]{0,80}(?:[(\[{][^()\[\]{}\n]{0,40}[)\]}][^()\[\]{}\n]{0,40}){0,3}[)\]}]"
 _CALL = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|arcsin|arccos|arctan)(?:[_^](?:\{[^{}\n]{0,20}\}|\w))?[ ]{0,2}(?=[\d\\({])"
-_ATOM = rf"(?:{_CALL}|{_NUMBER}|{_COMMAND}|{_GROUP}|{_LETTER})"
+_ATOM = rf"(?:{_CALL}|{_NUMBER}|{_COMMAND}|(?:\\left[ ]?)?{_GROUP}|{_LETTER})"
 _SIGN = r"(?:[-+*/^_=<>!|%°']|x(?=[ ]?10(?!\d))|:(?! )|\\(?:cdot|times|div|pm|mp|ne|neq|le|leq|ge|geq|approx|equiv|in)(?![A-Za-z]))"
 _EXPRESSION: Final = re.compile(
     rf"(?<![A-Za-z0-9_\\.])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_CALL}(?={_ATOM})|{_COMMAND}|"
-    rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq|equiv|approx)(?![A-Za-z])))|{_GROUP})"
+    rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq|equiv|approx)(?![A-Za-z])))|(?:\\left[ ]?)?{_GROUP})"
     rf"(?:[ ]?(?:{_SIGN}[ ]?){{1,2}}{_ATOM}|{_ATOM}(?![a-z]{{2}})|[!%°'])*"
 )
 _DASHED: Final = re.compile(r"[ ](?:-|\\to)[ ](?=\$?\d[\d.,]*[ ][a-z]{2,})")
@@ -41,21 +41,24 @@ _SPELLED: Final = re.compile(
 )
 
 
-def find_values(text: str, start: int = 0) -> list[Span]:
-    """Return where the formulas, boxes, expressions and numbers of a text stand, from `start` on, in order."""
+def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
+    """Return where the formulas, boxes, expressions and numbers of a text are, in order.
+
+    Without `has_factorials` an exclamation mark at the end of a sentence is not part of a number.
+    """
     spans: list[Span] = []
-    position = start
-    for opening, closing in _formulas(text, start):
-        spans += _plain_values(text, position, opening)
+    position = 0
+    for opening, closing in _formulas(text):
+        spans += _plain_values(text, position, opening, has_factorials=has_factorials)
         if _LONE_LETTER.fullmatch(text, opening, closing) is None:
             spans.append((opening, closing))
         position = closing
-    return spans + _plain_values(text, position, len(text))
+    return spans + _plain_values(text, position, len(text), has_factorials=has_factorials)
 
 
-def _formulas(text: str, start: int) -> list[Span]:
-    found = [match.span() for match in _FORMULA.finditer(text, start) if "boxed" not in match[0] and "fbox" not in match[0]]
-    found += [(opening, closing) for opening, closing, _ in find_boxes(text) if opening >= start]
+def _formulas(text: str) -> list[Span]:
+    found = [match.span() for match in _FORMULA.finditer(text) if "boxed" not in match[0] and "fbox" not in match[0]]
+    found += [(opening, closing) for opening, closing, _ in find_boxes(text)]
     merged: list[Span] = []
     for opening, closing in sorted(found, key=lambda span: (span[0], -span[1])):
         if not merged or opening >= merged[-1][1]:
@@ -63,7 +66,7 @@ def _formulas(text: str, start: int) -> list[Span]:
     return merged
 
 
-def _plain_values(text: str, start: int, end: int) -> list[Span]:
+def _plain_values(text: str, start: int, end: int, *, has_factorials: bool) -> list[Span]:
     spans: list[Span] = []
     position = start
     while position < end and (match := _EXPRESSION.search(text, position, end)) is not None:
@@ -72,7 +75,7 @@ def _plain_values(text: str, start: int, end: int) -> list[Span]:
         if dash is not None and dash.start() < closing:
             closing = dash.start()
         written = text[opening:closing].rstrip()
-        if written.endswith("!") and _EXCLAIMED.match(text, opening + len(written)):
+        if written.endswith("!") and not has_factorials and _EXCLAIMED.match(text, opening + len(written)):
             written = written[:-1]
         closing = opening + len(written)
         if closing <= opening:
@@ -86,6 +89,7 @@ def _plain_values(text: str, start: int, end: int) -> list[Span]:
 
 
 def disjoint(spans: list[Span]) -> list[Span]:
+    """Leave out spans that overlap an earlier one; the spans are sorted."""
     kept: list[Span] = []
     for span in spans:
         if not kept or span[0] >= kept[-1][1]:

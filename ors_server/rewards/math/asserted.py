@@ -7,6 +7,7 @@ and the response is cut down to what the search for the answer may read.
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ors_server.rewards.math.answer_values import disjoint, find_values
@@ -64,7 +65,7 @@ _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s
 _ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)", re.IGNORECASE)
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
-_SENTENCE_CHARS: Final = 1_000
+_SENTENCE_CHARS: Final = 300
 
 Same: TypeAlias = Callable[[str, str], bool]
 
@@ -131,19 +132,24 @@ def _read_prose(response: str, question: Question) -> Assertion:
     prompt = question.prompt
     boxes = find_boxes(response)
     if boxes:
-        spans = find_values(response, max(0, boxes[-1][0] - _BOX_CHARS))
+        cut = max(0, boxes[-1][0] - _BOX_CHARS)
+        tail = response[cut : boxes[-1][1] + _TAIL_CHARS]
+        starts = {start - cut for start, _, _ in boxes}
         statements = [
             statement
-            for statement in _read(response, spans, question, prompt)
-            if any(statement.start <= start and end <= statement.end for start, end, _ in boxes)
+            for statement in _read(tail, _values(tail, question), question, prompt)
+            if statement.start in starts
         ]
         if question.must_agree:
             statements = [statement for statement in statements if statement.polarity is not Polarity.RETRACTED]
-        response = keep_asserted(response, statements)
+        response = response[:cut] + keep_asserted(tail, statements)
         if find_boxes(response):
             return Assertion(response)
-    start = max(0, len(response) - _TAIL_CHARS)
-    spans = _without_numbering(response, _with_gold(response, find_values(response, start), question.gold))
+    # The mark of an answer in front of the part that is read stays in force; sentences there do not.
+    head, response = response[:-_TAIL_CHARS], response[-_TAIL_CHARS:]
+    if "####" in head or "<answer>" in head:
+        return Assertion(head + response)
+    spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
     statements = _read(response, spans, question, prompt)
     text = keep_asserted(response, statements)
     return Assertion(text, _final_texts(response, statements, question.gold) if question.is_closed else None)
@@ -195,6 +201,10 @@ def _is_listed(text: str, first: Statement, second: Statement) -> bool:
     return first.sentence == second.sentence and _JOINER.fullmatch(between) is not None
 
 
+def _values(text: str, question: Question) -> list[Span]:
+    return find_values(text, has_factorials="!" in question.gold)
+
+
 def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | None) -> list[Statement]:
     statements = read_statements(
         text, spans, neutral=_words(question.gold), takes_alternatives=question.is_list, is_same=question.is_same, is_closed=question.is_closed
@@ -212,6 +222,7 @@ def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | Non
     return [_without_echo(text, statement, prompt, question.gold) for statement in statements]
 
 
+@lru_cache(maxsize=256)
 def _is_code(text: str) -> bool:
     return _CODE.search(text) is not None or CODE.search(text) is not None
 

@@ -8,12 +8,8 @@ import re
 from typing import Final
 
 from ors_server.rewards.math.everyday import spelled_number
+from ors_server.rewards.reading.statements import struck_regions
 
-_STRUCK: Final = re.compile(
-    r"~~(?=\S)(?:(?!~~)[^\n]){1,2000}~~|<(s|del|strike)>(?:(?!</\1>).){0,2000}</\1>|"
-    r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{[^{}]{0,500}(?:\{[^{}]{0,200}(?:\{[^{}]{0,100}\}[^{}]{0,100}){0,4}\}[^{}]{0,200}){0,4}\}",
-    re.DOTALL | re.IGNORECASE,
-)
 _STRUCK_NOTE: Final = re.compile(
     r"(?m)^[^\n]{0,200}\n?[ \t]{0,4}[(\[](?:struck|crossed|scratched)(?: out| through| off)?[)\]][ \t.]{0,4}$", re.IGNORECASE
 )
@@ -59,8 +55,11 @@ _ROUNDS: Final = 3
 
 def without_struck(text: str) -> str:
     """Remove what is struck through, with its marks."""
-    if "~~" in text or "<" in text or "\\" in text:
-        text = _STRUCK.sub(" ", text)
+    regions = struck_regions(text)
+    if regions:
+        ends = [0, *(end for _, end in regions)]
+        starts = [*(start for start, _ in regions), len(text)]
+        text = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
     return _STRUCK_NOTE.sub("", text) if "out)" in text or "out]" in text or "through" in text else text
 
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from ors_server.rewards.math.answer_values import find_values
 from ors_server.rewards.math.dress import undress
-from ors_server.rewards.math.limits import RESPONSE_CHARS
 from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.streams import stream
 
@@ -24,6 +23,7 @@ _DRESS: Final = re.compile(r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\
 _OPERATION: Final = re.compile(r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|\d\s*[A-Za-z(\\]")
 _FRACTION: Final = re.compile(r"-?\s*(?:\\[dt]?frac\s*\{?\d+\}?\s*\{?\d+\}?|\d+\s*/\s*\d+)")
 _NEUTRAL: Final = frozenset({"0", "1"})
+_PROMPT_CHARS: Final = 20_000
 _SMALL: Final = frozenset({"2", "3", "100"})
 """Numbers that a rewriting may bring: exponents of roots."""
 _SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
@@ -55,8 +55,8 @@ class Prompt:
 
 @lru_cache(maxsize=256)
 def read_prompt(text: str) -> Prompt:
-    """Read the formulas and sentences of a prompt; of a long one the last 100,000 characters."""
-    text = undress(unify(text[-RESPONSE_CHARS:]))
+    """Read the formulas and sentences of a prompt; of a long one the last 20,000 characters."""
+    text = undress(unify(text[-_PROMPT_CHARS:]))
     formulas = [text[start:end] for start, end in find_values(text)]
     sides = [side for formula in formulas for side in formula.split("=")]
     parts = [_parts(side) for side in sides if _has_operation(side)]

@@ -20,11 +20,13 @@ clauses up to its neighbours.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from ors_server.rewards.reading.answer_text import closing_brace
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, character_lists, languages_of
 
 Span: TypeAlias = tuple[int, int]
@@ -81,11 +83,13 @@ class Statement:
 
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
-_STRUCK: Final = re.compile(
-    r"~~(?=\S)(?:(?!~~)[^\n]){1,2000}~~|<(s|del|strike)>.{0,2000}?</\1>|"
-    r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{[^{}]{0,500}(?:\{[^{}]{0,200}\}[^{}]{0,200}){0,4}\}",
-    re.DOTALL | re.IGNORECASE,
-)
+_STRUCK_MARKS: Final = (("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<strike>", "</strike>"))
+_LATIN: Final = re.compile(r"[a-z]")
+_LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")  # noqa: RUF001  (letters that look alike)
+"""Letters of other scripts inside Latin words, which only look like theirs: a denial stays one."""
+_STRUCK_COMMAND: Final = re.compile(r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{")
+_MAX_STRUCK: Final = 2_000
+"""Characters of a text that is struck through."""
 _TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
 _LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]{1,20})")
@@ -151,6 +155,10 @@ _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"}
 _SECONDS: Final = frozenset({"other", "second", "latter", "another"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
+_MAX_CLAUSE: Final = 60
+"""Words and values of a clause; what follows is another one, so that the work is linear."""
+_MAX_REMARKS: Final = 12
+"""Clauses behind a value that may be remarks about it."""
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"})
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
@@ -172,7 +180,7 @@ _NEAR: Final = 2
 """Words between a bound and its value."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Token:
     kind: str
     """`word`, `value`, `mark`, `stop`, `ask` or `line`."""
@@ -183,7 +191,7 @@ class _Token:
     is_capital: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Value:
     """A value while its sentence is read."""
 
@@ -198,7 +206,7 @@ class _Value:
     region: Span = (0, 0)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Clause:
     lead: _Token | None
     """The punctuation or conjunction that opens it."""
@@ -250,7 +258,8 @@ def read_statements(
     ordered = sorted(set(spans))
     if not ordered:
         return []
-    struck = [match.span() for match in _STRUCK.finditer(text)] if "~~" in text or "<" in text or "\\" in text else []
+    struck = struck_regions(text)
+    struck_starts = [start for start, _ in struck]
     reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
     reader.is_same = is_same
     reader.is_closed = reader.is_closed and is_closed
@@ -260,7 +269,8 @@ def read_statements(
         span = (value.token.start, value.token.end)
         region = value.region
         polarity = value.polarity
-        container = _containing(struck, span)
+        index = bisect_right(struck_starts, span[0]) - 1
+        container = struck[index] if index >= 0 and span[1] <= struck[index][1] else None
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
         place = Place.SENTENCE if place_of is None else place_of(span)
@@ -294,8 +304,28 @@ def _merged(regions: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def _containing(regions: Sequence[Span], span: Span) -> Span | None:
-    return next((region for region in regions if region[0] <= span[0] and span[1] <= region[1]), None)
+def struck_regions(text: str) -> list[Span]:
+    r"""Return what is struck through, in order: `~~42~~`, `<s>`, `<del>`, `\\sout{}`, `\\cancel{}`."""
+    regions: list[Span] = []
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text  # as a Turkish I makes it longer
+    for opening, closing in _STRUCK_MARKS:
+        start = lowered.find(opening)
+        while start >= 0:
+            end = lowered.find(closing, start + len(opening))
+            if end < 0:
+                break
+            if 0 < end - start - len(opening) <= _MAX_STRUCK:
+                regions.append((start, end + len(closing)))
+            start = lowered.find(opening, end + len(closing))
+    position = 0
+    while "\\" in text and (command := _STRUCK_COMMAND.search(text, position)) is not None:
+        length = closing_brace(text[command.end() : command.end() + _MAX_STRUCK], 0)
+        position = command.end() + max(length + 1, 0)
+        if length >= 0:
+            regions.append((command.start(), position))
+    return _merged(regions)
 
 
 class _Reader:
@@ -348,9 +378,10 @@ class _Reader:
                 match = _WORD.match(text, position, end)
                 stop = position + 1 if match is None else match.end()
                 written = text[position:stop]
-                tokens.append(
-                    _Token("word", position, stop, written.casefold().replace("’", "'"), is_capital=written[0].isupper())
-                )
+                word = written.casefold().replace("’", "'")
+                if not word.isascii() and _LATIN.search(word):
+                    word = word.translate(_LOOKALIKES)
+                tokens.append(_Token("word", position, stop, word, is_capital=written[0].isupper()))
                 position = stop
                 continue
             if char == "\\" and text.startswith("\\boxed", position):
@@ -566,6 +597,8 @@ class _Reader:
                 if token.classes - {"pivot", "reason"}:
                     clauses[-1].tokens.append(token)
             else:
+                if len(clauses[-1].tokens) >= _MAX_CLAUSE:
+                    clauses.append(_Clause(None))
                 clauses[-1].tokens.append(token)
                 if token.kind == "value":
                     clauses[-1].values.append(_Value(token, clauses[-1], number))
@@ -858,7 +891,11 @@ class _Reader:
         """Return what the clauses behind a value, up to the next value, make of it."""
         opening = sentence.clauses[max(place - 1, 0) : place + 1]
         is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
-        for clause, following in zip(sentence.clauses[place + 1 :], [*sentence.clauses[place + 2 :], None], strict=False):
+        for clause, following in zip(
+            sentence.clauses[place + 1 : place + _MAX_REMARKS],
+            [*sentence.clauses[place + 2 : place + 1 + _MAX_REMARKS], None],
+            strict=False,
+        ):
             if clause.values:
                 break
             is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
@@ -943,11 +980,15 @@ class _Reader:
         """Take values in quotation marks, with words of somebody else, for quoted."""
         if '":' in self._text:
             return  # JSON
+        starts = [value.token.start for value in self._values]
         for match in _QUOTATION.finditer(self._text):
             if not _QUOTED_WORDS.search(match[0]):
                 continue
-            for value in self._values:
-                if match.start() < value.token.start and value.token.end < match.end() and value.polarity is Polarity.ASSERTED:
+            first = bisect_right(starts, match.start())
+            for value in self._values[first:]:
+                if value.token.end >= match.end():
+                    break
+                if value.polarity is Polarity.ASSERTED:
                     value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:
