@@ -9,16 +9,16 @@ from typing import Final
 from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.reading.statements import Span
 
-_NUMBER = r"(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
-_COMMAND = r"\\(?:d|t|c)?[A-Za-z]{1,12}(?:\[[^\[\]\n]{0,20}\])?(?:\s?\{[^{}\n]{0,120}(?:\{[^{}\n]{0,60}\}[^{}\n]{0,60}){0,4}\}){0,2}"
+_NUMBER = r"(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[ ](?:hundred|thousand|million|billion|trillion|dozen)\b)?|\.\d+"
+_COMMAND = r"\\(?!boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|ldots|cdots|dots|quad|qquad|Rightarrow|rightarrow|implies|therefore|approx|left|right)(?![A-Za-z]))(?:d|t|c)?[A-Za-z]{1,12}(?:\[[^\[\]\n]{0,20}\])?(?:\s?\{[^{}\n]{0,120}(?:\{[^{}\n]{0,60}\}[^{}\n]{0,60}){0,4}\}){0,2}"
 _LETTER = r"[A-Za-z](?![A-Za-z'’])"
-_GROUP = r"(?![(\[{][^()\[\]{}\n]{0,80}(?<![\\A-Za-z])[A-Za-z]{2,}[\s.,)])[(\[{][^()\[\]{}\n]{0,80}(?:[(\[{][^()\[\]{}\n]{0,40}[)\]}][^()\[\]{}\n]{0,40}){0,3}[)\]}]"
+_GROUP = r"(?![(\[{][^()\[\]{}\n]{0,80}(?<![\\A-Za-z])[A-Za-z]{2,}[\s.,)])[(\[{][^()\[\]{}\n\"]{0,80}(?:[(\[{][^()\[\]{}\n]{0,40}[)\]}][^()\[\]{}\n]{0,40}){0,3}[)\]}]"
 _CALL = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|arcsin|arccos|arctan)(?:[_^](?:\{[^{}\n]{0,20}\}|\w))?[ ]{0,2}(?=[\d\\({])"
 _ATOM = rf"(?:{_CALL}|{_NUMBER}|{_COMMAND}|{_GROUP}|{_LETTER})"
-_SIGN = r"(?:[-+*/^_=<>!|%°']|:(?! )|\\(?:cdot|times|div|pm|mp|ne|neq|le|leq|ge|geq|approx|equiv|in)(?![A-Za-z]))"
+_SIGN = r"(?:[-+*/^_=<>!|%°']|x(?=[ ]?10(?!\d))|:(?! )|\\(?:cdot|times|div|pm|mp|ne|neq|le|leq|ge|geq|approx|equiv|in)(?![A-Za-z]))"
 _EXPRESSION: Final = re.compile(
     rf"(?<![A-Za-z0-9_\\.])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_CALL}(?={_ATOM})|{_COMMAND}|"
-    rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq)(?![A-Za-z])))|{_GROUP})"
+    rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq|equiv|approx)(?![A-Za-z])))|{_GROUP})"
     rf"(?:[ ]?(?:{_SIGN}[ ]?){{1,2}}{_ATOM}|{_ATOM}(?![a-z]{{2}})|[!%°'])*"
 )
 _DASHED: Final = re.compile(r"[ ](?:-|\\to)[ ](?=\$?\d[\d.,]*[ ][a-z]{2,})")
@@ -28,6 +28,9 @@ _FORMULA: Final = re.compile(
     r"\\\[((?:(?!\\\[).){1,2000}?)\\\]|\\begin\{(align|equation|gather|multline)(\*?)\}(.{1,2000}?)\\end\{\5\6\}",
     re.DOTALL,
 )
+_EXCLAIMED: Final = re.compile(r"\s+[A-Z]|\s*\Z")
+_LONE_LETTER: Final = re.compile(r"(?:\$|\\\()\s*[A-Za-z]\s*(?:\$|\\\))")
+"""A letter alone, which a sentence is about."""
 _UNITS = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
@@ -44,13 +47,14 @@ def find_values(text: str, start: int = 0) -> list[Span]:
     position = start
     for opening, closing in _formulas(text, start):
         spans += _plain_values(text, position, opening)
-        spans.append((opening, closing))
+        if _LONE_LETTER.fullmatch(text, opening, closing) is None:
+            spans.append((opening, closing))
         position = closing
     return spans + _plain_values(text, position, len(text))
 
 
 def _formulas(text: str, start: int) -> list[Span]:
-    found = [match.span() for match in _FORMULA.finditer(text, start)]
+    found = [match.span() for match in _FORMULA.finditer(text, start) if "boxed" not in match[0] and "fbox" not in match[0]]
     found += [(opening, closing) for opening, closing, _ in find_boxes(text) if opening >= start]
     merged: list[Span] = []
     for opening, closing in sorted(found, key=lambda span: (span[0], -span[1])):
@@ -68,6 +72,8 @@ def _plain_values(text: str, start: int, end: int) -> list[Span]:
         if dash is not None and dash.start() < closing:
             closing = dash.start()
         written = text[opening:closing].rstrip()
+        if written.endswith("!") and _EXCLAIMED.match(text, opening + len(written)):
+            written = written[:-1]
         closing = opening + len(written)
         if closing <= opening:
             position = match.end()

@@ -13,30 +13,52 @@ from ors_server.rewards.math.answer_values import disjoint, find_values
 from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.math.echo import Prompt, is_echo, is_sentence_of
 from ors_server.rewards.math.limits import ANSWER_CHARS
+from ors_server.rewards.math.prose import CODE, try_reading
 from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
 from ors_server.rewards.reading.statements import Polarity, Span, Statement, keep_asserted, read_statements
 
-_SAYING: Final = re.compile(r"[?#¬]|!=|=/=|->|=>|</|\\(?:boxed|fbox|to(?![A-Za-z])|[Rr]ightarrow)|[^\x00-\x7f]")
+_SAYING: Final = re.compile(r"[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]")
 """What a text has that may say something about its values."""
-_WORD: Final = re.compile(r"(?<![\\A-Za-z_^{])[A-Za-z]{2,}(?![A-Za-z(_^{])")
+_WORD: Final = re.compile(r"(?<![\\A-Za-z0-9_^{])[A-Za-z]{2,}(?![A-Za-z(_^{+*/=])")
 _PLAIN: Final = WORDS | CURRENCY_CODES | frozenset(FUNCTIONS) | frozenset(GREEK) | {
     "and", "or", "times", "percent", "dx", "dy", "dz", "dt", "du", "dr", "over", "mod"
 }
 """Words of mathematics and quantities, which say nothing about them."""
+_MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
+"""An answer in its mark, and nothing else."""
+_CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
+_PAIR: Final = 2
+_SHORT_WORDS: Final = frozenset(
+    "is it no if so we at to of be do es ne un il el er in on by as my me he an am us up go or ja da si en et ou le la de se vs".split()
+)
+"""Words of two letters; other pairs of letters are products."""
+_CODE: Final = re.compile(
+    r"\b(?:eval|exec|int|float|str|print|assert|return|lambda|echo|system|write|input|sum|abs|round)\b\s?[(\"$][^)]|\(True\b|\(False\b|"
+    r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|\$\(\(|\$\([a-z]{2,} |\bin range\(|"
+    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|`\s*echo",
+    re.IGNORECASE,
+)
+"""Code around a value, which is no sentence about it."""
+_OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
+_MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
 _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S)")
 _MIN_ITEMS: Final = 2
-_UNIT_TEXT: Final = re.compile(r"\s*\\?[%°]|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*")
+_UNIT_TEXT: Final = re.compile(r"\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*")
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""
-_RELATIONS: Final = frozenset({"ne", "neq", "not", "notin", "le", "leq", "ge", "geq", "lt", "gt", "<", ">", "≠", "≤", "≥"})
+_RELATIONS: Final = frozenset(
+    {"<", ">", "≠", "≤", "≥", *(f"\\{name}" for name in ("ne", "neq", "not", "notin", "le", "leq", "ge", "geq", "lt", "gt"))}
+)
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
 _LABEL: Final = re.compile(r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|but\b)[a-z]))")
 _TAIL_CHARS: Final = 8_000
 _HAS_NUMBER: Final = re.compile(r"\d|[a-z]{3}", re.IGNORECASE)
 _JOINER: Final = re.compile(r"\s*(?:[,;]|and\b|or\b|&)?\s*(?:and\b|or\b)?\s*(?:[A-Za-z]\s*=\s*)?", re.IGNORECASE)
+_BETWEEN_QUANTITIES: Final = re.compile(r"\A\s+(?:hours?|minutes?|seconds?|feet|foot|ft|inch|inches|in|h|hrs?|min|dollars|cents|years?|months?|weeks?|days?)\b")
+"""The unit in the middle of "2 hours and 30 minutes"."""
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)", re.IGNORECASE)
 _KEY_CHARS: Final = 60
@@ -77,18 +99,31 @@ class Assertion:
 def read_assertion(response: str, question: Question) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
-    if _is_plain(response):
+    if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
         return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
     searched, _ = without_programs(response)
     assertion = _read_prose(searched, question)
-    return assertion if searched == response or assertion.answers else replace(assertion, text=response)
+    if searched == response or assertion.answers or assertion.text != searched:
+        return assertion
+    return Assertion(response)  # nothing but programs, or their output
 
 
 def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
-    if _SAYING.search(text) is not None:
+    marked = _MARKED.fullmatch(text)
+    if marked is not None:
+        text = marked[1] or marked[2]
+    if _SAYING.search(text) is not None or _CODE.search(text) is not None:
         return False
-    return all(word in _PLAIN or word.casefold() in _PLAIN for word in _WORD.findall(text))
+    return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
+
+
+def _is_plain_word(text: str, match: re.Match[str]) -> bool:
+    word = match[0]
+    if word in _PLAIN or word.casefold() in _PLAIN:
+        return True
+    is_product = text[match.start() - 1 : match.start()] == "(" and text[match.end() : match.end() + 1] == ")"
+    return is_product or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
 
 
 def _read_prose(response: str, question: Question) -> Assertion:
@@ -155,7 +190,7 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
 
 
 def _is_listed(text: str, first: Statement, second: Statement) -> bool:
-    between = text[first.end : second.start]
+    between = _BETWEEN_QUANTITIES.sub(" ", text[first.end : second.start], count=1)
     return first.sentence == second.sentence and _JOINER.fullmatch(between) is not None
 
 
@@ -163,11 +198,27 @@ def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | Non
     statements = read_statements(
         text, spans, neutral=_words(question.gold), takes_alternatives=question.is_list, is_same=question.is_same, is_closed=question.is_closed
     )
+    statements = [_without_code(text, statement) for statement in statements]
+    if len(options := [match.end() for match in _OPTION.finditer(text)]) >= _MIN_OPTIONS:
+        statements = [
+            replace(item, polarity=Polarity.INTERMEDIATE) if any(end - 1 <= item.start <= end for end in options) else item
+            for item in statements
+        ]
     if '":' in text or '" :' in text or "':" in text:
         statements = [_without_other_field(text, statement) for statement in statements]
     if prompt is None:
         return statements
     return [_without_echo(text, statement, prompt, question.gold) for statement in statements]
+
+
+def _is_code(text: str) -> bool:
+    return _CODE.search(text) is not None or CODE.search(text) is not None
+
+
+def _without_code(text: str, statement: Statement) -> Statement:
+    if statement.polarity is Polarity.ASSERTED and _is_code(_sentence_around(text, statement)):
+        return replace(statement, polarity=Polarity.INTERMEDIATE)
+    return statement
 
 
 def _without_other_field(text: str, statement: Statement) -> Statement:

@@ -29,7 +29,7 @@ _EMPHASIS: Final = re.compile(
 )
 _HEADING: Final = re.compile(r"(?m)^[ \t]{0,4}(?:#{1,3}(?!#)[ \t]{1,4}|>[ \t]{1,4}(?=\D))")
 _ARROW: Final = re.compile(r"(?m)^[ \t$]{0,4}(?:=>|->|→|⇒|\\to\b|\\(?:R|r|Longr)ightarrow\b|\\implies\b|\\therefore\b|∴)[ \t$]{0,4}(?=\S)")
-_MARKS: Final = re.compile("[\u2705\u2713\u2714\ufe0f\u25a0\u25a1\u220e\U0001f300-\U0001faff\u2600-\u26ff]|\\$?\\\\(?:blacksquare|square|qed|checkmark)(?![A-Za-z])\\$?")
+_MARKS: Final = re.compile("(?![👎🚫⛔❌❎✖✗✘])[\u2705\u2713\u2714\ufe0f\u25a0\u25a1\u220e\U0001f300-\U0001faff\u2600-\u26ff]|\\$?\\\\(?:blacksquare|square|qed|checkmark)(?![A-Za-z])\\$?")
 """Check marks, ends of proofs, pictures."""
 _ALIGNED: Final = re.compile(r"\\begin\{(align|aligned|eqnarray|gather|gathered|split|multline|equation)(\*?)\}(.{0,4000}?)\\end\{\1\2\}", re.DOTALL)
 _ROW: Final = re.compile(r"\\\\(?:\[[^\]\n]{0,10}\])?|\\(?=\s*&)")

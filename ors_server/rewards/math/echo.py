@@ -24,12 +24,14 @@ _DRESS: Final = re.compile(r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\
 _OPERATION: Final = re.compile(r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|\d\s*[A-Za-z(\\]")
 _FRACTION: Final = re.compile(r"-?\s*(?:\\[dt]?frac\s*\{?\d+\}?\s*\{?\d+\}?|\d+\s*/\s*\d+)")
 _NEUTRAL: Final = frozenset({"0", "1"})
-_SMALL: Final = frozenset({"2", "3"})
+_SMALL: Final = frozenset({"2", "3", "100"})
 """Numbers that a rewriting may bring: exponents of roots."""
 _SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n+")
 _LETTERS: Final = re.compile(r"[^\W_]+")
 _MAX_FORMULAS: Final = 8
+_MAX_COMPUTATION: Final = 12
+"""Words and numbers of a prompt that is an order to compute."""
 _MIN_WORDS: Final = 3
 """Words of a sentence that is recognised in a response."""
 
@@ -45,6 +47,8 @@ class Prompt:
     """The first formulas, as they stand."""
     numbers: frozenset[str]
     """All numbers; a percentage also as a decimal."""
+    is_computation: bool
+    """Whether it is a short order to compute, and not a story."""
     parts: tuple[frozenset[tuple[str, int]], ...]
     """Numbers, letters and functions of each formula, and the numbers of the whole, with their counts."""
 
@@ -63,6 +67,7 @@ def read_prompt(text: str) -> Prompt:
         frozenset(_written(side) for side in sides if _has_operation(side)),
         tuple(unfence(formula) for formula in formulas if _has_operation(formula))[:_MAX_FORMULAS],
         frozenset(_plain(number) for number in numbers) | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < 12},  # noqa: PLR2004
+        0 < len(numbers) and len(_LETTERS.findall(text)) <= _MAX_COMPUTATION,
         tuple(part for part in (*parts, whole) if part),
     )
 
@@ -83,6 +88,8 @@ def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
 def has_numbers_of(answer: str, prompt: Prompt) -> bool:
     """Return whether all numbers of an answer, and at least one but 0 and 1, are numbers of the prompt."""
     numbers = {_plain(number.rstrip(".,")) for number in _NUMBER.findall(answer)} - _NEUTRAL
+    if prompt.is_computation:
+        return True
     return bool(numbers & prompt.numbers) and numbers - _SMALL <= prompt.numbers
 
 

@@ -27,7 +27,6 @@ from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import (
-    Brackets,
     Listing,
     Node,
     Number,
@@ -114,7 +113,7 @@ def _same_reading(comparison: AnswerComparison, first: ParsedAnswer, second: Par
 def _has_several(gold: ParsedAnswer) -> bool:
     """Whether a gold answer has several values, between which a response may write "or"."""
     return any(
-        isinstance(tree, Listing | Set | SetOperation | Brackets) or contains(tree, (PlusMinus, Relation))
+        isinstance(tree, Listing | Set | SetOperation) or contains(tree, (PlusMinus, Relation))
         for tree in gold.trees
     )
 

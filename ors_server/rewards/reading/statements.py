@@ -95,6 +95,7 @@ _RELATIONS: Final = {
 }
 _UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
 _ARROWS: Final = frozenset({"to", "rightarrow", "Rightarrow", "implies", "longrightarrow", "Longrightarrow", "therefore"})
+_NUMBERED: Final = re.compile(r"\s{0,2}\d")
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
 _CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
@@ -102,7 +103,7 @@ _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
 _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
 _ABBREVIATIONS: Final = frozenset(
-    "cf e.g i.e eg ie approx resp no nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v".split()
+    "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v".split()
 )
 _BLANKS: Final = " \t\r"
 _MARKS: Final = frozenset(",;:()[]\"“”„«»—–")
@@ -121,17 +122,25 @@ _EXCEPTIVES: Final = frozenset(
 _UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
 _AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're my our me let us to".split())
-_STATING: Final = frozenset({"copula", "quantity", "answer", "confirm", "hash", "yes"})
-_FILLERS: Final = frozenset("so thus hence then and but finally ok okay well now the a an of to for all".split())
+_STATING: Final = frozenset({"copula", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_FILLERS: Final = frozenset("so thus hence then and or nor but finally ok okay well now the a an of to for all".split())
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _REFERENCES: Final = frozenset("previous above last line sentence answer paragraph message preceding foregoing former earlier".split())
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
 _RECKONINGS: Final = frozenset("arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation program code output".split())
+_NOUNS: Final = ("votes", "states", "reports", "notes", "figures", "estimates", "offers", "guesses", "bets", "claims", "quotes")
+"""Plurals that are verbs of saying, too: "42 votes"."""
+_TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
+_BEFORE_VERBS: Final = frozenset("would will might could should may to they you many some i we he she".split())
+_SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
+_SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
+_OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
+_DETERMINERS: Final = frozenset("the a an all her his my our their its those these about only just both each".split())
 _ORDERED: Final = frozenset({"say", "guess", "write", "answer", "report", "declare", "vote", "state"})
 """Orders to the reader, which report nothing: "say 42"."""
-_ORDERS: Final = frozenset({"<", ">", "≤", "≥", "le", "leq", "ge", "geq", "lt", "gt"})
+_ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
 _INVERTED: Final = frozenset({"should", "were", "had"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
@@ -171,6 +180,8 @@ class _Value:
     polarity: Polarity = Polarity.ASSERTED
     is_framed: bool = False
     is_maybe: bool = False
+    is_weak: bool = False
+    """Whether nothing but the lack of a known frame speaks against it."""
     region: Span = (0, 0)
 
 
@@ -348,13 +359,17 @@ class _Reader:
             elif char in "-=" and text.startswith(">", position + 1):
                 tokens.append(_Token("mark", position, position + 2, ":"))
                 position += 1
-            elif char in _MARKS or (char == "-" and self._is_dash(position)):
+            elif (char in _MARKS and not self._is_call(position, tokens)) or (char == "-" and self._is_dash(position)):
                 tokens.append(_Token("mark", position, position + 1, char))
             elif char == "=":
                 tokens.append(_Token("word", position, position + 1, "=", frozenset({"copula"})))
             elif char in "<>≤≥≠":
                 name = "negative" if char == "≠" else "bound"
                 tokens.append(_Token("word", position, position + 1, char, frozenset({name})))
+            elif char == "+" and tokens and tokens[-1].kind == "value" and tokens[-1].end == position:
+                tokens.append(_Token("word", position, position + 1, "+", frozenset({"bound_after"})))
+            elif char == "/" and text[position - 1 : position].isspace() and text[position + 1 : position + 2].isspace():
+                tokens.append(_Token("word", position, position + 1, "or"))
             elif char == "#":
                 position = self._tokenise_hashes(position, tokens)
                 continue
@@ -385,14 +400,20 @@ class _Reader:
         if command[1] in _ARROWS:
             tokens.append(_Token("mark", position, command.end(), ":"))
         elif command[1] in _RELATIONS:
-            tokens.append(_Token("word", position, command.end(), command[1], frozenset({_RELATIONS[command[1]]})))
+            tokens.append(_Token("word", position, command.end(), command[0], frozenset({_RELATIONS[command[1]]})))
         return command.end()
 
     def _ends_sentence(self, position: int, tokens: Sequence[_Token]) -> bool:
         following = self._text[position + 1 : position + 2]
         if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
             return False
+        if tokens and tokens[-1].end == position and tokens[-1].word == "no":
+            return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
+
+    def _is_call(self, position: int, tokens: Sequence[_Token]) -> bool:
+        """Whether a bracket belongs to the word in front of it: `not(42)`."""
+        return bool(tokens) and self._text[position] == "(" and tokens[-1].word == "not" and tokens[-1].end == position
 
     def _is_dash(self, position: int) -> bool:
         text = self._text
@@ -428,11 +449,11 @@ class _Reader:
                 if word.startswith("n'"):
                     classes |= {"negative"}
             parts = words[index : index + length]
-            if length > 1 and any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts):
-                classes |= {"first_person"}
             if length > 1 and classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
                 for lexicon in lexicons:
                     classes |= frozenset[str]().union(*(lexicon.words.get(part, NO_CLASSES) for part in parts))
+            if length > 1 and any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts):
+                classes |= {"first_person"}
             if self._neutral and self._neutral.issuperset(parts):
                 classes = classes & {"copula", "pivot"}
             tokens.append(
@@ -440,6 +461,9 @@ class _Reader:
             )
             index += length
         self._tokens = tokens
+        for earlier, token in zip(tokens, tokens[1:], strict=False):
+            if token.word == "answer" and earlier.word in _BEFORE_VERBS:
+                token.classes = frozenset({"report"})
         for index, token in enumerate(tokens):
             if "negative" in token.classes:
                 self._soften(index)
@@ -538,7 +562,12 @@ class _Reader:
             for index, value in enumerate(clause.values):
                 left, right = self._around(clause, index)
                 value.region = self._region(sentence, place, index)
+                if index == 0 and place and clause.lead is not None and clause.lead.word == ":":
+                    heading = sentence.clauses[place - 1]
+                    value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
+                if index and clause.values[index - 1].polarity is Polarity.BOUNDED and _is_range(clause, index):
+                    value.polarity = Polarity.BOUNDED
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
@@ -547,7 +576,44 @@ class _Reader:
                     value.polarity = self._after(sentence, place, value) or value.polarity
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
+        self._share_predicate(sentence)
+        self._replace(sentence)
+        self._contrast(sentence)
         self._subordinate(sentence)
+
+    def _replace(self, sentence: _Sentence) -> None:
+        """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
+        for clause in sentence.clauses:
+            for first, second in zip(clause.values, clause.values[1:], strict=False):
+                start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
+                between = clause.tokens[start + 1 : end]
+                classes = frozenset[str]().union(*(token.classes for token in between))
+                if "becoming" in classes and "negative" not in classes and not sentence.is_question:
+                    first.polarity = Polarity.RETRACTED
+                    if second.polarity in (Polarity.INTERMEDIATE, Polarity.SUPPOSED, Polarity.DENIED):
+                        second.polarity = Polarity.ASSERTED
+
+    def _contrast(self, sentence: _Sentence) -> None:
+        """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
+            return
+        denied = [value for value in values if value.polarity in (Polarity.DENIED, Polarity.QUOTED)]
+        weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
+        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
+            weak[0].polarity = Polarity.ASSERTED
+
+    def _share_predicate(self, sentence: _Sentence) -> None:
+        """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
+        following: _Value | None = None
+        for clause in reversed(sentence.clauses):
+            for value in reversed(clause.values):
+                if following is not None and not value.is_framed and value.polarity is Polarity.ASSERTED and following.polarity in _SHARED:
+                    lead = following.clause.lead
+                    is_listed = lead is not None and lead.word in (*_AND, ",") and following.clause.tokens[0] is following.token
+                    if is_listed and following.clause is not value.clause and clause.tokens[-1] is value.token:
+                        value.polarity = following.polarity
+                following = value
 
     def _around(self, clause: _Clause, index: int) -> tuple[list[_Token], list[_Token]]:
         tokens = clause.tokens
@@ -570,9 +636,12 @@ class _Reader:
         is_mine = "first_person" in before
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
-        value.is_framed = "answer" in before or "hash" in before or is_confirmed
+        is_named = "answer" in before and not (left and "oblique" in left[-1].classes) and (
+            value is value.clause.values[0] or (bool(left) and bool(left[-1].classes & {"copula", "answer"}))
+        )
+        value.is_framed = value.is_framed or is_named or is_confirmed
         value.polarity = self._from_left(left, before, is_mine=is_mine) or self._from_right(
-            left, right, after, before, is_last=value is value.clause.values[-1]
+            value, left, right, after, before
         )
 
     def _from_left(self, left: list[_Token], before: Classes, *, is_mine: bool) -> Polarity | None:
@@ -585,8 +654,10 @@ class _Reader:
             return Polarity.SUPPOSED
         left = _behind_value(left)
         near = frozenset[str]().union(*(token.classes for token in left[-1 - _NEAR :]))
-        if "trial" in near:
+        if any("trial" in token.classes for token in left[-_NEAR:]):
             return Polarity.SUPPOSED
+        if "unfinished" in before:
+            return Polarity.INTERMEDIATE
         if "bound" in near and not (near & {"harmless"}):
             return Polarity.BOUNDED
         if "undecided" in before:
@@ -636,10 +707,11 @@ class _Reader:
         return False
 
     def _from_right(
-        self, left: list[_Token], right: list[_Token], after: Classes, before: Classes, *, is_last: bool
+        self, value: _Value, left: list[_Token], right: list[_Token], after: Classes, before: Classes
     ) -> Polarity:
+        is_last = value is value.clause.values[-1]
         if not right:
-            return Polarity.ASSERTED if self._has_frame(left, right) else Polarity.INTERMEDIATE
+            return self._framed_or_weak(value, left, right)
         first = right[0]
         if "bound_after" in first.classes or any("bound_after" in token.classes for token in right[:2]):
             return Polarity.BOUNDED
@@ -649,26 +721,40 @@ class _Reader:
             return Polarity.DENIED
         if "suppose" in seen or ("would" in seen and first.classes & {"would", "harmless"}):
             return Polarity.SUPPOSED
-        if ("report" in seen and "first_person" not in seen) or self._is_of_another(right):
+        reports = [token for token in right if "report" in token.classes]
+        if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
+            reports = reports[1:]
+        if (reports and "report" in seen and "first_person" not in seen) or self._is_of_another(right):
             return Polarity.QUOTED
+        if "bound" in first.classes and first.word in _ORDERS:
+            return Polarity.BOUNDED
         if is_last and ("bound" in first.classes or ("bound" in seen and first.classes & {"copula"})):
             return Polarity.BOUNDED
+        if "copula" in first.classes and "label" in seen:
+            return Polarity.INTERMEDIATE  # "42 was my room number"
         if "intermediate" in seen or "operation" in first.classes:
             return Polarity.INTERMEDIATE
         if not left and len(right) > _MAX_UNIT and not any(token.classes or token.word in _FUNCTION_WORDS for token in right):
             return Polarity.INTERMEDIATE  # words that are no sentence
-        if not self._has_frame(left, right):
+        if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
         if self._is_about_the_work(left, right, before):
             return Polarity.INTERMEDIATE
         is_subject = "copula" in first.classes or "maybe" in first.classes
         if is_subject and not (before & {"copula", "answer"}) and not (seen & {"confirm", "answer"}):
+            value.is_weak = True
             return Polarity.INTERMEDIATE
         return Polarity.ASSERTED
+
+    def _framed_or_weak(self, value: _Value, left: list[_Token], right: list[_Token]) -> Polarity:
+        value.is_weak = not self._has_frame(left, right)
+        return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _is_about_the_work(self, left: list[_Token], right: list[_Token], before: Classes) -> bool:
         """Whether a value counts lines or steps of the solution, or words of the question."""
         if "answer" in before or not any("work" in token.classes for token in right[:2]):
+            return False
+        if right[0].word in _TIMES and "first_person" not in before:
             return False
         is_short = len(right) <= _NEAR or any(token.word in _SOURCES for token in right)
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
@@ -678,7 +764,7 @@ class _Reader:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
-        words = [token for token in left if token.kind == "word" and token.word not in _FILLERS]
+        words = [token for token in left if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1]
         if not words or all(token.classes for token in words):
             return True
         return any(token.classes & _STATING for token in (*left, *right))
@@ -708,9 +794,11 @@ class _Reader:
         classes = heading.classes()
         if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
             return None
+        if "correction" in classes:
+            return None
         if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
             return Polarity.DENIED
-        if "intermediate" in classes or "label" in heading.tokens[-1].classes:
+        if classes & {"intermediate", "remark"} or "label" in heading.tokens[-1].classes:
             return Polarity.INTERMEDIATE
         if "report" in classes and "first_person" not in classes and any(" " in token.word for token in heading.tokens):
             return Polarity.QUOTED
@@ -729,17 +817,20 @@ class _Reader:
 
     def _after(self, sentence: _Sentence, place: int, value: _Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
+        opening = sentence.clauses[max(place - 1, 0) : place + 1]
+        is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
         for clause, following in zip(sentence.clauses[place + 1 :], [*sentence.clauses[place + 2 :], None], strict=False):
             if clause.values:
                 break
-            if following is not None and following.values and len(clause.tokens) == 1:
-                break  # "42; no, not 43"
-            polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed)
+            is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
+            if is_lone and (following is not None and (following.values or clause.tokens[0].word.startswith("and"))):
+                break  # "42; no, not 43", "42 and not, as some say, 43"
+            polarity = self._judge_remark(clause, value.polarity, is_framed=value.is_framed, is_corrected=is_corrected)
             if polarity is not None:
                 return polarity
         return None
 
-    def _judge_remark(self, clause: _Clause, polarity: Polarity, *, is_framed: bool) -> Polarity | None:
+    def _judge_remark(self, clause: _Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool) -> Polarity | None:
         classes = clause.classes()
         lead = clause.lead
         if lead is not None and "reason" in lead.classes and lead.word not in ("though", "although", "even though", "while", "whereas"):
@@ -748,12 +839,18 @@ class _Reader:
         if polarity is Polarity.QUOTED:
             is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
             return Polarity.ASSERTED if is_approved else None
+        if is_corrected and "first_person" in classes:
+            return None
         if "retract" in first.classes or any("retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens):
             return Polarity.RETRACTED
+        if "unfinished" in classes:
+            return Polarity.INTERMEDIATE
         if "report" in first.classes and "first_person" not in classes:
             return Polarity.QUOTED
         if "refuse" in classes:
             return Polarity.RETRACTED
+        if is_corrected and "first_person" in classes:
+            return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
         if _disapproves(clause.tokens, is_framed=is_framed):
             if classes & {"reject", "fault"} and lead is not None and lead.word in ("but", "yet", "and", "though", "although", "however"):
                 return Polarity.RETRACTED
@@ -791,7 +888,9 @@ class _Reader:
         if lead is not None and ("reason" in lead.classes or lead.word in "(["):
             return True
         left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
-        return any("oblique" in token.classes for token in left[-_NEAR:])
+        while left and left[-1].word in _DETERMINERS:
+            left = left[:-1]
+        return bool(left) and "oblique" in left[-1].classes
 
     # What later sentences say.
 
@@ -818,7 +917,9 @@ class _Reader:
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
-            if open_values and self._takes_back(sentence, has_value=bool(values)):
+            if open_values and (
+                self._takes_back(sentence, has_value=bool(values)) or (not values and self._is_about(sentence, open_values[-1]))
+            ):
                 for value in open_values:
                     if value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.RETRACTED
@@ -831,6 +932,16 @@ class _Reader:
         if len({self._written(value) for value in values}) > 1:
             for value in values:
                 value.polarity = Polarity.HEDGED
+
+    def _is_about(self, sentence: _Sentence, value: _Value) -> bool:
+        """Whether a sentence says that what a value's sentence is about is wrong: "The model was wrong."."""
+        tokens = sentence.tokens
+        if any(token.word and token.word in _CROSSES for token in tokens):
+            return True
+        if sentence.is_question or not any("reject" in token.classes for token in tokens):
+            return False
+        subjects = {token.word for token in tokens[:3] if not token.classes and len(token.word) > 2}  # noqa: PLR2004
+        return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: _Sentence, *, has_value: bool) -> bool:
         if sentence.is_question:
@@ -882,13 +993,17 @@ class _Reader:
 
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
-        doubtful = [value for value in self._values if value.is_maybe and value.polarity is Polarity.ASSERTED]
+        doubtful = [value for value in self._values if value.is_maybe and value.polarity in _OPEN]
         if len({self._written(value) for value in doubtful}) > 1:
             last = self._values[-1]
             if last in doubtful or last.polarity is not Polarity.ASSERTED:
                 for value in doubtful:
                     value.polarity = Polarity.HEDGED
         self._hedge_by_doubt()
+        for sentence in self._sentences:
+            words = [token.word for clause in sentence.clauses for token in (clause.lead, *clause.tokens) if token is not None]
+            if "either" in words and "or" in words:
+                self._hedge_all([value for clause in sentence.clauses for value in clause.values])
         if self._takes_alternatives:
             return
         for earlier, value in zip(self._values, self._values[1:], strict=False):
@@ -936,6 +1051,11 @@ class _Reader:
                 continue
             before, after = self._window(value)
             value.polarity = _by_characters(before, after, lists) or value.polarity
+        for value, other in zip(self._values, self._values[1:], strict=False):
+            between = self._text[value.token.end : other.token.start].strip(" $,，、?？。")
+            words = (*lists["maybe_before"], *lists["maybe_after"])
+            if between and _CJK.search(between) and between in words and not self._takes_alternatives:
+                value.polarity = other.polarity = Polarity.HEDGED
         retracting = lists["retract"]
         for value in self._values:
             tail = self._text[value.token.end :]
@@ -953,6 +1073,14 @@ class _Reader:
         after = self._text[value.token.end : value.token.end + _WINDOW]
         after = _CJK_STOP.split(after, maxsplit=1)[0] + ("?" if re.match(r"[^。！!；;\n]{0,60}[？?]", after) else "")
         return before, after
+
+
+def _is_range(clause: _Clause, index: int) -> bool:
+    """Whether a value ends the range that the value in front of it begins: "from 41 to 43"."""
+    tokens = clause.tokens
+    start, end = tokens.index(clause.values[index - 1].token), tokens.index(clause.values[index].token)
+    between = [token.word for token in tokens[start + 1 : end]]
+    return between in (["to"], ["and"], ["through"], ["until"]) and not any(token.word == "my answer" for token in tokens[:start])
 
 
 def _is_mine(tokens: Sequence[_Token]) -> bool:
@@ -976,7 +1104,7 @@ def _is_label_of(left: Sequence[_Token]) -> bool:
 def _is_guess(left: Sequence[_Token]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
-    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and "first_person" in left[0].classes
+    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
 
 
 def _opens_contrast(tokens: Sequence[_Token], index: int) -> bool:
