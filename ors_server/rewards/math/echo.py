@@ -1,9 +1,9 @@
-r"""Tells the question from an answer: formulas and sentences of the prompt, and formulas that only rewrite one. Pure.
+r"""Tells the question from an answer: formulas and sentences of the prompt, or what rewrites one. Pure.
 
 `17 + 26` answers "What is 17 + 26?" no more than the question itself does, although it is equal to the gold
-answer. A value echoes the prompt if it has something left to compute, and its numbers and letters are those of
-a formula of the prompt, or of the whole prompt ("multiply 16 by 15"); 0 and 1 may be added, which change nothing.
-A value that the gold answer is written as is never an echo.
+answer. A value echoes the prompt if it has something left to compute, and its numbers and letters are those
+of a formula of the prompt, or of the whole prompt ("multiply 16 by 15"); 0 and 1 may be added, which change
+nothing. A value that the gold answer is written as is never an echo.
 """
 
 import re
@@ -19,11 +19,19 @@ from ors_server.rewards.math.streams import stream
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _ATOM: Final = re.compile(r"\d+(?:[.,]\d+)*|\\[A-Za-z]+|[A-Za-z]+|[^\sA-Za-z\d{}$\\]")
-_DRESS: Final = re.compile(r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\]]|d?frac(?=[{\d])|tfrac|cfrac)|[${}]")
-_OPERATION: Final = re.compile(r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|\d\s*[A-Za-z(\\]")
+_DRESS: Final = re.compile(
+    r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\]]|d?frac(?=[{\d])|tfrac|cfrac)|[${}]"
+)
+_OPERATION: Final = re.compile(
+    r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|"
+    r"cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|"
+    r"\d\s*[A-Za-z(\\]"
+)
 _FRACTION: Final = re.compile(r"-?\s*(?:\\[dt]?frac\s*\{?\d+\}?\s*\{?\d+\}?|\d+\s*/\s*\d+)")
 _NEUTRAL: Final = frozenset({"0", "1"})
 _PROMPT_CHARS: Final = 20_000
+_EXACT_DIGITS: Final = 12
+"""Digits of a number that is compared by its value."""
 _SMALL: Final = frozenset({"2", "3", "100"})
 """Numbers that a rewriting may bring: exponents of roots."""
 _SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
@@ -66,8 +74,9 @@ def read_prompt(text: str) -> Prompt:
         frozenset(_as_words(sentence) for sentence in _SENTENCE.split(text)),
         frozenset(_written(side) for side in sides if _has_operation(side)),
         tuple(unfence(formula) for formula in formulas if _has_operation(formula))[:_MAX_FORMULAS],
-        frozenset(_plain(number) for number in numbers) | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < 12},  # noqa: PLR2004
-        0 < len(numbers) and len(_LETTERS.findall(text)) <= _MAX_COMPUTATION,
+        frozenset(_plain(number) for number in numbers)
+        | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < _EXACT_DIGITS},
+        bool(numbers) and len(_LETTERS.findall(text)) <= _MAX_COMPUTATION,
         tuple(part for part in (*parts, whole) if part),
     )
 
@@ -76,7 +85,11 @@ def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
     """Return whether a value of a response only repeats or rewrites a formula of the prompt."""
     last = value.rstrip(" .$)\\]").rpartition("=")[2] if "=" in value else value
     bare = _without_box(last)
-    if not _has_operation(bare) or _written(bare) == _written(gold) or stream(unfence(bare)) == stream(unfence(gold)):
+    if (
+        not _has_operation(bare)
+        or _written(bare) == _written(gold)
+        or stream(unfence(bare)) == stream(unfence(gold))
+    ):
         return False
     if _written(bare) in prompt.formulas:
         return True
@@ -95,7 +108,7 @@ def has_numbers_of(answer: str, prompt: Prompt) -> bool:
 
 def _plain(number: str) -> str:
     bare = number.replace(",", "")
-    return f"{float(bare):g}" if bare.count(".") <= 1 and len(bare) < 12 else bare  # noqa: PLR2004  (exact as a float)
+    return f"{float(bare):g}" if bare.count(".") <= 1 and len(bare) < _EXACT_DIGITS else bare
 
 
 def is_sentence_of(sentence: str, prompt: Prompt) -> bool:
@@ -109,7 +122,18 @@ def _has_operation(text: str) -> bool:
 
 
 def _without_box(text: str) -> str:
-    return unfence(_DRESS.sub(lambda mark: mark[0] if mark[0].startswith(("\\d", "\\f", "\\t", "\\c")) and "frac" in mark[0] else " ", text)) if "boxed" in text or "fbox" in text else unfence(text)
+    return (
+        unfence(
+            _DRESS.sub(
+                lambda mark: (
+                    mark[0] if mark[0].startswith(("\\d", "\\f", "\\t", "\\c")) and "frac" in mark[0] else " "
+                ),
+                text,
+            )
+        )
+        if "boxed" in text or "fbox" in text
+        else unfence(text)
+    )
 
 
 def _written(text: str) -> str:

@@ -86,7 +86,9 @@ def grade_math(
         )
         assertion = read_assertion(response, question)
     verdict = _grade_by_trees(assertion, reference, options, read_question)
-    return verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, assertion.text, options)
+    return (
+        verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, assertion.text, options)
+    )
 
 
 def _is_worded_so(response: str, gold: ParsedAnswer, options: MathOptions) -> bool:
@@ -327,7 +329,10 @@ def _compare(
     limit: LimitError | None = None
     reason = ""
     comparison = AnswerComparison(options)
-    trees = [*answer.trees, *(last for tree in answer.trees if (last := _last_of_chain(tree, gold, comparison)))]
+    trees = [
+        *answer.trees,
+        *(last for tree in answer.trees if (last := _last_of_chain(tree, gold, comparison))),
+    ]
     for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in trees):
         try:
             if comparison.same(mine, theirs):
@@ -354,8 +359,8 @@ def _compare(
 def _rewrites_prompt(answer: str, prompt: Prompt | None, gold: Node, comparison: AnswerComparison) -> bool:
     """Return whether an answer that is left to compute only rewrites the question.
 
-    It does so if the question has a formula that is equal to the gold answer, and if all of its numbers are the
-    question's.
+    It does so if the question has a formula that is equal to the gold answer, and if all of its numbers are
+    the question's.
     """
     if prompt is None:
         return False

@@ -53,7 +53,8 @@ _HEADING: Final = re.compile(
 )
 _NUMBER: Final = re.compile(
     r"(?<![A-Za-z0-9_.,^{/\\])(?:(?<![0-9)\]}] )(?<![A-Za-z0-9)\]}])[-+])?[$€£]?"
-    r"(?:\\d?frac\{[^{}]+\}\{[^{}]+\}|(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?)(?:\s*\\?%)?"
+    r"(?:\\d?frac\{[^{}]+\}\{[^{}]+\}|(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|"
+    r"\d+)(?:\.\d+)?(?:\s*/\s*\d+)?)(?:\s*\\?%)?"
     r"(?!\s*(?:[\^_!*(\[{+×÷·<>≤≥/=]|\\(?!\)|\]|%|\\|text|mbox|mathrm|,|;|!|:|\ ))|"
     r"[A-Za-z0-9]*\d|\.\d|\s*-\s?[\d\\(])"
 )
@@ -61,8 +62,10 @@ _GLUED_UNIT: Final = re.compile(r"[-+]?[\d.,]+[mgslh](?:\^|\s*$)")
 """A number with the letter of its unit, `5m`, which is a product in a formula."""
 _IN_FORMULA: Final = re.compile(r"[\^_*({\[+×÷·<>≤≥/\\-]\s*\Z|\\[A-Za-z]{2,}\s*\Z")
 CODE: Final = re.compile(
-    r"__|\((?:True|False|None)\b|\becho\b|\bexec\(|<script|\$\(\(|\bin range\(|\b(?:or|and|not) (?:True|False|None)\b|"
-    r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
+    r"__|\((?:True|False|None)\b|\becho\b|\bexec\(|<script|\$\(\(|\bin range\(|\b(?:or|and|not) (?:True|"
+    r"False|None)\b|"
+    r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|"
+    r"\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
 )
 """Signs of code, whose numbers are no answers."""
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
@@ -74,7 +77,9 @@ _REMARK: Final = re.compile(
     r"even though|however|while|whereas|unless|despite|rather than|instead of|not|yet|until|except|"
     r"of (?:a|an|the)|for (?:all|every|any|each|some))\b|\s+\((?=[a-z]{2})"
 )
-_ASIDE: Final = re.compile(r",\s+(?=[A-Za-z]{2,}(?![A-Za-z]*\s?[=<>]))|\s+-\s+(?=[A-Za-z]{2,})|\s\[(?=\d)|\s\(")
+_ASIDE: Final = re.compile(
+    r",\s+(?=[A-Za-z]{2,}(?![A-Za-z]*\s?[=<>]))|\s+-\s+(?=[A-Za-z]{2,})|\s\[(?=\d)|\s\("
+)
 """A remark behind a comma, a dash or a bracket."""
 _START: Final = re.compile(
     r"(?<!\S)(?=[\\($\[{|+\-\d√]|[B-HJ-Zb-z]'?(?:_\S+)?(?:\([^()\s]{1,9}\))?\s*[=<>≤≥+*^-])"
