@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from ors_server.rewards.math.boxes import find_boxes
-from ors_server.rewards.reading.statements import Span
+from ors_server.rewards.reading.sentences import Span
 
 _NUMBER = (
     r"(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:[ ](?:hundred|thousand|million|billion|"

@@ -19,8 +19,9 @@ from ors_server.rewards.math.prose import CODE, try_reading
 from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
-from ors_server.rewards.reading.polarity import classes_of, words_of
-from ors_server.rewards.reading.statements import Polarity, Span, Statement, keep_asserted, read_statements
+from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
+from ors_server.rewards.reading.sentences import Span
+from ors_server.rewards.reading.statements import Statement, keep_asserted, read_statements
 
 _SAYING: Final = re.compile(
     r"[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"

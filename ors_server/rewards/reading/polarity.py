@@ -6,6 +6,7 @@ of another language count where the text has a word that only that language has.
 
 import tomllib
 from collections.abc import Collection, Iterable
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -28,6 +29,26 @@ _SHARED: Final = words_of(
     "come fait son des other pero est but he hat war she do dos das e y i la le les el lo une un uno una"
 )
 """Words of other languages that are English words too, or too short to tell a language by."""
+
+
+class Polarity(StrEnum):
+    """What a text says about a value in it."""
+
+    ASSERTED = "asserted"
+    DENIED = "denied"
+    BOUNDED = "bounded"
+    """A limit of the value: "more than 42"."""
+    ASKED = "asked"
+    SUPPOSED = "supposed"
+    """True only under a condition: "if x = 1 then 42", "42 would be too large"."""
+    QUOTED = "quoted"
+    """What somebody else says."""
+    RETRACTED = "retracted"
+    """Struck, taken back, or corrected later."""
+    HEDGED = "hedged"
+    """One of several values between which the text does not decide."""
+    INTERMEDIATE = "intermediate"
+    """A value on the way, a label ("step 72"), a remark about the work."""
 
 
 class Lexicon:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, TypeAlias
 
-from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX, closing_brace
+from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX
+from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.text.matches import found_words
 from ors_server.rewards.text.texts import normalise_text
 

@@ -1,0 +1,479 @@
+"""Cuts a text into sentences, clauses and words, and gives words their classes. Pure.
+
+A value of the text is one token, whatever it is made of; so is a phrase of the lexicon. A sentence ends at a
+full stop, a question mark or the end of a line that does not break it; a clause at punctuation and at
+conjunctions. A clause has a greatest length, so that the work on it is bounded.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, languages_of, words_of
+
+Span: TypeAlias = tuple[int, int]
+
+Span: TypeAlias = tuple[int, int]
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_LATIN: Final = re.compile(r"[a-z]")
+_LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")  # noqa: RUF001  (letters that look alike)
+"""Letters of other scripts inside Latin words, which only look like theirs: a denial stays one."""
+_TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
+_LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
+_COMMAND: Final = re.compile(r"\\([A-Za-z]{1,20})")
+_RELATIONS: Final = {
+    "ne": "negative",
+    "neq": "negative",
+    "not": "negative",
+    "notin": "negative",
+    "le": "bound",
+    "leq": "bound",
+    "ge": "bound",
+    "geq": "bound",
+    "lt": "bound",
+    "gt": "bound",
+}
+_UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
+_ARROWS: Final = frozenset(
+    {"to", "rightarrow", "Rightarrow", "implies", "longrightarrow", "Longrightarrow", "therefore"}
+)
+_NUMBERED: Final = re.compile(r"\s{0,2}\d")
+CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
+_CHECKS: Final = "✓✔✅☑👍"
+CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_ABBREVIATIONS: Final = words_of(
+    "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
+)
+_MARKS: Final = frozenset(',;:()[]"“”„«»—–')
+OR: Final = frozenset(
+    {
+        "or",
+        "oder",
+        "ou",
+        "oppure",
+        "lub",
+        "albo",
+        "или",
+        "либо",
+        "veya",
+        "alternatively",
+        "else",
+        "otherwise",
+        "vs",
+        "versus",
+        "and/or",
+    }
+)
+AND: Final = frozenset({"and", "nor", "und", "et", "и", "ve"}) | OR
+_EXCEPTIVES: Final = frozenset(
+    {
+        "but",
+        "except",
+        "besides",
+        "save",
+        "bar",
+        "other than",
+        "except for",
+        "apart from",
+        "aside from",
+        "anything but",
+        "anybody but",
+        "anyone but",
+    }
+)
+_ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
+_BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
+_MAX_BLANK: Final = 3
+"""Line ends in the middle of a sentence."""
+_MAX_CLAUSE: Final = 60
+"""Words and values of a clause; what follows is another one, so that the work is linear."""
+_TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
+"""Classes of phrases whose words keep their own classes."""
+NEAR: Final = 2
+"""Words between a bound and its value."""
+
+
+@dataclass(slots=True, eq=False)
+class Token:
+    kind: str
+    """`word`, `value`, `mark`, `stop`, `ask` or `line`."""
+    start: int
+    end: int
+    word: str = ""
+    classes: Classes = NO_CLASSES
+    is_capital: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A value while its sentence is read."""
+
+    token: Token
+    clause: "Clause"
+    sentence: int
+    polarity: Polarity = Polarity.ASSERTED
+    is_framed: bool = False
+    is_maybe: bool = False
+    is_weak: bool = False
+    """Whether nothing but the lack of a known frame speaks against it."""
+    region: Span = (0, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Clause:
+    lead: Token | None
+    """The punctuation or conjunction that opens it."""
+    tokens: list[Token] = field(default_factory=list["Token"])
+    values: list[Value] = field(default_factory=list["Value"])
+
+    @property
+    def start(self) -> int:
+        return self.lead.start if self.lead is not None else self.tokens[0].start if self.tokens else 0
+
+    @property
+    def end(self) -> int:
+        return self.tokens[-1].end if self.tokens else self.lead.end if self.lead is not None else 0
+
+    def classes(self) -> Classes:
+        return frozenset().union(*(token.classes for token in self.tokens))
+
+
+@dataclass(slots=True)
+class Sentence:
+    clauses: list[Clause]
+    is_question: bool
+
+    @property
+    def tokens(self) -> list[Token]:
+        return [token for clause in self.clauses for token in clause.tokens]
+
+
+class SentenceReader:
+    """A text, cut into sentences."""
+
+    def __init__(
+        self, text: str, spans: Sequence[Span], neutral: frozenset[str], *, takes_alternatives: bool
+    ) -> None:
+        self._text = text
+        self._neutral = neutral
+        self._takes_alternatives = takes_alternatives
+        self.is_same: Callable[[str, str], bool] | None = None
+        self.is_closed = True
+        """Whether the text is English, whose sentences the lexicon knows."""
+        self._tokens = self._tokenise(spans)
+        self._classify()
+        self._sentences = self._split()
+        self._values = [v for s in self._sentences for c in s.clauses for v in c.values]
+
+    def _tokenise(self, spans: Sequence[Span]) -> list[Token]:
+        tokens: list[Token] = []
+        position = 0
+        for start, end in spans:
+            self._tokenise_words(position, start, tokens)
+            tokens.append(Token("value", start, end))
+            position = end
+        self._tokenise_words(position, len(self._text), tokens)
+        return tokens
+
+    def _tokenise_words(self, start: int, end: int, tokens: list[Token]) -> None:
+        """Cut the text between two values into words and punctuation."""
+        text = self._text
+        position = start
+        while position < end:
+            char = text[position]
+            if char.isalpha():
+                match = _WORD.match(text, position, end)
+                stop = position + 1 if match is None else match.end()
+                written = text[position:stop]
+                word = written.casefold().replace("’", "'")
+                if not word.isascii() and _LATIN.search(word):
+                    word = word.translate(_LOOKALIKES)
+                tokens.append(Token("word", position, stop, word, is_capital=written[0].isupper()))
+                position = stop
+                continue
+            if char == "\\" and text.startswith("\\boxed", position):
+                return  # a box that is never closed
+            if char == "<" and (tag := _TAG.match(text, position, end)) is not None:
+                position = tag.end()
+                continue
+            if char == "\n":
+                tokens.append(Token("line", position, position + 1))
+            elif char in "?？":
+                tokens.append(Token("ask", position, position + 1))
+            elif (char in "!！。" and text[position + 1 : position + 2] != "=") or (
+                char == "." and self._ends_sentence(position, tokens)
+            ):
+                tokens.append(Token("stop", position, position + 1))
+            elif char in "!=" and (unequal := _UNEQUAL.match(text, position, end)) is not None:
+                tokens.append(Token("word", position, unequal.end(), "≠", frozenset({"negative"})))
+                position = unequal.end()
+                continue
+            elif char == "¬":
+                tokens.append(Token("word", position, position + 1, "≠", frozenset({"negative"})))
+            elif char in "-=" and text.startswith(">", position + 1):
+                tokens.append(Token("mark", position, position + 2, ":"))
+                position += 1
+            elif (char in _MARKS and not self._is_call(position, tokens)) or (
+                char == "-" and self._is_dash(position)
+            ):
+                tokens.append(Token("mark", position, position + 1, char))
+            elif char == "=":
+                tokens.append(Token("word", position, position + 1, "=", frozenset({"copula"})))
+            elif char in "<>≤≥≠":
+                name = "negative" if char == "≠" else "bound"
+                tokens.append(Token("word", position, position + 1, char, frozenset({name})))
+            elif char == "+" and tokens and tokens[-1].kind == "value" and tokens[-1].end == position:
+                tokens.append(Token("word", position, position + 1, "+", frozenset({"bound_after"})))
+            elif (
+                char == "/"
+                and text[position - 1 : position].isspace()
+                and text[position + 1 : position + 2].isspace()
+            ):
+                tokens.append(Token("word", position, position + 1, "or"))
+            elif char == "#":
+                position = self._tokenise_hashes(position, tokens)
+                continue
+            elif char == "\\":
+                position = self._tokenise_command(position, end, tokens)
+                continue
+            elif char in CROSSES or char in _CHECKS:
+                name = "reject" if char in CROSSES else "confirm"
+                tokens.append(Token("word", position, position + 1, char, frozenset({name})))
+            position += 1
+
+    def _tokenise_hashes(self, position: int, tokens: list[Token]) -> int:
+        """Take `####` for the mark of an answer, `#` in front of a digit for that of a label."""
+        end = position
+        while self._text.startswith("#", end):
+            end += 1
+        if end - position > 1:
+            tokens.append(Token("line", position, position))
+            tokens.append(Token("word", position, end, "####", frozenset({"answer"})))
+        elif self._text[end : end + 1].isdigit():
+            tokens.append(Token("word", position, end, "#", frozenset({"label"})))
+        return end
+
+    def _tokenise_command(self, position: int, end: int, tokens: list[Token]) -> int:
+        command = _COMMAND.match(self._text, position, end)
+        if command is None:
+            return position + 1
+        if command[1] in _ARROWS:
+            tokens.append(Token("mark", position, command.end(), ":"))
+        elif command[1] in _RELATIONS:
+            tokens.append(
+                Token("word", position, command.end(), command[0], frozenset({_RELATIONS[command[1]]}))
+            )
+        return command.end()
+
+    def _ends_sentence(self, position: int, tokens: Sequence[Token]) -> bool:
+        following = self._text[position + 1 : position + 2]
+        if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
+            return False
+        if tokens and tokens[-1].end == position and tokens[-1].word == "no":
+            return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
+        return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
+
+    def _is_call(self, position: int, tokens: Sequence[Token]) -> bool:
+        """Whether a bracket belongs to the word in front of it: `not(42)`."""
+        return (
+            bool(tokens)
+            and self._text[position] == "("
+            and tokens[-1].word == "not"
+            and tokens[-1].end == position
+        )
+
+    def _is_dash(self, position: int) -> bool:
+        text = self._text
+        before, after = text[max(position - 1, 0) : position], text[position + 1 : position + 2]
+        return (
+            before.isspace()
+            and after.isspace()
+            or text[position - 1 : position + 2] in ("---",)
+            or text[position : position + 2] == "--"
+        )
+
+    def _classify(self) -> None:
+        """Give words their classes; a phrase becomes one token."""
+        words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
+        lexicons = languages_of({word for word in words if word[0] != "\0"})
+        self.is_closed = len(lexicons) == 1 and CJK.search(self._text) is None
+        tokens: list[Token] = []
+        index = 0
+        while index < len(words):
+            token = self._tokens[index]
+            if token.kind != "word" or token.classes:
+                if token.word in self._neutral:
+                    token.classes = NO_CLASSES
+                tokens.append(token)
+                index += 1
+                continue
+            length, classes = 1, NO_CLASSES
+            for lexicon in lexicons:
+                phrase = lexicon.match_phrase(words, index)
+                if phrase is not None and phrase[0] > length:
+                    length, classes = phrase
+            if length == 1:
+                word = words[index]
+                for lexicon in lexicons:
+                    classes |= lexicon.words.get(word, NO_CLASSES)
+                if word.endswith("n't"):
+                    classes |= {"negative"}
+                if word.startswith("n'"):
+                    classes |= {"negative"}
+            parts = words[index : index + length]
+            if length > 1 and classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
+                for lexicon in lexicons:
+                    classes |= frozenset[str]().union(
+                        *(lexicon.words.get(part, NO_CLASSES) for part in parts)
+                    )
+            if length > 1 and any(
+                "first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts
+            ):
+                classes |= {"first_person"}
+            if self._neutral and self._neutral.issuperset(parts):
+                classes = classes & {"copula", "pivot"}
+            tokens.append(
+                Token(
+                    "word",
+                    token.start,
+                    self._tokens[index + length - 1].end,
+                    " ".join(parts),
+                    classes,
+                    token.is_capital,
+                )
+            )
+            index += length
+        self._tokens = tokens
+        for earlier, token in zip(tokens, tokens[1:], strict=False):
+            if token.word == "answer" and earlier.word in _BEFORE_VERBS:
+                token.classes = frozenset({"report"})
+        for index, token in enumerate(tokens):
+            if "negative" in token.classes:
+                self._soften(index)
+
+    def _soften(self, index: int) -> None:
+        """Read a negation with the words behind it: "no doubt" denies nothing, "cannot solve" gives up."""
+        token = self._tokens[index]
+        if " " in token.word:
+            return
+        following = self._tokens[index + 1 : index + 6]
+        for offset, other in enumerate(following[:-1]):
+            if other.kind != "word":
+                break
+            if other.word in _EXCEPTIVES and following[offset + 1].kind == "value":
+                for softened in (token, *following[: offset + 1]):
+                    softened.classes = frozenset({"harmless"})
+                return
+        for offset, other in enumerate(following):
+            if other.kind != "word":
+                break
+            if "benign" in other.classes and offset < NEAR + 1:
+                for softened in (token, *following[: offset + 1]):
+                    softened.classes = frozenset({"harmless"})
+                break
+            if "solving" in other.classes and offset < NEAR + 1:
+                if token.word not in _ORDERS_NOT and not any(
+                    "benign" in later.classes for later in following[offset + 1 :]
+                ):
+                    token.classes |= {"refuse"}
+                break
+            if "negative" in other.classes or "reject" in other.classes:
+                break
+
+    def _split(self) -> list[Sentence]:
+        sentences: list[Sentence] = []
+        current: list[Token] = []
+        for index, token in enumerate(self._tokens):
+            if token.kind == "line" and self._is_wrapped(index):
+                continue
+            if token.kind in ("stop", "ask", "line"):
+                if current:
+                    sentences.append(self._clauses(current, len(sentences), is_question=token.kind == "ask"))
+                elif token.kind == "ask" and sentences:
+                    sentences[-1].is_question = sentences[-1].is_question or self._tokens[index - 1].kind in (
+                        "ask",
+                        "stop",
+                    )
+                current = []
+            else:
+                current.append(token)
+        if current:
+            sentences.append(self._clauses(current, len(sentences), is_question=False))
+        return sentences
+
+    def _is_wrapped(self, index: int) -> bool:
+        """Whether a line end is inside of a sentence: small letters go on in the next line."""
+        before = self._tokens[index - 1] if index else None
+        following = index + 1
+        while (
+            following < len(self._tokens)
+            and self._tokens[following].kind == "line"
+            and following < index + _MAX_BLANK
+        ):
+            following += 1
+        after = self._tokens[following] if following < len(self._tokens) else None
+        if before is not None and before.kind == "line" and index > 1:
+            before = self._tokens[index - 2]
+        if (
+            before is not None
+            and after is not None
+            and before.kind == "word"
+            and before.classes & {"copula", "negative"}
+        ):
+            return True
+        if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
+            return False
+        if before.word == ":" or _LINE_MARK.match(self._text, before.end):
+            return False
+        between = self._text[before.end : after.start]
+        return not after.is_capital and between.count("\n") == 1 and not between.strip()
+
+    def _clauses(self, tokens: Sequence[Token], number: int, *, is_question: bool) -> Sentence:
+        clauses = [Clause(None)]
+        for index, token in enumerate(tokens):
+            if token.kind == "mark":
+                if token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens):
+                    continue
+                clauses.append(Clause(token))
+            elif token.kind == "word" and (
+                ("pivot" in token.classes and not (token.word == "as" and _is_value(tokens, index + 1)))
+                or (
+                    token.word.partition(" ")[0] in AND
+                    and clauses[-1].values
+                    and "bound_after" not in token.classes
+                )
+                or (clauses[-1].values and _opens_contrast(tokens, index))
+            ):
+                if (
+                    clauses[-1].lead is not None
+                    and not clauses[-1].tokens
+                    and clauses[-1].lead.kind == "mark"
+                ):
+                    clauses[-1].lead = Token(
+                        "word", clauses[-1].lead.start, token.end, token.word, token.classes
+                    )
+                else:
+                    clauses.append(Clause(token))
+                if token.classes - {"pivot", "reason"}:
+                    clauses[-1].tokens.append(token)
+            else:
+                if len(clauses[-1].tokens) >= _MAX_CLAUSE:
+                    clauses.append(Clause(None))
+                clauses[-1].tokens.append(token)
+                if token.kind == "value":
+                    clauses[-1].values.append(Value(token, clauses[-1], number))
+                elif token.word and token.word in CROSSES + _CHECKS and clauses[-1].values:
+                    clauses.append(Clause(None))
+        return Sentence([clause for clause in clauses if clause.tokens], is_question)
+
+
+def _is_value(tokens: Sequence[Token], index: int) -> bool:
+    return index < len(tokens) and tokens[index].kind == "value"
+
+
+def _opens_contrast(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a negation sets the next value against the one in front of it: "42, not 43", "6 rather than 5"."""
+    if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
+        return False
+    return any(token.kind == "value" for token in tokens[index + 1 : index + 4])
