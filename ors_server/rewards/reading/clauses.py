@@ -1,4 +1,4 @@
-"""Decides from the words of its sentence what is said about a value. Pure.
+"""Decides from the words of its sentence whether a value is asserted. Pure.
 
 The words in front of a value in its clause, those behind it, and the clauses around it decide, in this order.
 `statements.py` then reads what other sentences say.
@@ -201,7 +201,7 @@ class ClauseReader(SentenceReader):
             weak[0].polarity = Polarity.ASSERTED
 
     def _share_predicate(self, sentence: Sentence) -> None:
-        """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
+        """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
         following: Value | None = None
         for clause in reversed(sentence.clauses):
             for value in reversed(clause.values):
@@ -636,7 +636,7 @@ def disapproves(tokens: Sequence[Token], *, is_framed: bool) -> bool:
     """Whether a remark about a value says that it is wrong.
 
     A negation alone says so of a value that the text has not named as its answer, or with a word of approval
-    ("is not right", "it isn't"): "The answer is 42, which is not a square" stands.
+    ("is not right", "it isn't"): "The answer is 42, which is not a square" asserts 42.
     """
     classes = classes_in(tokens)
     if classes & {"reject", "fault"}:

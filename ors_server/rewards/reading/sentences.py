@@ -152,7 +152,7 @@ class Clause:
 
     def classes(self) -> Classes:
         """Return the classes of its tokens."""
-        return frozenset().union(*(token.classes for token in self.tokens))
+        return classes_in(self.tokens)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 r"""Reads a text the way a careful person does: which of the values in it does it assert? Pure.
 
-A *statement* is a value of the text (numbers, formulas, letters, names: the caller says which), its place, and
+A *statement* is a value of the text (numbers, formulas, letters, names: the caller decides), its place, and
 its polarity. Only an asserted value is an answer, and the last one is *the* answer.
 
 How a sentence is read. It is cut into clauses at punctuation and at conjunctions ("but", "because", "which").
@@ -49,7 +49,7 @@ from ors_server.rewards.reading.sentences import (
 
 
 class Place(StrEnum):
-    """Where a value stands."""
+    """Where a value is."""
 
     BOX = "box"
     TAG = "tag"
@@ -232,7 +232,7 @@ class _Reader(ClauseReader):
                     value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:
-        """Deny what stands behind words of giving up and is not named as the answer."""
+        """Deny what follows words of giving up and is not named as the answer."""
         has_given_up = False
         for sentence in self._sentences:
             for clause in sentence.clauses:
@@ -397,7 +397,7 @@ class _Reader(ClauseReader):
         return (
             bool(left)
             and bool(left[-1].classes & {"copula"})
-            and left[0].classes & {"pronoun", "copula"} != set()
+            and bool(left[0].classes & {"pronoun", "copula"})
         )
 
     def _differ(self, value: Value, other: Value) -> bool:
