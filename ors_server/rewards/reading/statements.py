@@ -90,7 +90,7 @@ _TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
 _LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]{1,20})")
 _RELATIONS: Final = {
-    "ne": "negative", "neq": "negative", "not": "negative", "notin": "negative",
+    "ne": "negative", "neq": "negative", "not": "negative", "notin": "negative", "neg": "negative", "lnot": "negative",
     "le": "bound", "leq": "bound", "ge": "bound", "geq": "bound", "lt": "bound", "gt": "bound",
 }
 _UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
@@ -119,6 +119,7 @@ _EXCEPTIVES: Final = frozenset(
     {"but", "except", "besides", "save", "bar", "other than", "except for", "apart from", "aside from", "anything but", "anybody but", "anyone but"}
 )
 _UNDECIDED: Final = frozenset({Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED})
+_PLURALS: Final = frozenset({"are", "were", "both", "aren't", "weren't", "don't", "do", "fail", "all", "sind", "sont", "fall", "would", "can", "can't", "cannot"})
 _CONTRARY: Final = frozenset({"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"})
 _AUTHORS: Final = frozenset("i we i'd i'll i've i'm we'd we'll we've we're my our me let us to".split())
 _STATING: Final = frozenset({"copula", "quantity", "answer", "confirm", "hash", "yes"})
@@ -171,6 +172,8 @@ class _Value:
     polarity: Polarity = Polarity.ASSERTED
     is_framed: bool = False
     is_maybe: bool = False
+    is_shared: bool = False
+    """Whether its predicate stands behind a later value."""
     region: Span = (0, 0)
 
 
@@ -211,6 +214,7 @@ def read_statements(
     takes_alternatives: bool = False,
     is_same: Callable[[str, str], bool] | None = None,
     is_closed: bool = False,
+    are_labels: bool = False,
     place_of: Callable[[Span], Place] | None = None,
 ) -> list[Statement]:
     """Read what a text says about each of the values at `spans`, in order.
@@ -221,6 +225,8 @@ def read_statements(
         takes_alternatives: Whether "42 or 43" asserts both, as where the gold answer is a list.
         is_same: Whether two different texts are one value, which "or" then only repeats ("3/4, or 0.75").
         is_closed: Whether words that are no sentence, as far as the lexicon tells, assert nothing: "shy of 42".
+        are_labels: Whether the values are labels or names: as the subject of a verb that does not confirm it,
+            such a value is no answer ("B comes close").
         place_of: The place of a value; by default they stand in sentences.
     """
     ordered = sorted(set(spans))
@@ -230,6 +236,7 @@ def read_statements(
     reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
     reader.is_same = is_same
     reader.is_closed = reader.is_closed and is_closed
+    reader.are_labels = are_labels
     values = reader.read()
     statements: list[Statement] = []
     for value in values:
@@ -283,6 +290,7 @@ class _Reader:
         self._takes_alternatives = takes_alternatives
         self.is_same: Callable[[str, str], bool] | None = None
         self.is_closed = True
+        self.are_labels = False
         """Whether the text is English, whose sentences the lexicon knows."""
         self._tokens = self._tokenise(spans)
         self._classify()
@@ -392,7 +400,9 @@ class _Reader:
         following = self._text[position + 1 : position + 2]
         if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
             return False
-        return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
+        if not tokens or tokens[-1].end != position or tokens[-1].word not in _ABBREVIATIONS:
+            return True
+        return tokens[-1].word == "no" and not self._text[position + 1 : position + 3].strip()[:1].isdigit()
 
     def _is_dash(self, position: int) -> bool:
         text = self._text
@@ -497,6 +507,8 @@ class _Reader:
         after = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
         if before is not None and after is not None and before.kind == "word" and before.classes & {"copula", "negative"}:
             return True
+        if before is not None and before.word == ":" and index > 1 and "negative" in self._tokens[index - 2].classes:
+            return True
         if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
             return False
         if before.word == ":" or _LINE_MARK.match(self._text, before.end):
@@ -547,7 +559,23 @@ class _Reader:
                     value.polarity = self._after(sentence, place, value) or value.polarity
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
+        self._share_predicate(sentence)
         self._subordinate(sentence)
+
+    def _share_predicate(self, sentence: _Sentence) -> None:
+        """Read a predicate of several values for each of them: "41 and 43 are wrong"."""
+        for place in range(len(sentence.clauses) - 1, 0, -1):
+            clause, earlier = sentence.clauses[place], sentence.clauses[place - 1]
+            if not clause.values or not earlier.values or earlier.tokens[-1].kind != "value":
+                continue
+            value, other = clause.values[0], earlier.values[-1]
+            left, right = self._around(clause, 0)
+            if any(token.word not in _CONNECTING for token in left) or clause.lead is None:
+                continue
+            is_plural = bool(right) and right[0].word in _PLURALS
+            is_listed = clause.lead.word in ("and", "nor", ",") and (is_plural or value.is_shared)
+            if is_listed and value.polarity is not Polarity.ASSERTED and other.polarity is Polarity.ASSERTED:
+                other.polarity, other.is_shared = value.polarity, True
 
     def _around(self, clause: _Clause, index: int) -> tuple[list[_Token], list[_Token]]:
         tokens = clause.tokens
@@ -579,7 +607,7 @@ class _Reader:
         last = left[-1] if left else None
         if last is not None and ("label" in last.classes or last.word == "#"):
             return Polarity.INTERMEDIATE if "answer" not in last.classes else None
-        if left and "leave" in left[0].classes:
+        if left and ("leave" in left[0].classes or {"retract", "first_person"} <= left[-1].classes):
             return Polarity.DENIED
         if left and left[0].word in _INVERTED:
             return Polarity.SUPPOSED
@@ -662,6 +690,7 @@ class _Reader:
         if self._is_about_the_work(left, right, before):
             return Polarity.INTERMEDIATE
         is_subject = "copula" in first.classes or "maybe" in first.classes
+        is_subject = is_subject or (self.are_labels and _is_verb(first) and "confirm" not in first.classes)
         if is_subject and not (before & {"copula", "answer"}) and not (seen & {"confirm", "answer"}):
             return Polarity.INTERMEDIATE
         return Polarity.ASSERTED
@@ -776,6 +805,7 @@ class _Reader:
             goes_on = (
                 earlier in secondary and lead is not None and lead.word in ("and", ",") and not value.is_framed
                 and earlier is not None and earlier.clause.lead is not None and "reason" in earlier.clause.lead.classes
+                and not any(token.classes & {"copula", "first_person"} for token in value.clause.tokens[:2])
             )
             if is_first and (self._is_secondary(value) or goes_on):
                 secondary.append(value)
@@ -1032,6 +1062,12 @@ def _is_own_work(clause: _Clause) -> bool:
     if any(token.word in _CONTRARY or token.classes & {"reject", "leave", "negative", "fault"} for token in clause.tokens):
         return False
     return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])
+
+
+def _is_verb(token: _Token) -> bool:
+    """Whether a word behind a name is a verb in the third person: "B comes close"."""
+    word = token.word
+    return len(word) > 3 and word.isascii() and word.endswith("s") and word[-2] not in "siu" and "pivot" not in token.classes  # noqa: PLR2004
 
 
 def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -> Polarity | None:
