@@ -14,6 +14,7 @@ from ors_server.grading import grading_errors as grading
 from ors_server.offload import offload_errors as offload
 from ors_server.resources import resource_errors as resources
 from ors_server.rewards import reward_errors as rewards
+from ors_server.rewards.transcripts.turns import MissingRoleError, TranscriptError
 from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.transports.control_operations import (
     MalformedBodyError,
@@ -127,6 +128,8 @@ FAULTS = MappingProxyType(
         rewards.RewardDefinitionError: Fault(500, JSONRPC_INTERNAL),
         rewards.MissingPackageError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardFieldError: Fault(500, JSONRPC_INTERNAL),
+        TranscriptError: Fault(500, JSONRPC_INTERNAL),
+        MissingRoleError: Fault(500, JSONRPC_INTERNAL),
         rewards.RewardValueError: Fault(500, JSONRPC_INTERNAL),
         rewards.UnknownRewardError: Fault(500, JSONRPC_INTERNAL),
         rewards.NoRewardError: Fault(500, JSONRPC_INTERNAL),

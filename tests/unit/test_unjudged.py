@@ -223,6 +223,7 @@ async def test_an_agent_of_an_evaluation_that_plays_itself_has_no_return_either(
     place = AttemptPlace("train", 0, 1)
     attempt, _ = await attempt_with(WAYS[way].environment(), ScriptedAgent(play), place)
     assert (attempt.status, attempt.episode_return, attempt.last_reward) == ("errored", None, None)
+    assert attempt.error is not None
     assert "a judgement failed in 1 of" in attempt.error
 
 

@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ors_server.rewards.reading.statements import Polarity, Span, read_statements
+from ors_server.rewards.reading.polarity import Polarity
+from ors_server.rewards.reading.sentences import Span
+from ors_server.rewards.reading.statements import read_statements
 
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?")
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)

@@ -1,47 +1,100 @@
-r"""What a response asserts: without what it denies, asks, supposes, quotes or takes back, or repeats of the prompt. Pure.
+r"""What a response asserts as its answer. Pure.
 
-The reader of statements (`ors_server.rewards.reading.statements`) says which values count; here they are found,
-and the response is cut down to what the search for the answer may read.
+Values that the response denies, asks, supposes, quotes, takes back, or repeats from the prompt are left out.
+The reader of statements (`ors_server.rewards.reading.statements`) says which values count; here they are
+found, and the response is cut down to what the search for the answer may read.
 """
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ors_server.rewards.math.answer_values import disjoint, find_values
 from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.math.echo import Prompt, is_echo, is_sentence_of
 from ors_server.rewards.math.limits import ANSWER_CHARS
+from ors_server.rewards.math.prose import CODE, try_reading
 from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
-from ors_server.rewards.reading.statements import Polarity, Span, Statement, keep_asserted, read_statements
+from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
+from ors_server.rewards.reading.sentences import Span
+from ors_server.rewards.reading.statements import Statement, keep_asserted, read_statements
 
-_SAYING: Final = re.compile(r"[?#¬]|!=|=/=|->|=>|</|\\(?:boxed|fbox|to(?![A-Za-z])|[Rr]ightarrow)|[^\x00-\x7f]")
+_SAYING: Final = re.compile(
+    r"[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
+)
 """What a text has that may say something about its values."""
-_WORD: Final = re.compile(r"(?<![\\A-Za-z_^{])[A-Za-z]{2,}(?![A-Za-z(_^{])")
-_PLAIN: Final = WORDS | CURRENCY_CODES | frozenset(FUNCTIONS) | frozenset(GREEK) | {
-    "and", "or", "times", "percent", "dx", "dy", "dz", "dt", "du", "dr", "over", "mod"
-}
+_WORD: Final = re.compile(r"(?<![\\A-Za-z0-9_^{])[A-Za-z]{2,}(?![A-Za-z(_^{+*/=])")
+_PLAIN: Final = (
+    WORDS
+    | CURRENCY_CODES
+    | frozenset(FUNCTIONS)
+    | frozenset(GREEK)
+    | {"and", "or", "times", "percent", "dx", "dy", "dz", "dt", "du", "dr", "over", "mod"}
+)
 """Words of mathematics and quantities, which say nothing about them."""
+_MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
+"""An answer in its mark, and nothing else."""
+_CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
+_PAIR: Final = 2
+_SHORT_WORDS: Final = words_of(
+    "is it no if so we at to of be do es ne un il el er in on by as my me he an am us up go or ja "
+    "da si en et ou le la de se vs"
+)
+"""Words of two letters; other pairs of letters are products."""
+_CODE: Final = re.compile(
+    r"\b(?:eval|exec|int|float|str|print|assert|return|system|write|input|sum|abs|round|submit)\([^)]|"
+    r"\b(?:print|echo|return|assert) [\"$'\d]|\(True\b|\(False\b|"
+    r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|"
+    r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
+    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
+    r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
+    re.IGNORECASE,
+)
+"""Code around a value, which is no sentence about it."""
+_OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
+_MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
 _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S)")
 _MIN_ITEMS: Final = 2
-_UNIT_TEXT: Final = re.compile(r"\s*\\?[%°]|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*")
+_UNIT_TEXT: Final = re.compile(
+    r"\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*"
+)
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""
-_RELATIONS: Final = frozenset({"ne", "neq", "not", "notin", "le", "leq", "ge", "geq", "lt", "gt", "<", ">", "≠", "≤", "≥"})
+_RELATIONS: Final = frozenset(
+    {
+        "<",
+        ">",
+        "≠",
+        "≤",
+        "≥",
+        *(f"\\{name}" for name in ("ne", "neq", "not", "notin", "le", "leq", "ge", "geq", "lt", "gt")),
+    }
+)
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
-_LABEL: Final = re.compile(r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|but\b)[a-z]))")
+_LABEL: Final = re.compile(
+    r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|"
+    r"but\b)[a-z]))"
+)
 _TAIL_CHARS: Final = 8_000
 _HAS_NUMBER: Final = re.compile(r"\d|[a-z]{3}", re.IGNORECASE)
-_JOINER: Final = re.compile(r"\s*(?:[,;]|and\b|or\b|&)?\s*(?:and\b|or\b)?\s*(?:[A-Za-z]\s*=\s*)?", re.IGNORECASE)
+_JOINER: Final = re.compile(
+    r"\s*(?:[,;]|and\b|or\b|&)?\s*(?:and\b|or\b)?\s*(?:[A-Za-z]\s*=\s*)?", re.IGNORECASE
+)
+_BETWEEN_QUANTITIES: Final = re.compile(
+    r"\A\s+(?:hours?|minutes?|seconds?|feet|foot|ft|inch|inches|in|h|hrs?|min|dollars|cents|years?|"
+    r"months?|weeks?|days?)\b"
+)
+"""The unit in the middle of "2 hours and 30 minutes"."""
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)", re.IGNORECASE)
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
-_SENTENCE_CHARS: Final = 1_000
+_SENTENCE_CHARS: Final = 300
 
 Same: TypeAlias = Callable[[str, str], bool]
 
@@ -77,37 +130,61 @@ class Assertion:
 def read_assertion(response: str, question: Question) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
-    if _is_plain(response):
+    if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
         return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
     searched, _ = without_programs(response)
     assertion = _read_prose(searched, question)
-    return assertion if searched == response or assertion.answers else replace(assertion, text=response)
+    if searched == response or assertion.answers or assertion.text != searched:
+        return assertion
+    return Assertion(response)  # nothing but programs, or their output
 
 
 def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
-    if _SAYING.search(text) is not None:
+    marked = _MARKED.fullmatch(text)
+    if marked is not None:
+        text = marked[1] or marked[2]
+    if _SAYING.search(text) is not None or _CODE.search(text) is not None:
         return False
-    return all(word in _PLAIN or word.casefold() in _PLAIN for word in _WORD.findall(text))
+    return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
+
+
+def _is_plain_word(text: str, match: re.Match[str]) -> bool:
+    word = match[0]
+    if word in _PLAIN or word.casefold() in _PLAIN:
+        return True
+    is_product = (
+        not classes_of(word)
+        and text[match.start() - 1 : match.start()] == "("
+        and text[match.end() : match.end() + 1] == ")"
+    )
+    return is_product or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
 
 
 def _read_prose(response: str, question: Question) -> Assertion:
     prompt = question.prompt
     boxes = find_boxes(response)
     if boxes:
-        spans = find_values(response, max(0, boxes[-1][0] - _BOX_CHARS))
+        cut = max(0, boxes[-1][0] - _BOX_CHARS)
+        tail = response[cut : boxes[-1][1] + _TAIL_CHARS]
+        starts = {start - cut for start, _, _ in boxes}
         statements = [
             statement
-            for statement in _read(response, spans, question, prompt)
-            if any(statement.start <= start and end <= statement.end for start, end, _ in boxes)
+            for statement in _read(tail, _values(tail, question), question, prompt)
+            if statement.start in starts
         ]
         if question.must_agree:
-            statements = [statement for statement in statements if statement.polarity is not Polarity.RETRACTED]
-        response = keep_asserted(response, statements)
+            statements = [
+                statement for statement in statements if statement.polarity is not Polarity.RETRACTED
+            ]
+        response = response[:cut] + keep_asserted(tail, statements)
         if find_boxes(response):
             return Assertion(response)
-    start = max(0, len(response) - _TAIL_CHARS)
-    spans = _without_numbering(response, _with_gold(response, find_values(response, start), question.gold))
+    # The mark of an answer in front of the part that is read stays in force; sentences there do not.
+    head, response = response[:-_TAIL_CHARS], response[-_TAIL_CHARS:]
+    if "####" in head or "<answer>" in head:
+        return Assertion(head + response)
+    spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
     statements = _read(response, spans, question, prompt)
     text = keep_asserted(response, statements)
     return Assertion(text, _final_texts(response, statements, question.gold) if question.is_closed else None)
@@ -118,11 +195,7 @@ def _without_numbering(text: str, spans: list[Span]) -> list[Span]:
     numbers = [match.span() for match in _LIST_NUMBER.finditer(text)]
     if len(numbers) < _MIN_ITEMS:
         numbers = [match.span() for match in _BOLD_NUMBER.finditer(text)]
-    listed = {end for start, end in numbers}
-    starts = {start: end for start, end in numbers}
-    if not listed:
-        return spans
-    return [span for span in spans if not any(start <= span[0] and span[1] <= end for start, end in starts.items())]
+    return [span for span in spans if not any(start <= span[0] and span[1] <= end for start, end in numbers)]
 
 
 def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str, ...]:
@@ -136,7 +209,11 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
     if not asserted:
         return ()
     chosen = next(
-        (index for index in reversed(range(len(asserted))) if asserted[index].is_framed or asserted[index].is_definite),
+        (
+            index
+            for index in reversed(range(len(asserted)))
+            if asserted[index].is_framed or asserted[index].is_definite
+        ),
         len(asserted) - 1,
     )
     last = chosen
@@ -147,22 +224,39 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
         first -= 1
     start, end = asserted[first].start, asserted[last].end
     unit = _UNIT_TEXT.match(text, end, max(end, asserted[last].region[1]))
-    values = (text[start:end], text[asserted[last].start : asserted[last].end])
+    values = [text[start:end], text[asserted[last].start : asserted[last].end]]
     if "!" not in gold:
-        values = tuple(value.rstrip("!") for value in values)
+        values = [value.rstrip("!") for value in values]
     texts = (values[0] + ("" if unit is None else unit[0]), *values)
     return tuple(dict.fromkeys(texts))
 
 
 def _is_listed(text: str, first: Statement, second: Statement) -> bool:
-    between = text[first.end : second.start]
+    between = _BETWEEN_QUANTITIES.sub(" ", text[first.end : second.start], count=1)
     return first.sentence == second.sentence and _JOINER.fullmatch(between) is not None
+
+
+def _values(text: str, question: Question) -> list[Span]:
+    return find_values(text, has_factorials="!" in question.gold)
 
 
 def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | None) -> list[Statement]:
     statements = read_statements(
-        text, spans, neutral=_words(question.gold), takes_alternatives=question.is_list, is_same=question.is_same, is_closed=question.is_closed
+        text,
+        spans,
+        neutral=_words(question.gold),
+        takes_alternatives=question.is_list,
+        is_same=question.is_same,
+        is_closed=question.is_closed,
     )
+    statements = [_without_code(text, statement) for statement in statements]
+    if len(options := [match.end() for match in _OPTION.finditer(text)]) >= _MIN_OPTIONS:
+        statements = [
+            replace(item, polarity=Polarity.INTERMEDIATE)
+            if any(end - 1 <= item.start <= end for end in options)
+            else item
+            for item in statements
+        ]
     if '":' in text or '" :' in text or "':" in text:
         statements = [_without_other_field(text, statement) for statement in statements]
     if prompt is None:
@@ -170,10 +264,25 @@ def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | Non
     return [_without_echo(text, statement, prompt, question.gold) for statement in statements]
 
 
+@lru_cache(maxsize=256)
+def _is_code(text: str) -> bool:
+    return _CODE.search(text) is not None or CODE.search(text) is not None
+
+
+def _without_code(text: str, statement: Statement) -> Statement:
+    if statement.polarity is Polarity.ASSERTED and _is_code(_sentence_around(text, statement)):
+        return replace(statement, polarity=Polarity.INTERMEDIATE)
+    return statement
+
+
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
     field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
-    if field is None or statement.polarity is not Polarity.ASSERTED or _ANSWER_KEY.fullmatch(field[1].strip()):
+    if (
+        field is None
+        or statement.polarity is not Polarity.ASSERTED
+        or _ANSWER_KEY.fullmatch(field[1].strip())
+    ):
         return statement
     return replace(statement, polarity=Polarity.INTERMEDIATE)
 
@@ -212,4 +321,3 @@ def _with_gold(text: str, spans: list[Span], gold: str) -> list[Span]:
         return spans
     places = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(sought)}(?!\w)", lowered)][:200]
     return disjoint(sorted([*spans, *places], key=lambda span: (span[0], -span[1])))
-

@@ -1,24 +1,24 @@
-r"""Removes what only dresses an answer: markdown, HTML, marks, rows of equations, a number in words and digits. Pure.
+r"""Removes what only dresses an answer: markdown, HTML, marks, rows of equations. Pure.
 
-`*129*`, `<b>129</b>`, `# 129`, `129 ✓`, `\begin{align*} T &= 129 \end{align*}` and "one hundred twenty-nine (129)"
-are all 129. Text that is struck through (`~~129~~`, `<del>`, `\cancel{129}`) is removed with what it holds.
+`*129*`, `<b>129</b>`, `# 129`, `129 ✓`, `\begin{align*} T &= 129 \end{align*}` and "one hundred twenty-nine
+(129)" are all 129. Text that is struck through (`~~129~~`, `<del>`, `\cancel{129}`) is removed with what it
+holds.
 """
 
 import re
 from typing import Final
 
 from ors_server.rewards.math.everyday import spelled_number
+from ors_server.rewards.reading.statements import struck_regions
 
-_STRUCK: Final = re.compile(
-    r"~~(?=\S)(?:(?!~~)[^\n]){1,2000}~~|<(s|del|strike)>(?:(?!</\1>).){0,2000}</\1>|"
-    r"\\(?:sout|st|xout|cancel|bcancel|xcancel|hcancel)\s{0,2}\{[^{}]{0,500}(?:\{[^{}]{0,200}(?:\{[^{}]{0,100}\}[^{}]{0,100}){0,4}\}[^{}]{0,200}){0,4}\}",
-    re.DOTALL | re.IGNORECASE,
-)
 _STRUCK_NOTE: Final = re.compile(
-    r"(?m)^[^\n]{0,200}\n?[ \t]{0,4}[(\[](?:struck|crossed|scratched)(?: out| through| off)?[)\]][ \t.]{0,4}$", re.IGNORECASE
+    r"(?m)^[^\n]{0,200}\n?[ \t]{0,4}[(\[](?:struck|crossed|scratched)(?: out| through| off)?[)\]][ "
+    r"\t.]{0,4}$",
+    re.IGNORECASE,
 )
 _HTML: Final = re.compile(
-    r"</?(?:b|i|u|em|strong|p|div|span|mark|ins|code|center|big|small|tt|sup|font|li|ul|ol|h[1-6])(?:\s[^<>\n]{0,80})?>",
+    r"</?(?:b|i|u|em|strong|p|div|span|mark|ins|code|center|big|small|tt|sup|font|li|ul|ol|"
+    r"h[1-6])(?:\s[^<>\n]{0,80})?>",
     re.IGNORECASE,
 )
 _BREAK: Final = re.compile(r"<br\s{0,2}/?>", re.IGNORECASE)
@@ -28,13 +28,24 @@ _EMPHASIS: Final = re.compile(
     r"(?<![\w*\\])(\*{1,3}|_{1,3}|={2,3})(?=[^\s*_=])([^*_=\n]{1,200}?|[^*\n]{1,200}?)(?<=[^\s*_])\1(?![\w*])"
 )
 _HEADING: Final = re.compile(r"(?m)^[ \t]{0,4}(?:#{1,3}(?!#)[ \t]{1,4}|>[ \t]{1,4}(?=\D))")
-_ARROW: Final = re.compile(r"(?m)^[ \t$]{0,4}(?:=>|->|→|⇒|\\to\b|\\(?:R|r|Longr)ightarrow\b|\\implies\b|\\therefore\b|∴)[ \t$]{0,4}(?=\S)")
-_MARKS: Final = re.compile("[\u2705\u2713\u2714\ufe0f\u25a0\u25a1\u220e\U0001f300-\U0001faff\u2600-\u26ff]|\\$?\\\\(?:blacksquare|square|qed|checkmark)(?![A-Za-z])\\$?")
+_ARROW: Final = re.compile(
+    r"(?m)^[ \t$]{0,4}(?:=>|->|→|⇒|\\to\b|\\(?:R|r|Longr)ightarrow\b|\\implies\b|\\therefore\b|∴)[ "
+    r"\t$]{0,4}(?=\S)"
+)
+_MARKS: Final = re.compile(
+    "(?![👎🚫⛔❌❎✖✗✘])[\u2705\u2713\u2714\ufe0f\u25a0\u25a1\u220e\U0001f300-\U0001faff\u2600-\u26ff]|"
+    "\\$?\\\\(?:blacksquare|square|qed|checkmark)(?![A-Za-z])\\$?"
+)
 """Check marks, ends of proofs, pictures."""
-_ALIGNED: Final = re.compile(r"\\begin\{(align|aligned|eqnarray|gather|gathered|split|multline|equation)(\*?)\}(.{0,4000}?)\\end\{\1\2\}", re.DOTALL)
+_ALIGNED: Final = re.compile(
+    r"\\begin\{(align|aligned|eqnarray|gather|gathered|split|multline|"
+    r"equation)(\*?)\}(.{0,4000}?)\\end\{\1\2\}",
+    re.DOTALL,
+)
 _ROW: Final = re.compile(r"\\\\(?:\[[^\]\n]{0,10}\])?|\\(?=\s*&)")
 _WITH_NUMERAL: Final = re.compile(
-    r"\b((?:[A-Za-z]+[- ]){0,8}[A-Za-z]+)\s?\((-?\d[\d,]*)\)|(?<![\w.])(-?\d[\d,]*)\s?\(((?:[A-Za-z]+[- ]){0,8}[A-Za-z]+)\)"
+    r"\b((?:[A-Za-z]+[- ]){0,8}[A-Za-z]+)\s?\((-?\d[\d,]*)\)|(?<![\w.])(-?\d[\d,]*)\s?\(((?:[A-Za-z]+[- "
+    r"]){0,8}[A-Za-z]+)\)"
 )
 _MINUS: Final = re.compile(r"\b(?:minus|negative)\s(?=\$?\d)", re.IGNORECASE)
 _LEAD: Final = re.compile(
@@ -42,25 +53,38 @@ _LEAD: Final = re.compile(
     r"(?:the\s+)?(?:final\s+|correct\s+)?answer\s+(?:is|would be|must be)|"
     r"(?:say|choose|take|pick|answer|write)(?=\s+[-\d$\\])|"
     r"(?:it|that|this|there|here)(?:'s| is| are| equals| makes| gives| comes to)|"
-    r"(?:i|we)(?:'ve| have| will| would|'d|'ll)?\s+(?:get|got|gets|have|had|find|found|obtain|obtained|say|choose|chose|"
+    r"(?:i|we)(?:'ve| have| will| would|'d|'ll)?\s+(?:get|got|gets|have|had|find|found|obtain|obtained|"
+    r"say|choose|chose|"
     r"pick|answer|conclude|compute|computed))"
-    r"(?:\s+(?:that|the answer is|exactly|just|precisely|indeed|then|now|therefore|thus|simply|equal to|it is|it's)\b)*"
+    r"(?:\s+(?:that|the answer is|exactly|just|precisely|indeed|then|now|therefore|thus|simply|equal to|"
+    r"it is|it's)\b)*"
     r"\s+(?=\S)",
     re.IGNORECASE,
 )
-_LABELLED: Final = re.compile(r"\A\s*\*{0,2}(?:a|ans|answer|result|final answer|solution|final|total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)", re.IGNORECASE)
+_LABELLED: Final = re.compile(
+    r"\A\s*\*{0,2}(?:a|ans|answer|result|final answer|solution|final|total|right|correct|"
+    r"yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)",
+    re.IGNORECASE,
+)
 _QUOTED: Final = re.compile(r"(?<![\w'])'(?=[-\d$\\(])([^'\n]{1,80})'(?![\w'])")
-_ANSWERED: Final = re.compile(r"(?i)\b((?:the )?(?:final )?answer)(?:'s|\s{0,2}(?:->|=>|\\to\b|\\(?:R|r)ightarrow\b|-(?=\s)))\s{0,2}")
+_ANSWERED: Final = re.compile(
+    r"(?i)\b((?:the )?(?:final )?answer)(?:'s|\s{0,2}(?:->|=>|\\to\b|\\(?:R|r)ightarrow\b|-(?=\s)))\s{0,2}"
+)
 _EMPTY: Final = re.compile(r"\$[ \t]+\$[ ,;]*(?=\$)")
 """What is left of a formula that was struck out."""
-_TEXT_LEAD: Final = re.compile(r"\\(?:text|mathrm|textbf)\s?\{\s*(?:(?:the|final|answer|is|so|result)[ :]*){1,5}\}", re.IGNORECASE)
+_TEXT_LEAD: Final = re.compile(
+    r"\\(?:text|mathrm|textbf)\s?\{\s*(?:(?:the|final|answer|is|so|result)[ :]*){1,5}\}", re.IGNORECASE
+)
 _ROUNDS: Final = 3
 
 
 def without_struck(text: str) -> str:
     """Remove what is struck through, with its marks."""
-    if "~~" in text or "<" in text or "\\" in text:
-        text = _STRUCK.sub(" ", text)
+    regions = struck_regions(text)
+    if regions:
+        ends = [0, *(end for _, end in regions)]
+        starts = [*(start for start, _ in regions), len(text)]
+        text = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
     return _STRUCK_NOTE.sub("", text) if "out)" in text or "out]" in text or "through" in text else text
 
 
@@ -80,11 +104,12 @@ def undress(text: str) -> str:
     if "#" in text or ">" in text:
         text = _HEADING.sub("", text)
     if "*" in text or "_" in text or "==" in text:
-        for _ in range(_ROUNDS):
-            text, count = _EMPHASIS.subn(_unemphasise, text)
-            if not count:
-                break
-    text = _ARROW.sub("", text)
+        text = _without_emphasis(text)
+    return _undress_values(_ARROW.sub("", text))
+
+
+def _undress_values(text: str) -> str:
+    """Remove quotation marks, words and signs around values."""
     if "'" in text:
         text = _QUOTED.sub(r"\1", text)
     if "\\t" in text or "\\m" in text:
@@ -92,6 +117,14 @@ def undress(text: str) -> str:
     if "(" in text:
         text = _WITH_NUMERAL.sub(_agreeing, text)
     return _MINUS.sub("-", text) if "minus" in text or "egative" in text else text
+
+
+def _without_emphasis(text: str) -> str:
+    for _ in range(_ROUNDS):
+        text, count = _EMPHASIS.subn(_unemphasise, text)
+        if not count:
+            break
+    return text
 
 
 def without_lead(text: str) -> str:
@@ -104,7 +137,11 @@ def _unemphasise(match: re.Match[str]) -> str:
     marks, content = match[1], match[2]
     if marks == "**" or (marks == "*" and not (content[0].isalnum() or content[0] in "$-\\(.")):
         return match[0]
-    return f"**{content}**" if marks in ("***", "___", "__", "==", "===") and len(match.string) > len(match[0]) + 2 else content
+    return (
+        f"**{content}**"
+        if marks in ("***", "___", "__", "==", "===") and len(match.string) > len(match[0]) + 2
+        else content
+    )
 
 
 def _join_rows(match: re.Match[str]) -> str:

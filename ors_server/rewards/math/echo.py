@@ -1,9 +1,9 @@
-r"""Tells the question from an answer: formulas and sentences of the prompt, and formulas that only rewrite one. Pure.
+r"""Tells the question from an answer: formulas and sentences of the prompt, or what rewrites one. Pure.
 
 `17 + 26` answers "What is 17 + 26?" no more than the question itself does, although it is equal to the gold
-answer. A value echoes the prompt if it has something left to compute, and its numbers and letters are those of
-a formula of the prompt, or of the whole prompt ("multiply 16 by 15"); 0 and 1 may be added, which change nothing.
-A value that the gold answer is written as is never an echo.
+answer. A value echoes the prompt if it has something left to compute, and its numbers and letters are those
+of a formula of the prompt, or of the whole prompt ("multiply 16 by 15"); 0 and 1 may be added, which change
+nothing. A value that the gold answer is written as is never an echo.
 """
 
 import re
@@ -14,22 +14,32 @@ from typing import Final
 
 from ors_server.rewards.math.answer_values import find_values
 from ors_server.rewards.math.dress import undress
-from ors_server.rewards.math.limits import RESPONSE_CHARS
 from ors_server.rewards.math.normalise import unfence, unify
 from ors_server.rewards.math.streams import stream
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _ATOM: Final = re.compile(r"\d+(?:[.,]\d+)*|\\[A-Za-z]+|[A-Za-z]+|[^\sA-Za-z\d{}$\\]")
-_DRESS: Final = re.compile(r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\]]|d?frac(?=[{\d])|tfrac|cfrac)|[${}]")
-_OPERATION: Final = re.compile(r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|\d\s*[A-Za-z(\\]")
+_DRESS: Final = re.compile(
+    r"\\(?:boxed|fbox|left|right|displaystyle|[,;:! ()\[\]]|d?frac(?=[{\d])|tfrac|cfrac)|[${}]"
+)
+_OPERATION: Final = re.compile(
+    r"[+*/^!]|\S\s*-\s*\S|\\(?:d?frac|tfrac|sqrt|cdot|times|div|binom|d?binom|sum|prod|int)|\\?(?:sin|"
+    r"cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|choose|mod|bmod)(?![a-z])|\)\s*\(|"
+    r"\d\s*[A-Za-z(\\]"
+)
 _FRACTION: Final = re.compile(r"-?\s*(?:\\[dt]?frac\s*\{?\d+\}?\s*\{?\d+\}?|\d+\s*/\s*\d+)")
 _NEUTRAL: Final = frozenset({"0", "1"})
-_SMALL: Final = frozenset({"2", "3"})
+_PROMPT_CHARS: Final = 20_000
+_EXACT_DIGITS: Final = 12
+"""Digits of a number that is compared by its value."""
+_SMALL: Final = frozenset({"2", "3", "100"})
 """Numbers that a rewriting may bring: exponents of roots."""
 _SKIPPED: Final = frozenset("+-*/^!().,:;=_'\"?[]|~&#<>")
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+|\n+")
 _LETTERS: Final = re.compile(r"[^\W_]+")
 _MAX_FORMULAS: Final = 8
+_MAX_COMPUTATION: Final = 12
+"""Words and numbers of a prompt that is an order to compute."""
 _MIN_WORDS: Final = 3
 """Words of a sentence that is recognised in a response."""
 
@@ -45,14 +55,16 @@ class Prompt:
     """The first formulas, as they stand."""
     numbers: frozenset[str]
     """All numbers; a percentage also as a decimal."""
+    is_computation: bool
+    """Whether it is a short order to compute, and not a story."""
     parts: tuple[frozenset[tuple[str, int]], ...]
     """Numbers, letters and functions of each formula, and the numbers of the whole, with their counts."""
 
 
 @lru_cache(maxsize=256)
 def read_prompt(text: str) -> Prompt:
-    """Read the formulas and sentences of a prompt; of a long one the last 100,000 characters."""
-    text = undress(unify(text[-RESPONSE_CHARS:]))
+    """Read the formulas and sentences of a prompt; of a long one the last 20,000 characters."""
+    text = undress(unify(text[-_PROMPT_CHARS:]))
     formulas = [text[start:end] for start, end in find_values(text)]
     sides = [side for formula in formulas for side in formula.split("=")]
     parts = [_parts(side) for side in sides if _has_operation(side)]
@@ -62,7 +74,9 @@ def read_prompt(text: str) -> Prompt:
         frozenset(_as_words(sentence) for sentence in _SENTENCE.split(text)),
         frozenset(_written(side) for side in sides if _has_operation(side)),
         tuple(unfence(formula) for formula in formulas if _has_operation(formula))[:_MAX_FORMULAS],
-        frozenset(_plain(number) for number in numbers) | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < 12},  # noqa: PLR2004
+        frozenset(_plain(number) for number in numbers)
+        | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < _EXACT_DIGITS},
+        bool(numbers) and len(_LETTERS.findall(text)) <= _MAX_COMPUTATION,
         tuple(part for part in (*parts, whole) if part),
     )
 
@@ -71,7 +85,11 @@ def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
     """Return whether a value of a response only repeats or rewrites a formula of the prompt."""
     last = value.rstrip(" .$)\\]").rpartition("=")[2] if "=" in value else value
     bare = _without_box(last)
-    if not _has_operation(bare) or _written(bare) == _written(gold) or stream(unfence(bare)) == stream(unfence(gold)):
+    if (
+        not _has_operation(bare)
+        or _written(bare) == _written(gold)
+        or stream(unfence(bare)) == stream(unfence(gold))
+    ):
         return False
     if _written(bare) in prompt.formulas:
         return True
@@ -83,12 +101,14 @@ def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
 def has_numbers_of(answer: str, prompt: Prompt) -> bool:
     """Return whether all numbers of an answer, and at least one but 0 and 1, are numbers of the prompt."""
     numbers = {_plain(number.rstrip(".,")) for number in _NUMBER.findall(answer)} - _NEUTRAL
+    if prompt.is_computation:
+        return True
     return bool(numbers & prompt.numbers) and numbers - _SMALL <= prompt.numbers
 
 
 def _plain(number: str) -> str:
     bare = number.replace(",", "")
-    return f"{float(bare):g}" if bare.count(".") <= 1 and len(bare) < 12 else bare  # noqa: PLR2004  (exact as a float)
+    return f"{float(bare):g}" if bare.count(".") <= 1 and len(bare) < _EXACT_DIGITS else bare
 
 
 def is_sentence_of(sentence: str, prompt: Prompt) -> bool:
@@ -102,7 +122,18 @@ def _has_operation(text: str) -> bool:
 
 
 def _without_box(text: str) -> str:
-    return unfence(_DRESS.sub(lambda mark: mark[0] if mark[0].startswith(("\\d", "\\f", "\\t", "\\c")) and "frac" in mark[0] else " ", text)) if "boxed" in text or "fbox" in text else unfence(text)
+    return (
+        unfence(
+            _DRESS.sub(
+                lambda mark: (
+                    mark[0] if mark[0].startswith(("\\d", "\\f", "\\t", "\\c")) and "frac" in mark[0] else " "
+                ),
+                text,
+            )
+        )
+        if "boxed" in text or "fbox" in text
+        else unfence(text)
+    )
 
 
 def _written(text: str) -> str:

@@ -2,8 +2,8 @@ r"""Whether an answer is at least as evaluated as the gold answer. Pure.
 
 `2^{10}` is equal to `1024`, and leaves the work to the reader. An answer is *settled* if nothing in it can be
 computed that gives a simpler number: a number, a fraction, a root that is irrational, a sum of such terms. A
-settled gold answer asks for a settled answer; of functions (`sin`, `log`, `max`), only those that the gold answer
-has may stay.
+settled gold answer asks for a settled answer; of functions (`sin`, `log`, `max`), only those that the gold
+answer has may stay.
 """
 
 from fractions import Fraction
@@ -47,7 +47,10 @@ def is_settled(node: Node) -> bool:
     """Return whether no part of an answer that is made of numbers alone can be computed further."""
     if isinstance(node, _SYMBOLIC) and _is_numeric(node):
         return _is_settled_number(node)
-    if isinstance(node, Multiply) and sum(isinstance(f, Number) and f.value not in (-1, 1) for f in node.factors) > 1:
+    if (
+        isinstance(node, Multiply)
+        and sum(isinstance(f, Number) and f.value not in (-1, 1) for f in node.factors) > 1
+    ):
         return False
     if isinstance(node, Add) and sum(isinstance(term, Number) for term in node.terms) > 1:
         return False
@@ -55,15 +58,15 @@ def is_settled(node: Node) -> bool:
 
 
 def _is_numeric(node: Node) -> bool:
-    return isinstance(node, Number) or (
-        isinstance(node, (*_SYMBOLIC, PlusMinus)) and all(map(_is_numeric, children(node)))
-    ) or (isinstance(node, Quantity) and node.unit == "°" and _is_numeric(node.value))
+    return (
+        isinstance(node, Number)
+        or (isinstance(node, (*_SYMBOLIC, PlusMinus)) and all(map(_is_numeric, children(node))))
+        or (isinstance(node, Quantity) and node.unit == "°" and _is_numeric(node.value))
+    )
 
 
-def _is_settled_number(node: Node) -> bool:
+def _is_settled_number(node: Node) -> bool:  # noqa: PLR0911  (a table of kinds)
     match node:
-        case Number():
-            return True
         case Multiply(factors):
             return _is_settled_product(factors)
         case Add(terms):
@@ -72,17 +75,19 @@ def _is_settled_number(node: Node) -> bool:
         case Power(Number(value), Number(-1)):
             return value not in (0, 1)
         case Power(base, Number(exponent)):
-            return isinstance(exponent, Fraction) and _is_settled_number(base) and not _is_perfect(base, exponent.denominator)
+            return (
+                isinstance(exponent, Fraction)
+                and _is_settled_number(base)
+                and not _is_perfect(base, exponent.denominator)
+            )
         case Power(base, Multiply((*_, Power(Number(int(index)), Number(-1))))):
             return _is_settled_number(base) and not _is_perfect(base, index)
         case Function("sqrt", (radicand,)):
             return not _is_perfect(radicand, 2)
         case Function(name, (radicand, Number(int(index)))) if name == "root":
             return not _is_perfect(radicand, index)
-        case Function():
-            return True  # judged by its name
         case _:
-            return True
+            return True  # functions are judged by their names
 
 
 def _is_settled_product(factors: tuple[Node, ...]) -> bool:
@@ -97,7 +102,11 @@ def _is_settled_product(factors: tuple[Node, ...]) -> bool:
 def _divides(factors: tuple[Node, ...]) -> bool:
     """Return whether a quotient of integers is an integer."""
     top = next(factor.value for factor in factors if isinstance(factor, Number) and factor.value != -1)
-    bottom = next(factor.base.value for factor in factors if isinstance(factor, Power) and isinstance(factor.base, Number))
+    bottom = next(
+        factor.base.value
+        for factor in factors
+        if isinstance(factor, Power) and isinstance(factor.base, Number)
+    )
     return bool(bottom) and Fraction(top) % Fraction(bottom) == 0
 
 

@@ -21,11 +21,15 @@ from ors_server.rewards.reading.answer_text import last_tagged
 Source = Literal["box", "tag", "bare", "marker", "formula", "number", "words", "output"]
 _HASHES: Final = re.compile(r"####[ \t]*([^\n]+)")
 _FIELD: Final = re.compile(
-    r"""["'](?:final[_ ]?)?(?:answer|result|solution)["']\s{0,4}:\s{0,4}(?:"((?:[^"\n]|\\"){0,1000})"|([^\s"'\[][^"'\n]{0,200}))""",
+    r"""["'](?:final[_ ]?)?(?:answer|result|solution)["']\s{0,4}:\s{0,4}"""
+    r"""(?:"((?:[^"\n]|\\"){0,1000})"|([^\s"'\[][^"'\n]{0,200}))""",
     re.IGNORECASE,
 )
 """The field of a JSON object that holds the answer."""
-_WORDY: Final = re.compile(r"\A\s*(?!(?:sin|cos|tan|log|ln|exp|gcd|lcm|max|min|det|arc\w*)\b)(?:[A-Za-z]?[a-z]{2,}|[A-Z][a-z])\s+(?:[A-Za-z']+\s+){0,8}[-$\\(]?\d")
+_WORDY: Final = re.compile(
+    r"\A\s*(?!(?:sin|cos|tan|log|ln|exp|gcd|lcm|max|min|det|arc\w*)\b)(?:[A-Za-z]?[a-z]{2,}|"
+    r"[A-Z][a-z])\s+(?:[A-Za-z']+\s+){0,8}[-$\\(]?\d"
+)
 """Words in front of a number, whose letters are no product: "Es sind 16.4"."""
 _ADVERB: Final = re.compile(r"\A\s*(?:therefore|thus|hence|so|then|finally)\b,?\s+", re.IGNORECASE)
 
@@ -61,12 +65,18 @@ def extract(
         inner = None if reading.is_math or not is_prose(tagged) else find_marked(tagged) or find_last(tagged)
         return Candidate(reading if inner is None else inner[0], "tag")
     if answers is not None and not is_strict and not printed:
-        reading = next(filter(None, map(try_reading, answers)), None)
-        if reading is not None:
-            return Candidate(reading, "marker")
+        stated = next(filter(None, map(try_reading, answers)), None)
+        if stated is not None:
+            return Candidate(stated, "marker")
+    return _in_running_text(text, printed, is_strict=is_strict)
+
+
+def _in_running_text(text: str, printed: str, *, is_strict: bool) -> Candidate | None:
+    """Find the answer of a text without a mark."""
     found = None if is_strict else find_marked(text)
     whole = None if found is not None else _read_whole(text if is_strict else without_lead(text))
-    if whole is not None and whole.is_math and not (_WORDY.match(text) and is_prose(text) and find_last(text)):
+    is_wordy = _WORDY.match(text) is not None and is_prose(text) and find_last(text) is not None
+    if whole is not None and whole.is_math and not is_wordy:
         return Candidate(whole, "bare")
     found = found if found is not None or is_strict else find_last(text)
     if found is not None:

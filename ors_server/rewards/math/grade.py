@@ -27,7 +27,6 @@ from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.prose import find_marked, marked_texts
 from ors_server.rewards.math.transcript import clean
 from ors_server.rewards.math.tree import (
-    Brackets,
     Listing,
     Node,
     Number,
@@ -87,7 +86,9 @@ def grade_math(
         )
         assertion = read_assertion(response, question)
     verdict = _grade_by_trees(assertion, reference, options, read_question)
-    return verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, assertion.text, options)
+    return (
+        verdict if verdict.reason == _LEFT else reconsider(verdict, reference.text, assertion.text, options)
+    )
 
 
 def _is_worded_so(response: str, gold: ParsedAnswer, options: MathOptions) -> bool:
@@ -114,7 +115,7 @@ def _same_reading(comparison: AnswerComparison, first: ParsedAnswer, second: Par
 def _has_several(gold: ParsedAnswer) -> bool:
     """Whether a gold answer has several values, between which a response may write "or"."""
     return any(
-        isinstance(tree, Listing | Set | SetOperation | Brackets) or contains(tree, (PlusMinus, Relation))
+        isinstance(tree, Listing | Set | SetOperation) or contains(tree, (PlusMinus, Relation))
         for tree in gold.trees
     )
 
@@ -328,7 +329,10 @@ def _compare(
     limit: LimitError | None = None
     reason = ""
     comparison = AnswerComparison(options)
-    trees = [*answer.trees, *(last for tree in answer.trees if (last := _last_of_chain(tree, gold, comparison)))]
+    trees = [
+        *answer.trees,
+        *(last for tree in answer.trees if (last := _last_of_chain(tree, gold, comparison))),
+    ]
     for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in trees):
         try:
             if comparison.same(mine, theirs):
@@ -355,8 +359,8 @@ def _compare(
 def _rewrites_prompt(answer: str, prompt: Prompt | None, gold: Node, comparison: AnswerComparison) -> bool:
     """Return whether an answer that is left to compute only rewrites the question.
 
-    It does so if the question has a formula that is equal to the gold answer, and if all of its numbers are the
-    question's.
+    It does so if the question has a formula that is equal to the gold answer, and if all of its numbers are
+    the question's.
     """
     if prompt is None:
         return False

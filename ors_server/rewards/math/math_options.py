@@ -25,8 +25,8 @@ class MathOptions:
     """Whether an unevaluated integral, sum, limit or derivative counts as its value if the gold answer has
     none. Equal values are equal, but such an answer may only restate the question."""
     evaluated: bool = False
-    """Whether an answer must be at least as evaluated as the gold answer: with the gold answer 1024, 2^{10} is
-    wrong; with 2^{10}, both are right. Sums, products, powers, factorials, roots of squares, and functions
+    """Whether an answer must be at least as evaluated as the gold answer: with the gold answer 1024, 2^{10}
+    is wrong; with 2^{10}, both are right. Sums, products, powers, factorials, roots of squares, and functions
     (`sin`, `log`, `binom`, `gcd`, `max`) that the gold answer does not have are left to compute."""
 
 

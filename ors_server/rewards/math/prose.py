@@ -12,6 +12,7 @@ Conventions:
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, Literal
 
 from ors_server.rewards.math.limits import ANSWER_CHARS, MathError
@@ -52,17 +53,21 @@ _HEADING: Final = re.compile(
 )
 _NUMBER: Final = re.compile(
     r"(?<![A-Za-z0-9_.,^{/\\])(?:(?<![0-9)\]}] )(?<![A-Za-z0-9)\]}])[-+])?[$€£]?"
-    r"(?:\\d?frac\{[^{}]+\}\{[^{}]+\}|(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?)(?:\s*\\?%)?"
+    r"(?:\\d?frac\{[^{}]+\}\{[^{}]+\}|(?:\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)|"
+    r"\d+)(?:\.\d+)?(?:\s*/\s*\d+)?)(?:\s*\\?%)?"
     r"(?!\s*(?:[\^_!*(\[{+×÷·<>≤≥/=]|\\(?!\)|\]|%|\\|text|mbox|mathrm|,|;|!|:|\ ))|"
     r"[A-Za-z0-9]*\d|\.\d|\s*-\s?[\d\\(])"
 )
 _GLUED_UNIT: Final = re.compile(r"[-+]?[\d.,]+[mgslh](?:\^|\s*$)")
 """A number with the letter of its unit, `5m`, which is a product in a formula."""
 _IN_FORMULA: Final = re.compile(r"[\^_*({\[+×÷·<>≤≥/\\-]\s*\Z|\\[A-Za-z]{2,}\s*\Z")
-_CODE: Final = re.compile(
-    r"__|\((?:True|False|None)\b|\becho\b|\bexec\(|<script|\$\(\(|\bin range\(|\b(?:or|and|not) (?:True|False|None)\b|"
-    r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
+CODE: Final = re.compile(
+    r"__|\((?:True|False|None)\b|\becho\b|\bexec\(|<script|\$\(\(|\bin range\(|\b(?:or|and|not) (?:True|"
+    r"False|None)\b|"
+    r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|"
+    r"\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
 )
+"""Signs of code, whose numbers are no answers."""
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
@@ -72,7 +77,9 @@ _REMARK: Final = re.compile(
     r"even though|however|while|whereas|unless|despite|rather than|instead of|not|yet|until|except|"
     r"of (?:a|an|the)|for (?:all|every|any|each|some))\b|\s+\((?=[a-z]{2})"
 )
-_ASIDE: Final = re.compile(r",\s+(?=[A-Za-z]{2,}(?![A-Za-z]*\s?[=<>]))|\s+-\s+(?=[A-Za-z]{2,})|\s\[(?=\d)|\s\(")
+_ASIDE: Final = re.compile(
+    r",\s+(?=[A-Za-z]{2,}(?![A-Za-z]*\s?[=<>]))|\s+-\s+(?=[A-Za-z]{2,})|\s\[(?=\d)|\s\("
+)
 """A remark behind a comma, a dash or a bracket."""
 _START: Final = re.compile(
     r"(?<!\S)(?=[\\($\[{|+\-\d√]|[B-HJ-Zb-z]'?(?:_\S+)?(?:\([^()\s]{1,9}\))?\s*[=<>≤≥+*^-])"
@@ -174,9 +181,10 @@ def _opening_run(sentence: str) -> str | None:
     return sentence[:end]
 
 
+@lru_cache(maxsize=512)
 def try_reading(text: str) -> ParsedAnswer | None:
     """Parse a text; `None` if it is code, or no mathematics."""
-    if _CODE.search(text):
+    if CODE.search(text):
         return None
     try:
         reading = read(text)
@@ -187,7 +195,7 @@ def try_reading(text: str) -> ParsedAnswer | None:
 
 def _first_number(sentence: str) -> ParsedAnswer | None:
     number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
-    return None if number is None or _CODE.search(sentence) else try_reading(number[0])
+    return None if number is None or CODE.search(sentence) else try_reading(number[0])
 
 
 def _wordy(sentence: str) -> ParsedAnswer | None:
@@ -220,7 +228,7 @@ def _last_sentences(tail: str) -> Iterator[str]:
 
 def _last_value(sentence: str) -> Found | None:
     """Parse the last formula of a sentence, or the last number outside of formulas."""
-    if _CODE.search(sentence):
+    if CODE.search(sentence):
         return None
     if not is_prose(sentence) and (reading := try_reading(sentence)) is not None:
         return reading, "formula"
@@ -275,4 +283,4 @@ def _read_number(sentence: str, number: re.Match[str]) -> ParsedAnswer | None:
 def _read_formula(text: str) -> ParsedAnswer | None:
     reading = try_reading(text)
     is_short = len(text) <= _FORMULA_WORDS and len(plain(text).split()) <= _FEW_WORDS
-    return read(text) if reading is None and is_short and not _CODE.search(text) else reading
+    return read(text) if reading is None and is_short and not CODE.search(text) else reading

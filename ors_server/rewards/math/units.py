@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from ors_server.rewards.math.token_names import VOCABULARY, names_by_word
-from ors_server.rewards.reading.polarity import classes_of, has_denial
+from ors_server.rewards.reading.polarity import classes_of, has_denial, words_of
 
 _UNITS: Final = names_by_word("units")
 _COMPOUNDS: Final = {
@@ -35,12 +35,23 @@ _MAX_EXPONENT: Final = 9
 _MAX_UNIT_WORDS: Final = 3
 _SHORT: Final = 3
 _STATING: Final = frozenset(
-    {"negative", "reject", "bound_after", "suppose", "report", "maybe", "refuse", "copula", "retract", "undecided"}
+    {
+        "negative",
+        "reject",
+        "bound_after",
+        "suppose",
+        "report",
+        "maybe",
+        "refuse",
+        "copula",
+        "retract",
+        "undecided",
+    }
 )
 """Classes of words that make a statement about a value and are no part of a unit."""
-_CONJUNCTIONS: Final = frozenset(
-    "and or but than true false echo if else as by divided times from to at on with into thousand million billion "
-    "trillion hundred dozen plus minus".split()
+_CONJUNCTIONS: Final = words_of(
+    "and or but than true false echo if else as by divided times from to at on with into thousand million "
+    "billion trillion hundred dozen plus minus"
 )
 
 

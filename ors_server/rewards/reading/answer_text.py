@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
+from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reward_errors import RewardFieldError
 
 Place: TypeAlias = Literal["answer", "text", "tag", "box", "last_line", "raw"]
@@ -59,7 +60,6 @@ _CHANNEL: Final = "<|channel|>"
 _STRUCK: Final = ("<s>", "</s>")
 """Text that is struck through in HTML; its closing tag ends no turn."""
 BOX: Final = re.compile(r"\\(?:boxed|fbox)\s{0,4}\{")
-_BRACE: Final = re.compile(r"[{}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +142,6 @@ def last_box(text: str) -> str | None:
     box = next(iter(deque(BOX.finditer(text), 1)), None)
     end = -1 if box is None else closing_brace(text, box.end())
     return None if box is None or end < 0 else text[box.end() : end]
-
-
-def closing_brace(text: str, start: int) -> int:
-    """Return where a brace that was opened before `start` is closed; -1 if it never is."""
-    depth = 1
-    for brace in _BRACE.finditer(text, start):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    return -1
 
 
 def read_source(given: object, place: Place) -> AnswerSource:

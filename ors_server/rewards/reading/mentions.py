@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ors_server.rewards.reading.polarity import classes_of
-from ors_server.rewards.reading.statements import Polarity, Statement, read_statements
+from ors_server.rewards.reading.polarity import Polarity, classes_of
+from ors_server.rewards.reading.statements import Statement, read_statements
 
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""

@@ -1,11 +1,12 @@
 """The words that carry polarity, read from `polarity.toml`: classes of words and phrases, by language. Pure.
 
-A phrase wins over its words, and the longest phrase over shorter ones. Words of English always count; words of
-another language count where the text has a word that only that language has.
+A phrase wins over its words, and the longest phrase over shorter ones. Words of English always count; words
+of another language count where the text has a word that only that language has.
 """
 
 import tomllib
 from collections.abc import Collection, Iterable
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -14,13 +15,40 @@ Classes: TypeAlias = frozenset[str]
 
 NO_CLASSES: Final[Classes] = frozenset()
 _PATH: Final = Path(__file__).with_name("polarity.toml")
-_SHARED: Final = frozenset(
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text that lists them with spaces between."""
+    return frozenset(text.split())
+
+
+_SHARED: Final = words_of(
     "no non or a o u to is as of was in if me man men dan den die der des in fast halt also per sin son son "
     "sole more point pas ni ne si se ma mal an on at so ale bar car sans soit up us je te hier fin fine dit "
     "mais son was want al all moment error correct correction solution exact juste als noch maar test via "
-    "come fait son des other pero est but he hat war she do dos das e y i la le les el lo une un uno una".split()
+    "come fait son des other pero est but he hat war she do dos das e y i la le les el lo une un uno una"
 )
 """Words of other languages that are English words too, or too short to tell a language by."""
+
+
+class Polarity(StrEnum):
+    """What a text says about a value in it."""
+
+    ASSERTED = "asserted"
+    DENIED = "denied"
+    BOUNDED = "bounded"
+    """A limit of the value: "more than 42"."""
+    ASKED = "asked"
+    SUPPOSED = "supposed"
+    """True only under a condition: "if x = 1 then 42", "42 would be too large"."""
+    QUOTED = "quoted"
+    """What somebody else says."""
+    RETRACTED = "retracted"
+    """Struck, taken back, or corrected later."""
+    HEDGED = "hedged"
+    """One of several values between which the text does not decide."""
+    INTERMEDIATE = "intermediate"
+    """A value on the way, a label ("step 72"), a remark about the work."""
 
 
 class Lexicon:
@@ -66,7 +94,9 @@ def character_lists() -> dict[str, tuple[str, ...]]:
     data = tomllib.loads(_PATH.read_text(encoding="utf-8"))["characters"]
     return {
         name: tuple(
-            sorted({entry.strip() for entry in text.replace("\n", ",").split(",")} - {""}, key=lambda e: -len(e))
+            sorted(
+                {entry.strip() for entry in text.replace("\n", ",").split(",")} - {""}, key=lambda e: -len(e)
+            )
         )
         for name, text in data.items()
     }
@@ -80,14 +110,17 @@ def _languages_by_word() -> dict[str, tuple[str, ...]]:
     for name, lexicon in lexicons().items():
         if name == "english":
             continue
-        for word in {*lexicon.words, *(word for listed in lexicon.phrases.values() for p, _ in listed for word in p)}:
+        for word in {
+            *lexicon.words,
+            *(word for listed in lexicon.phrases.values() for p, _ in listed for word in p),
+        }:
             if word not in _SHARED and word not in english.words:
                 named.setdefault(word, []).append(name)
     return {word: tuple(names) for word, names in named.items()}
 
 
 def languages_of(words: Collection[str]) -> list[Lexicon]:
-    """Return the lexicons that count for a text with these words: English, and the language it has most of."""
+    """Return the lexicons that count for a text with these words: English, and its own language."""
     counts: dict[str, int] = {}
     by_word = _languages_by_word()
     for word in words:

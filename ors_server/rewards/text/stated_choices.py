@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import pairwise, zip_longest
 from typing import Final, TypeAlias
 
-from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX, closing_brace
+from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX
+from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reading.mentions import MAX_TAIL, Reading, Mention, read_mentions, single_assertion
 from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of
 from ors_server.rewards.text.found_words import word_places

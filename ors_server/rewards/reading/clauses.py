@@ -1,0 +1,705 @@
+"""Decides from the words of its sentence what is said about a value. Pure.
+
+The words in front of a value in its clause, those behind it, and the clauses around it decide, in this order.
+`statements.py` then reads what other sentences say.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
+from ors_server.rewards.reading.sentences import (
+    AND,
+    NEAR,
+    Clause,
+    Sentence,
+    SentenceReader,
+    Span,
+    Token,
+    Value,
+    classes_in,
+)
+
+_REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
+_CONNECTING: Final = frozenset(
+    {
+        "of",
+        "the",
+        "a",
+        "an",
+        "even",
+        "also",
+        "from",
+        "with",
+        "for",
+        "by",
+        "some",
+        "others",
+        "to",
+        "say",
+        "just",
+        "either",
+    }
+)
+_COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
+_RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
+_FUNCTION_WORDS: Final = words_of(
+    "to of in on at by for the a an that who per from into each every this with all its their"
+)
+_MAX_UNIT: Final = 3
+"""Words of an unknown unit."""
+_WORK_SUBJECTS: Final = frozenset(
+    {"that", "this", "it", "which", "there", "there were", "there are", "my proof", "after", "within"}
+)
+_CONTRARY: Final = frozenset(
+    {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
+)
+_AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
+_STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_FILLERS: Final = words_of(
+    "so thus hence then and or nor but finally ok okay well now the a an of to for all"
+)
+_WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
+_OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
+_OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
+_RECKONINGS: Final = words_of(
+    "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
+    "program code output"
+)
+_NOUNS: Final = (
+    "votes",
+    "states",
+    "reports",
+    "notes",
+    "figures",
+    "estimates",
+    "offers",
+    "guesses",
+    "bets",
+    "claims",
+    "quotes",
+)
+"""Plurals that are verbs of saying, too: "42 votes"."""
+_TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
+_SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
+_SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
+_DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
+_TAKING: Final = frozenset({"take", "takes", "took", "taking"})
+_LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
+_UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
+_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
+_INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_MAX_REMARKS: Final = 12
+"""Clauses behind a value that may be remarks about it."""
+_ORDERED: Final = frozenset(
+    {"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"}
+)
+"""Orders to the reader, which report nothing: "say 42"."""
+_ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
+_RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
+_CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
+_JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
+_INHERITED: Final = frozenset(
+    {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
+)
+"""What a list passes on: "not 41 or 42"."""
+_INVERTED: Final = frozenset({"should", "were", "had"})
+_MAX_HEADING: Final = 4
+"""Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
+_THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
+_GUESSES: Final = frozenset(
+    {
+        "guess",
+        "claim",
+        "opinion",
+        "suggestion",
+        "proposal",
+        "bet",
+        "conjecture",
+        "attempt",
+        "reply",
+        "version",
+    }
+)
+_SOURCES: Final = frozenset(
+    {"question", "problem", "exercise", "prompt", "task", "statement", "text", "page", "book", "puzzle"}
+)
+
+
+class ClauseReader(SentenceReader):
+    """Reads each sentence of a text by itself."""
+
+    def _read_sentence(self, sentence: Sentence, number: int) -> None:
+        is_confirmed = sentence.is_question and self._is_yes(number + 1)
+        for place, clause in enumerate(sentence.clauses):
+            for index, value in enumerate(clause.values):
+                left, right = self._around(clause, index)
+                value.region = self._region(sentence, place, index)
+                if index == 0 and place and clause.lead is not None and clause.lead.word == ":":
+                    heading = sentence.clauses[place - 1]
+                    value.is_framed = not heading.values and "answer" in heading.classes()
+                self._judge(value, left, right)
+                if (
+                    index
+                    and clause.values[index - 1].polarity is Polarity.BOUNDED
+                    and _is_range(clause, index)
+                ):
+                    value.polarity = Polarity.BOUNDED
+                if value.polarity is Polarity.ASSERTED and index == 0:
+                    value.polarity = self._inherited(sentence, place, left, right) or value.polarity
+                if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
+                    value.polarity = Polarity.SUPPOSED
+                if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
+                    value.polarity = self._after(sentence, place, value) or value.polarity
+                if sentence.is_question and not is_confirmed:
+                    value.polarity = Polarity.ASKED
+        self._share_predicate(sentence)
+        self._replace(sentence)
+        self._contrast(sentence)
+        self._subordinate(sentence)
+
+    def _replace(self, sentence: Sentence) -> None:
+        """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
+        for clause in sentence.clauses:
+            for first, second in zip(clause.values, clause.values[1:], strict=False):
+                start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
+                between = clause.tokens[start + 1 : end]
+                classes = classes_in(between)
+                is_changed = (
+                    any(token.word.startswith(_CHANGING) for token in clause.tokens[:start])
+                    and between != []
+                    and all(token.word in _INTO for token in between)
+                )
+                if (
+                    ("becoming" in classes or is_changed)
+                    and "negative" not in classes
+                    and not sentence.is_question
+                ):
+                    first.polarity = Polarity.RETRACTED
+                    if second.polarity in (
+                        Polarity.INTERMEDIATE,
+                        Polarity.SUPPOSED,
+                        Polarity.DENIED,
+                        Polarity.BOUNDED,
+                    ):
+                        second.polarity = Polarity.ASSERTED
+
+    def _contrast(self, sentence: Sentence) -> None:
+        """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
+            return
+        denied = [
+            value
+            for value in values
+            if value.polarity in (Polarity.DENIED, Polarity.QUOTED, Polarity.RETRACTED)
+        ]
+        weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
+        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
+            weak[0].polarity = Polarity.ASSERTED
+
+    def _share_predicate(self, sentence: Sentence) -> None:
+        """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
+        following: Value | None = None
+        for clause in reversed(sentence.clauses):
+            for value in reversed(clause.values):
+                if (
+                    following is not None
+                    and not value.is_framed
+                    and value.polarity is Polarity.ASSERTED
+                    and following.polarity in _SHARED
+                ):
+                    lead = following.clause.lead
+                    is_listed = (
+                        lead is not None
+                        and lead.word in (*AND, ",")
+                        and following.clause.tokens[0] is following.token
+                    )
+                    if (
+                        is_listed
+                        and following.clause is not value.clause
+                        and clause.tokens[-1] is value.token
+                    ):
+                        value.polarity = following.polarity
+                following = value
+
+    def _around(self, clause: Clause, index: int) -> tuple[list[Token], list[Token]]:
+        tokens = clause.tokens
+        at = tokens.index(clause.values[index].token)
+        left = tokens[:at]
+        following = clause.values[index + 1].token if index + 1 < len(clause.values) else None
+        right = tokens[at + 1 : len(tokens) if following is None else tokens.index(following)]
+        return left, right
+
+    def _region(self, sentence: Sentence, place: int, index: int) -> Span:
+        clause = sentence.clauses[place]
+        start = clause.start if index == 0 else clause.values[index - 1].token.end
+        end = clause.end if index == len(clause.values) - 1 else clause.values[index].token.end
+        return start, end
+
+    def _judge(self, value: Value, left: list[Token], right: list[Token]) -> None:
+        left = _in_scope(left)
+        before = classes_in(left)
+        after = classes_in(right)
+        value.is_maybe = "maybe" in before or "maybe" in after
+        is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
+        is_named = (
+            "answer" in before
+            and not (left and "oblique" in left[-1].classes)
+            and (
+                value is value.clause.values[0]
+                or (bool(left) and bool(left[-1].classes & {"copula", "answer"}))
+            )
+        )
+        value.is_framed = value.is_framed or is_named or is_confirmed
+        if (
+            any(token.word in _UNIVERSAL for token in left)
+            and left[-1].classes & {"exceptive"}
+            and after & {"negative", "reject", "fault"}
+        ):
+            value.is_framed = True
+            return  # "any answer other than 42 is wrong"
+        value.polarity = self._from_left(value, left, before) or self._from_right(value, left, right, before)
+
+    def _from_left(self, value: Value, left: list[Token], before: Classes) -> Polarity | None:
+        """Return what the words in front of a value say; the first rule that holds decides."""
+        last = left[-1] if left else None
+        near_value = _behind_value(left)
+        near = classes_in(near_value[-1 - NEAR :])
+        has_label = last is not None and ("label" in last.classes or last.word == "#")
+        is_denied = bool(before & {"reject", "refuse"}) or (
+            "negative" in before and not self._is_in_relative_clause(near_value)
+        )
+        is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
+        rules: tuple[tuple[bool, Polarity | None], ...] = (
+            (has_label and last is not None and "answer" in last.classes, None),
+            (has_label, Polarity.INTERMEDIATE),
+            (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
+            (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
+            ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
+            ("unfinished" in before, Polarity.INTERMEDIATE),
+            (takes_back_words(near_value), Polarity.RETRACTED),
+            ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
+            ("undecided" in before, Polarity.HEDGED),
+            (is_denied, Polarity.DENIED),
+            (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
+            (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
+            (is_reported, Polarity.QUOTED),
+            ("intermediate" in before, Polarity.INTERMEDIATE),
+            ("former" in before, Polarity.RETRACTED),
+            ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
+        )
+        return next((polarity for holds, polarity in rules if holds), None)
+
+    def _is_supposed(self, value: Value, left: list[Token], before: Classes) -> bool:
+        lead = value.clause.lead
+        is_own = lead is not None and lead.word == "if" and _is_own_work(value.clause)
+        is_if = "suppose" in before and not is_own and not _is_guess(left)
+        return is_if or ("would" in before and not self._may_be_would(left, before))
+
+    def _is_in_relative_clause(self, left: list[Token]) -> bool:
+        """Whether all negations are about the subject: "the number that does not divide it is 42"."""
+        if (
+            not left
+            or "copula" not in left[-1].classes
+            or not any("negative" in token.classes for token in left)
+        ):
+            return False
+        first = next(index for index, token in enumerate(left) if "negative" in token.classes)
+        last = max(index for index, token in enumerate(left) if "negative" in token.classes)
+        behind = left[last + 1 : -1]
+        if not behind or any(
+            token.word in _COMPLEMENTIZERS or token.classes & {"answer"} for token in behind
+        ):
+            return False
+        before = left[:first]
+        if any(token.word in _RELATIVES for token in before):
+            return True
+        return bool(before) and not before[-1].classes & {"copula", "first_person", "pronoun"}
+
+    def _may_be_would(self, left: list[Token], before: Classes) -> bool:
+        """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
+        return bool(before & {"answer"}) or any(
+            token.word in ("that", "this", "which", "i", "we") for token in left
+        )
+
+    def _is_of_another(self, left: list[Token]) -> bool:
+        """Whether the clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
+        for owner, noun in pairwise(left):
+            if "answer" in noun.classes or noun.word in _GUESSES:
+                if owner.word in _THIRD_PERSON:
+                    return True
+                if owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes:
+                    return True
+        return False
+
+    def _from_right(self, value: Value, left: list[Token], right: list[Token], before: Classes) -> Polarity:
+        """Return what the words behind a value say; the first rule that holds decides."""
+        if not right:
+            return self._framed_or_weak(value, left, right)
+        first = right[0]
+        relative = next((index for index, token in enumerate(right) if token.word in _RELATIVE_PRONOUNS), 0)
+        seen = classes_in(right[:relative] if relative else right)
+        is_last = value is value.clause.values[-1]
+        is_bound = "bound" in first.classes or ("bound" in seen and "copula" in first.classes)
+        is_junk = (
+            not left
+            and len(right) > _MAX_UNIT
+            and not any(token.classes or token.word in _FUNCTION_WORDS for token in right)
+        )
+        rules = (
+            ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
+            (takes_back_words(right), Polarity.RETRACTED),
+            (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
+            ("suppose" in seen, Polarity.SUPPOSED),
+            ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
+            (self._is_reported(right, seen), Polarity.QUOTED),
+            ("bound" in first.classes and first.word in _ORDERS, Polarity.BOUNDED),
+            (is_last and is_bound, Polarity.BOUNDED),
+            # "42 was my room number"
+            ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
+            (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
+        )
+        found = next((polarity for holds, polarity in rules if holds), None)
+        return found or self._as_subject(value, left, right, before, seen)
+
+    def _is_reported(self, right: list[Token], seen: Classes) -> bool:
+        reports = [token for token in right if "report" in token.classes]
+        if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
+            reports = reports[1:]
+        return (
+            bool(reports) and not {"report"} - seen and "first_person" not in seen
+        ) or self._is_of_another(right)
+
+    def _as_subject(
+        self, value: Value, left: list[Token], right: list[Token], before: Classes, seen: Classes
+    ) -> Polarity:
+        """Return what a predicate makes of a value that nothing speaks against."""
+        if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
+            return Polarity.INTERMEDIATE
+        is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
+            self.are_labels and _is_verb(right[0]) and "confirm" not in right[0].classes
+        )
+        is_subject = is_predicate and not before & {"copula", "answer"}
+        value.is_weak = is_subject and not seen & {"confirm", "answer"}
+        return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
+
+    def _framed_or_weak(self, value: Value, left: list[Token], right: list[Token]) -> Polarity:
+        value.is_weak = not self._has_frame(left, right)
+        return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
+
+    def _is_about_the_work(self, left: list[Token], right: list[Token], before: Classes) -> bool:
+        """Whether a value counts lines or steps of the solution, or words of the question."""
+        if "answer" in before or not any("work" in token.classes for token in right[:2]):
+            return False
+        if right[0].word in _TIMES and "first_person" not in before:
+            return False
+        is_short = len(right) <= NEAR or any(token.word in _SOURCES for token in right)
+        has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
+        return is_short and has_subject and any("work_verb" in token.classes for token in left)
+
+    def _has_frame(self, left: list[Token], right: list[Token]) -> bool:
+        """Whether a clause is a sentence that may state a value, not just words around one."""
+        if not self.is_closed:
+            return True
+        words = [
+            token
+            for token in left
+            if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1
+        ]
+        if not words or all(token.classes for token in words):
+            return True
+        if any(token.word.endswith("ed") and index for index, token in enumerate(words)):
+            return True  # a verb of the past: "the crew loaded 42 crates"
+        return any(token.classes & _STATING for token in (*left, *right))
+
+    def _inherited(
+        self, sentence: Sentence, place: int, left: list[Token], right: list[Token]
+    ) -> Polarity | None:
+        """Return what the clause in front says of a value: a heading, or a list that the value continues."""
+        lead = sentence.clauses[place].lead
+        if place == 0 or lead is None:
+            return None
+        earlier = sentence.clauses[place - 1]
+        if not earlier.values:
+            return self._introduced(earlier, lead, left)
+        polarity = earlier.values[-1].polarity
+        is_joined = (lead.word in AND or lead.word == ",") and all(
+            token.word in _CONNECTING or "maybe" in token.classes for token in left
+        )
+        is_new = "correction" in classes_in(left) or (
+            bool(right) and not left and "copula" in right[0].classes
+        )
+        return polarity if is_joined and not is_new and polarity in _INHERITED else None
+
+    def _introduced(self, heading: Clause, lead: Token, left: list[Token]) -> Polarity | None:
+        """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
+        classes = heading.classes()
+        if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
+            return Polarity.RETRACTED
+        is_named = bool(classes_in(left) & {"copula", "answer"})
+        if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
+            return Polarity.QUOTED
+        is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
+        return self._headed(heading) if is_heading else None
+
+    def _headed(self, heading: Clause) -> Polarity | None:
+        """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
+        classes = heading.classes()
+        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
+            return Polarity.DENIED  # "The answer is not: 42"
+        if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
+            return None
+        if "correction" in classes:
+            return None
+        if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
+            return Polarity.DENIED
+        if classes & {"intermediate", "remark"} or (len(heading.tokens) == 1 and "label" in classes):
+            return Polarity.INTERMEDIATE
+        if (
+            "report" in classes
+            and "first_person" not in classes
+            and any(" " in token.word for token in heading.tokens)
+        ):
+            return Polarity.QUOTED
+        return Polarity.QUOTED if self._is_of_another(heading.tokens) else None
+
+    def _is_conditional(self, sentence: Sentence, place: int) -> bool:
+        """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
+        clauses = sentence.clauses
+        around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
+        return any(
+            _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
+            for clause in around
+        )
+
+    def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
+        """Return what the clauses behind a value, up to the next value, make of it."""
+        opening = sentence.clauses[max(place - 1, 0) : place + 1]
+        is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
+        for clause, following in zip(
+            sentence.clauses[place + 1 : place + _MAX_REMARKS],
+            [*sentence.clauses[place + 2 : place + 1 + _MAX_REMARKS], None],
+            strict=False,
+        ):
+            if clause.values:
+                break
+            is_lone = len(clause.tokens) == 1 and "negative" in clause.tokens[0].classes
+            if is_lone and (
+                following is not None and (following.values or clause.tokens[0].word.startswith("and"))
+            ):
+                break  # "42; no, not 43", "42 and not, as some say, 43"
+            polarity = self._judge_remark(
+                clause, value.polarity, is_framed=value.is_framed, is_corrected=is_corrected
+            )
+            if polarity is not None:
+                return polarity
+        return None
+
+    def _judge_remark(
+        self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
+    ) -> Polarity | None:
+        """Return what a clause without a value says of the value in front of it."""
+        classes = clause.classes()
+        lead = clause.lead
+        if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
+            return None
+        if polarity is Polarity.QUOTED:
+            is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
+            return Polarity.ASSERTED if is_approved else None
+        if is_corrected and "first_person" in classes:
+            return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
+        first = clause.tokens[0]
+        is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
+            "retract" in token.classes and " " in token.word for token in clause.tokens
+        )
+        rules = (
+            (is_retraction, Polarity.RETRACTED),
+            ("unfinished" in classes, Polarity.INTERMEDIATE),
+            ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
+            ("refuse" in classes, Polarity.RETRACTED),
+            (_is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
+        )
+        return next((polarity for holds, polarity in rules if holds), None)
+
+    def _subordinate(self, sentence: Sentence) -> None:
+        """Take values of subordinate clauses and remarks as intermediate where a main clause has one."""
+        values = [v for clause in sentence.clauses for v in clause.values if v.polarity is Polarity.ASSERTED]
+        if len(values) < 2:  # noqa: PLR2004  (a main clause and another)
+            return
+        secondary: list[Value] = []
+        for earlier, value in zip([None, *values], values, strict=False):
+            is_first = not value.is_framed or value.clause.values[0] is not value
+            lead = value.clause.lead
+            goes_on = (
+                earlier is not None
+                and earlier in secondary
+                and lead is not None
+                and lead.word in ("and", ",")
+                and not value.is_framed
+                and earlier.clause.lead is not None
+                and "reason" in earlier.clause.lead.classes
+                and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}
+            )
+            if is_first and (self._is_secondary(value) or goes_on):
+                secondary.append(value)
+        if len(secondary) < len(values):
+            for value in secondary:
+                value.polarity = Polarity.INTERMEDIATE
+
+    def _is_secondary(self, value: Value) -> bool:
+        clause = value.clause
+        lead = clause.lead
+        if self._text[value.token.start] == "[" and _REFERENCE.fullmatch(
+            self._text, value.token.start, value.token.end
+        ):
+            return True
+        if lead is not None and ("reason" in lead.classes or lead.word in "(["):
+            return True
+        left = _behind_value(clause.tokens[: clause.tokens.index(value.token)])
+        while left and left[-1].word in _DETERMINERS:
+            left = left[:-1]
+        return bool(left) and "oblique" in left[-1].classes
+
+    def _is_yes(self, number: int) -> bool:
+        if number >= len(self._sentences):
+            return False
+        tokens = self._sentences[number].tokens
+        return (
+            bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+        )
+
+
+def _is_range(clause: Clause, index: int) -> bool:
+    """Whether a value ends the range that the value in front of it begins: "from 41 to 43"."""
+    tokens = clause.tokens
+    start, end = tokens.index(clause.values[index - 1].token), tokens.index(clause.values[index].token)
+    between = [token.word for token in tokens[start + 1 : end]]
+    return between in (["to"], ["and"], ["through"], ["until"]) and not any(
+        token.word == "my answer" for token in tokens[:start]
+    )
+
+
+def _is_mine(tokens: Sequence[Token]) -> bool:
+    """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
+    for index, token in enumerate(tokens):
+        if "report" in token.classes and not any(
+            t.word.partition(" ")[0] in _AUTHORS for t in tokens[max(0, index - 5) : index + 1]
+        ):
+            if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
+                continue
+            return any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
+    return True
+
+
+def _is_label_of(left: Sequence[Token]) -> bool:
+    """Whether a clause says the number of something that is only numbered: "the room number is 42"."""
+    if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
+        return False
+    noun = left[-2]
+    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004
+    return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
+
+
+def _is_guess(left: Sequence[Token]) -> bool:
+    """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
+    names = [token for token in left if "suppose" in token.classes]
+    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def _is_verb(token: Token) -> bool:
+    """Whether a word behind a name is a verb in the third person: "B comes close"."""
+    word = token.word
+    has_form = len(word) > NEAR + 1 and word.isascii() and word.endswith("s") and word[-2] not in "siu"
+    return has_form and "pivot" not in token.classes
+
+
+def takes_back_words(tokens: Sequence[Token]) -> bool:
+    """Whether words take a value back: "I take back the 42", "I take the 42 back"."""
+    if any(
+        "retract" in token.classes and " " in token.word and "negative" not in token.classes
+        for token in tokens
+    ):
+        return True
+    taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
+    return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
+
+
+def _in_scope(left: list[Token]) -> list[Token]:
+    """Return the words in front of a value without those that are about an earlier value of its clause.
+
+    "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
+    """
+    last = max((index for index, token in enumerate(left) if token.kind == "value"), default=-1)
+    if all(token.word in _LISTING for token in left[last + 1 :]):
+        return left
+    return [token for index, token in enumerate(left) if index > last or not token.classes & _OF_ITS_VALUE]
+
+
+def _behind_value(tokens: list[Token]) -> list[Token]:
+    """Return the tokens behind the last value among them."""
+    last = max((index for index, token in enumerate(tokens) if token.kind == "value"), default=-1)
+    return tokens[last + 1 :]
+
+
+def disapproves(tokens: Sequence[Token], *, is_framed: bool) -> bool:
+    """Whether a remark about a value says that it is wrong.
+
+    A negation alone says so of a value that the text has not named as its answer, or with a word of approval
+    ("is not right", "it isn't"): "The answer is 42, which is not a square" stands.
+    """
+    classes = classes_in(tokens)
+    if classes & {"reject", "fault"}:
+        return True
+    if "negative" not in classes:
+        return False
+    at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
+    rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
+    return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
+
+
+def _is_mistaken_way(clause: Clause) -> bool:
+    """Whether a clause says how one goes wrong: "using the wrong formula, one gets 42"."""
+    if clause.values or not clause.tokens:
+        return False
+    first = clause.tokens[0]
+    if first.word == "having":
+        return False  # "having rejected the false root, we keep 42"
+    is_way = (
+        first.word.endswith("ing")
+        or first.word in _WAYS
+        or (clause.lead is not None and clause.lead.word in _WAYS)
+    )
+    is_rejected = bool(first.classes & {"reject", "leave"}) and first.word not in _WAYS
+    return is_way and not is_rejected and bool(clause.classes() & {"reject", "fault", "leave"})
+
+
+def _is_condition(clause: Clause) -> bool:
+    """Whether a clause begins with "if" or the like."""
+    opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
+    return any("suppose" in token.classes for token in opening)
+
+
+def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
+    """Whether a remark says that the value in front of it is wrong."""
+    if not disapproves(clause.tokens, is_framed=is_framed):
+        return False
+    first, lead = clause.tokens[0], "" if clause.lead is None else clause.lead.word
+    is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
+    is_other = any(token.is_capital for token in clause.tokens[:NEAR])
+    is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
+    is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
+    return is_about or is_other or is_bare or is_joined
+
+
+def _is_own_work(clause: Clause) -> bool:
+    """Whether an if-clause only says how the author works: "if we add them"."""
+    if any(
+        token.word in _CONTRARY or token.classes & {"reject", "leave", "negative", "fault"}
+        for token in clause.tokens
+    ):
+        return False
+    return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])

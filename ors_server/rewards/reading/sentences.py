@@ -1,0 +1,487 @@
+"""Cuts a text into sentences, clauses and words, and gives words their classes. Pure.
+
+A value of the text is one token, whatever it is made of; so is a phrase of the lexicon. A sentence ends at a
+full stop, a question mark or the end of a line that does not break it; a clause at punctuation and at
+conjunctions. A clause has a greatest length, so that the work on it is bounded.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
+from typing import Final, TypeAlias
+
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Lexicon, Polarity, languages_of, words_of
+
+Span: TypeAlias = tuple[int, int]
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_LATIN: Final = re.compile(r"[a-z]")
+_LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")
+"""Letters of other scripts inside Latin words, which only look like theirs: a denial stays one."""
+_TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
+_LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
+_COMMAND: Final = re.compile(r"\\([A-Za-z]{1,20})")
+_RELATIONS: Final = {
+    "ne": "negative",
+    "neq": "negative",
+    "not": "negative",
+    "notin": "negative",
+    "neg": "negative",
+    "lnot": "negative",
+    "le": "bound",
+    "leq": "bound",
+    "ge": "bound",
+    "geq": "bound",
+    "lt": "bound",
+    "gt": "bound",
+}
+_UNEQUAL: Final = re.compile(r"!=|=/=|=\\=|<>")
+_ARROWS: Final = frozenset(
+    {"to", "rightarrow", "Rightarrow", "implies", "longrightarrow", "Longrightarrow", "therefore"}
+)
+_NUMBERED: Final = re.compile(r"\s{0,2}\d")
+CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
+_CHECKS: Final = "✓✔✅☑👍"
+CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_ABBREVIATIONS: Final = words_of(
+    "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
+)
+_KINDS: Final = {"\n": "line", "?": "ask", "？": "ask", "!": "stop", "！": "stop", "。": "stop"}
+_SIGN_CLASSES: Final = {
+    "=": "copula",
+    "¬": "negative",
+    "≠": "negative",
+    "+": "bound_after",
+    **dict.fromkeys("<>≤≥", "bound"),
+    **dict.fromkeys(CROSSES, "reject"),
+    **dict.fromkeys(_CHECKS, "confirm"),
+}
+_MARKS: Final = frozenset(',;:()[]"“”„«»—–')
+OR: Final = frozenset(
+    {
+        "or",
+        "oder",
+        "ou",
+        "oppure",
+        "lub",
+        "albo",
+        "или",
+        "либо",
+        "veya",
+        "alternatively",
+        "else",
+        "otherwise",
+        "vs",
+        "versus",
+        "and/or",
+    }
+)
+AND: Final = frozenset({"and", "nor", "und", "et", "и", "ve"}) | OR
+_EXCEPTIVES: Final = frozenset(
+    {
+        "but",
+        "except",
+        "besides",
+        "save",
+        "bar",
+        "other than",
+        "except for",
+        "apart from",
+        "aside from",
+        "anything but",
+        "anybody but",
+        "anyone but",
+    }
+)
+_ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
+_BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
+_MAX_BLANK: Final = 3
+"""Line ends in the middle of a sentence."""
+_MAX_CLAUSE: Final = 60
+"""Words and values of a clause; what follows is another one, so that the work is linear."""
+_TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
+"""Classes of phrases whose words keep their own classes."""
+NEAR: Final = 2
+"""Words between a bound and its value."""
+
+
+@dataclass(slots=True, eq=False)
+class Token:
+    """A word, a phrase, a sign or a value."""
+
+    kind: str
+    """`word`, `value`, `mark`, `stop`, `ask` or `line`."""
+    start: int
+    end: int
+    word: str = ""
+    classes: Classes = NO_CLASSES
+    is_capital: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A value while its sentence is read."""
+
+    token: Token
+    clause: "Clause"
+    sentence: int
+    polarity: Polarity = Polarity.ASSERTED
+    is_framed: bool = False
+    is_maybe: bool = False
+    is_weak: bool = False
+    """Whether nothing but the lack of a known frame speaks against it."""
+    region: Span = (0, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Clause:
+    """A part of a sentence."""
+
+    lead: Token | None
+    """The punctuation or conjunction that opens it."""
+    tokens: list[Token] = field(default_factory=list["Token"])
+    values: list[Value] = field(default_factory=list["Value"])
+
+    @property
+    def start(self) -> int:
+        """Where it begins, with what opens it."""
+        return self.lead.start if self.lead is not None else self.tokens[0].start if self.tokens else 0
+
+    @property
+    def end(self) -> int:
+        """Where its last token ends."""
+        return self.tokens[-1].end if self.tokens else self.lead.end if self.lead is not None else 0
+
+    def classes(self) -> Classes:
+        """Return the classes of its tokens."""
+        return frozenset().union(*(token.classes for token in self.tokens))
+
+
+@dataclass(slots=True)
+class Sentence:
+    """A sentence, or a line."""
+
+    clauses: list[Clause]
+    is_question: bool
+
+    @property
+    def tokens(self) -> list[Token]:
+        """The tokens of its clauses, in order."""
+        return [token for clause in self.clauses for token in clause.tokens]
+
+
+class SentenceReader:
+    """A text, cut into sentences."""
+
+    def __init__(
+        self, text: str, spans: Sequence[Span], neutral: frozenset[str], *, takes_alternatives: bool
+    ) -> None:
+        self._text = text
+        self._neutral = neutral
+        self._takes_alternatives = takes_alternatives
+        self.is_same: Callable[[str, str], bool] | None = None
+        self.is_closed = True
+        """Whether the text is English, whose sentences the lexicon knows."""
+        self.are_labels = False
+        """Whether the values are labels or names."""
+        self._tokens = self._tokenise(spans)
+        self._classify()
+        self._sentences = self._split()
+        self._values = [v for s in self._sentences for c in s.clauses for v in c.values]
+
+    def _tokenise(self, spans: Sequence[Span]) -> list[Token]:
+        tokens: list[Token] = []
+        position = 0
+        for start, end in spans:
+            self._tokenise_words(position, start, tokens)
+            tokens.append(Token("value", start, end))
+            position = end
+        self._tokenise_words(position, len(self._text), tokens)
+        return tokens
+
+    def _tokenise_words(self, start: int, end: int, tokens: list[Token]) -> None:
+        """Cut the text between two values into words and punctuation."""
+        text = self._text
+        position = start
+        while position < end:
+            char = text[position]
+            if char.isalpha():
+                token = self._read_word(position, end)
+                tokens.append(token)
+                position = token.end
+            elif char == "\\" and text.startswith("\\boxed", position):
+                return  # a box that is never closed
+            elif char == "<" and (tag := _TAG.match(text, position, end)) is not None:
+                position = tag.end()
+            elif char == "#":
+                position = self._tokenise_hashes(position, tokens)
+            elif char == "\\":
+                position = self._tokenise_command(position, end, tokens)
+            else:
+                sign = self._read_sign(position, end, tokens)
+                if sign is not None:
+                    tokens.append(sign)
+                position = position + 1 if sign is None else max(sign.end, position + 1)
+
+    def _read_word(self, position: int, end: int) -> Token:
+        match = _WORD.match(self._text, position, end)
+        stop = position + 1 if match is None else match.end()
+        written = self._text[position:stop]
+        word = written.casefold().replace("’", "'")
+        if not word.isascii() and _LATIN.search(word):
+            word = word.translate(_LOOKALIKES)
+        return Token("word", position, stop, word, is_capital=written[0].isupper())
+
+    def _read_sign(self, position: int, end: int, tokens: Sequence[Token]) -> Token | None:
+        """Read a sign; `None` for one that says nothing."""
+        text, char = self._text, self._text[position]
+        if (kind := _KINDS.get(char)) is not None and text[position + 1 : position + 2] != "=":
+            return Token(kind, position, position + 1)
+        if char == "." and self._ends_sentence(position, tokens):
+            return Token("stop", position, position + 1)
+        if (unequal := _UNEQUAL.match(text, position, end)) is not None:
+            return Token("word", position, unequal.end(), "≠", frozenset({"negative"}))
+        if char in "-=" and text.startswith(">", position + 1):
+            return Token("mark", position, position + 2, ":")
+        if (char in _MARKS and not self._is_call(position, tokens)) or (
+            char == "-" and self._is_dash(position)
+        ):
+            return Token("mark", position, position + 1, char)
+        return self._read_word_sign(position, tokens)
+
+    def _read_word_sign(self, position: int, tokens: Sequence[Token]) -> Token | None:
+        """Read a sign that stands for a word."""
+        char = self._text[position]
+        around = self._text[position - 1 : position] + self._text[position + 1 : position + 2]
+        is_behind = bool(tokens) and tokens[-1].kind == "value" and tokens[-1].end == position
+        if char == "/" and around.isspace() and len(around) > 1:
+            return Token("word", position, position + 1, "or")
+        if char == "+" and not is_behind:
+            return None
+        name = _SIGN_CLASSES.get(char)
+        return None if name is None else Token("word", position, position + 1, char, frozenset({name}))
+
+    def _tokenise_hashes(self, position: int, tokens: list[Token]) -> int:
+        """Take `####` for the mark of an answer, `#` in front of a digit for that of a label."""
+        end = position
+        while self._text.startswith("#", end):
+            end += 1
+        if end - position > 1:
+            tokens.append(Token("line", position, position))
+            tokens.append(Token("word", position, end, "####", frozenset({"answer"})))
+        elif self._text[end : end + 1].isdigit():
+            tokens.append(Token("word", position, end, "#", frozenset({"label"})))
+        return end
+
+    def _tokenise_command(self, position: int, end: int, tokens: list[Token]) -> int:
+        command = _COMMAND.match(self._text, position, end)
+        if command is None:
+            return position + 1
+        if command[1] in _ARROWS:
+            tokens.append(Token("mark", position, command.end(), ":"))
+        elif command[1] in _RELATIONS:
+            tokens.append(
+                Token("word", position, command.end(), command[0], frozenset({_RELATIONS[command[1]]}))
+            )
+        return command.end()
+
+    def _ends_sentence(self, position: int, tokens: Sequence[Token]) -> bool:
+        following = self._text[position + 1 : position + 2]
+        if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
+            return False
+        if tokens and tokens[-1].end == position and tokens[-1].word == "no":
+            return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
+        return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
+
+    def _is_call(self, position: int, tokens: Sequence[Token]) -> bool:
+        """Whether a bracket belongs to the word in front of it: `not(42)`."""
+        return (
+            bool(tokens)
+            and self._text[position] == "("
+            and tokens[-1].word == "not"
+            and tokens[-1].end == position
+        )
+
+    def _is_dash(self, position: int) -> bool:
+        text = self._text
+        before, after = text[max(position - 1, 0) : position], text[position + 1 : position + 2]
+        return (before.isspace() and after.isspace()) or text[position : position + 2] == "--"
+
+    def _classify(self) -> None:
+        """Give words their classes; a phrase becomes one token."""
+        words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
+        lexicons = languages_of({word for word in words if word[0] != "\0"})
+        self.is_closed = len(lexicons) == 1 and CJK.search(self._text) is None
+        tokens: list[Token] = []
+        index = 0
+        while index < len(words):
+            token = self._tokens[index]
+            length = 1
+            if token.kind != "word" or token.classes:
+                if token.word in self._neutral:
+                    token.classes = NO_CLASSES
+            else:
+                length, classes = _look_up(lexicons, words, index)
+                parts = words[index : index + length]
+                if self._neutral and self._neutral.issuperset(parts):
+                    classes = classes & {"copula", "pivot"}
+                end = self._tokens[index + length - 1].end
+                token = Token("word", token.start, end, " ".join(parts), classes, token.is_capital)
+            tokens.append(token)
+            index += length
+        self._tokens = tokens
+        for earlier, token in pairwise(tokens):
+            if token.word == "answer" and earlier.word in _BEFORE_VERBS:
+                token.classes = frozenset({"report"})
+        for index, token in enumerate(tokens):
+            if "negative" in token.classes and " " not in token.word:
+                self._soften(index)
+
+    def _soften(self, index: int) -> None:
+        """Read a negation with the words behind it: "no doubt" denies nothing, "cannot solve" gives up."""
+        token = self._tokens[index]
+        following = self._tokens[index + 1 : index + 6]
+        words = list(takewhile(lambda other: other.kind == "word", following))
+        is_at_value = len(words) < len(following) and following[len(words)].kind == "value"
+        if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
+            _make_harmless(token, words)  # "nothing but 42"
+            return
+        for offset, word in enumerate(words[: NEAR + 1]):
+            if "benign" in word.classes:
+                _make_harmless(token, words[: offset + 1])
+                return
+            if "solving" in word.classes:
+                is_softened = any("benign" in later.classes for later in words[offset + 1 :])
+                if token.word not in _ORDERS_NOT and not is_softened:
+                    token.classes |= {"refuse"}
+                return
+            if word.classes & {"negative", "reject"}:
+                return
+
+    def _split(self) -> list[Sentence]:
+        sentences: list[Sentence] = []
+        current: list[Token] = []
+        for index, token in enumerate(self._tokens):
+            if token.kind == "line" and self._is_wrapped(index):
+                continue
+            if token.kind in ("stop", "ask", "line"):
+                if current:
+                    sentences.append(self._clauses(current, len(sentences), is_question=token.kind == "ask"))
+                elif token.kind == "ask" and sentences:
+                    sentences[-1].is_question = sentences[-1].is_question or self._tokens[index - 1].kind in (
+                        "ask",
+                        "stop",
+                    )
+                current = []
+            else:
+                current.append(token)
+        if current:
+            sentences.append(self._clauses(current, len(sentences), is_question=False))
+        return sentences
+
+    def _is_wrapped(self, index: int) -> bool:
+        """Whether a line end is inside of a sentence: small letters go on in the next line."""
+        before = self._tokens[index - 1] if index else None
+        following = index + 1
+        while (
+            following < len(self._tokens)
+            and self._tokens[following].kind == "line"
+            and following < index + _MAX_BLANK
+        ):
+            following += 1
+        after = self._tokens[following] if following < len(self._tokens) else None
+        if before is not None and before.kind == "line" and index > 1:
+            before = self._tokens[index - 2]
+        if before is not None and before.word == ":" and index > 1 and self._tokens[index - 2].kind == "word":
+            if "negative" in self._tokens[index - 2].classes:
+                return True
+        if (
+            before is not None
+            and after is not None
+            and before.kind == "word"
+            and before.classes & {"copula", "negative"}
+        ):
+            return True
+        if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
+            return False
+        if before.word == ":" or _LINE_MARK.match(self._text, before.end):
+            return False
+        between = self._text[before.end : after.start]
+        return not after.is_capital and between.count("\n") == 1 and not between.strip()
+
+    def _clauses(self, tokens: Sequence[Token], number: int, *, is_question: bool) -> Sentence:
+        clauses = [Clause(None)]
+        for index, token in enumerate(tokens):
+            if token.kind == "mark":
+                if token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens):
+                    continue
+                clauses.append(Clause(token))
+            elif token.kind == "word" and (
+                ("pivot" in token.classes and not (token.word == "as" and _is_value(tokens, index + 1)))
+                or (
+                    token.word.partition(" ")[0] in AND
+                    and clauses[-1].values
+                    and "bound_after" not in token.classes
+                )
+                or (clauses[-1].values and _opens_contrast(tokens, index))
+            ):
+                if (
+                    clauses[-1].lead is not None
+                    and not clauses[-1].tokens
+                    and clauses[-1].lead.kind == "mark"
+                ):
+                    clauses[-1].lead = Token(
+                        "word", clauses[-1].lead.start, token.end, token.word, token.classes
+                    )
+                else:
+                    clauses.append(Clause(token))
+                if token.classes - {"pivot", "reason"}:
+                    clauses[-1].tokens.append(token)
+            else:
+                if len(clauses[-1].tokens) >= _MAX_CLAUSE:
+                    clauses.append(Clause(None))
+                clauses[-1].tokens.append(token)
+                if token.kind == "value":
+                    clauses[-1].values.append(Value(token, clauses[-1], number))
+                elif token.word and token.word in CROSSES + _CHECKS and clauses[-1].values:
+                    clauses.append(Clause(None))
+        return Sentence([clause for clause in clauses if clause.tokens], is_question)
+
+
+def classes_in(tokens: Sequence[Token]) -> Classes:
+    """Return the classes of some tokens."""
+    return NO_CLASSES.union(*(token.classes for token in tokens))
+
+
+def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple[int, Classes]:
+    """Return the length in words and the classes of the phrase or word at a place."""
+    length, classes = 1, NO_CLASSES
+    for lexicon in lexicons:
+        phrase = lexicon.match_phrase(words, index)
+        if phrase is not None and phrase[0] > length:
+            length, classes = phrase
+    parts = words[index : index + length]
+    own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
+    if length == 1:
+        is_contracted = parts[0].endswith("n't") or parts[0].startswith("n'")
+        return 1, own | {"negative"} if is_contracted else own
+    if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
+        classes |= own
+    is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
+    return length, classes | {"first_person"} if is_mine else classes
+
+
+def _make_harmless(token: Token, words: Sequence[Token]) -> None:
+    for softened in (token, *words):
+        softened.classes = frozenset({"harmless"})
+
+
+def _is_value(tokens: Sequence[Token], index: int) -> bool:
+    return index < len(tokens) and tokens[index].kind == "value"
+
+
+def _opens_contrast(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a negation sets the next value against the last one: "42, not 43", "6 rather than 5"."""
+    if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
+        return False
+    return any(token.kind == "value" for token in tokens[index + 1 : index + 4])
