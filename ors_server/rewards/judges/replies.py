@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ors_server.rewards.judges.asserted_scores import is_asserted
 from ors_server.rewards.judges.rubric import Criterion, Rubric, closed_object
 from ors_server.rewards.judges.stated_score import find_score
 from ors_server.rewards.reading.answer_text import cut_reasoning
@@ -97,7 +98,10 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
         UnusableReplyError: There is no score, or there are two.
     """
     reply = spoken(text)
-    found, rest = _find_object(reply)
+    found, span = _find_object(reply)
+    rest = reply[span[1] :]
+    if found is not None and not is_asserted(reply, span):
+        raise UnusableReplyError("the reply takes its object with the score back")
     given = None if found is None else _scores_of(found)
     if found is None or (not given and re.search(r"\d", rest)):
         return ReadScore(_checked(find_score(rest if found is not None else reply, low, high), low, high))
@@ -136,12 +140,13 @@ def last_object(text: str) -> tuple[dict[str, Any] | None, str]:
     Returns:
         The object, or `None`; and the text after the last object, or all of it without one.
     """
-    found, rest = _find_object(text)
+    found, span = _find_object(text)
+    rest = text[span[1] :]
     return (None if rest.strip(_MARKUP) else found), rest
 
 
-def _find_object(text: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the last JSON object of a text, and the text after it.
+def _find_object(text: str) -> tuple[dict[str, Any] | None, tuple[int, int]]:
+    """Return the last JSON object of a text, and where it is.
 
     The search goes on where a broken object ended, so that the work is linear in the length of the text. An
     object within a broken one is skipped.
@@ -150,13 +155,13 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, str]:
         object_pairs_hook=_once, parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else math.inf
     )
     found: dict[str, Any] | None = None
-    over = deep = broken = 0
+    start = over = deep = broken = 0
     opening = _OPENING.search(text)
     while opening is not None and broken < MOST_BROKEN and deep < MOST_DEEP:
         begins = opening.start()
         try:
             found, over = decoder.raw_decode(text, begins)
-            begins = over
+            start, begins = begins, over
         except json.JSONDecodeError as error:
             broken += 1
             begins = max(begins + 1, error.pos)
@@ -166,7 +171,7 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, str]:
         opening = _OPENING.search(text, begins)
     if opening is not None:
         raise UnusableReplyError("the reply has too many objects that are broken or nested too deeply")
-    return found, text[over:]
+    return found, (start, over)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

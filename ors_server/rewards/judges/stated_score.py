@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ors_server.rewards.judges.asserted_scores import asserted_reply
 from ors_server.rewards.reward_errors import UnusableReplyError
 
 _PLAIN = r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
@@ -57,18 +58,10 @@ _GIVING = _words(
     "worth judge"
 )
 """Words of which the sentence of a score without another mark has at least one."""
-_TURNING = _words(
-    "not never no cannot if had unless otherwise instead rather than least most below above under "
-    "between minimum maximum from could might nearly almost claims claimed says"
-)
-"""Words before a number that is not the score."""
-_CONDITIONS = _words("if had unless otherwise claims claimed")
-_DOUBTS = _words("too would if unless not")
-"""Words immediately after a number that deny it."""
-_QUALIFIERS = _words("final overall total my the a an resulting assigned numeric numerical this")
+_QUALIFIERS = frozenset({""}) | _words("final overall total my the a an resulting assigned numeric numerical this")
 """Words before the label of the overall score."""
-_NEAR = 3
-"""Words after a number among which one may deny it."""
+_OTHER_SCORES = _words("pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous")
+"""Words before the label of a number that is not the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +114,7 @@ def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
     Raises:
         UnusableReplyError: There is no score, it is not on the scale, or another number could be one.
     """
-    reply = _Reply(text, _Scale(low, high))
+    reply = _Reply(asserted_reply(text), _Scale(low, high))
     chosen = reply.labelled() or reply.alone() or reply.leading() or reply.given()
     if chosen is None:
         raise UnusableReplyError(f"the reply states no score: {text.strip()[-80:]!r}")
@@ -143,9 +136,9 @@ class _Reply:
         if not found:
             return None
         label, chosen = found[-1]
-        if chosen.is_count or self._is_taken_back(chosen, _CONDITIONS):
+        if chosen.is_count or self._qualifier(label.start()) in _OTHER_SCORES:
             return None
-        if self._qualifier(label.start()) and any(_differ(one, chosen) for _, one in found):
+        if self._qualifier(label.start()) not in _QUALIFIERS and any(_differ(one, chosen) for _, one in found):
             raise UnusableReplyError("there are several scores, and none is the overall one")
         self._refuse_rivals(chosen, [one for one in self.numbers if one.start > chosen.start])
         return chosen
@@ -172,7 +165,7 @@ class _Reply:
         joined = rest[:1].isspace() and word != [] and word[0].casefold() in _JOINING
         if not joined and (not mark or (first.word.isdecimal() and mark != ",")):
             return None
-        if not first.is_score or self._is_taken_back(first, _CONDITIONS):
+        if not first.is_score:
             return None
         self._refuse_rivals(first, self.numbers[1:])
         return first
@@ -183,7 +176,7 @@ class _Reply:
             return None
         (only,) = self.numbers
         before = set(self._words_before(only))
-        if not only.is_score or only.is_count or self._is_taken_back(only, _TURNING):
+        if not only.is_score or only.is_count or before & _OTHER_SCORES:
             return None
         is_sentence = not before and not self.text[only.end :].strip(_STOPS + " \t\r\n")
         return only if before & _GIVING or is_sentence else None
@@ -208,26 +201,16 @@ class _Reply:
                     f"{chosen.word!r:.40} and {one.word!r:.40} both could be the score; state one"
                 )
 
-    def _is_taken_back(self, one: _Number, before: frozenset[str]) -> bool:
-        after = _SENTENCE.split(self.text[one.end : one.end + 60], maxsplit=1)[0]
-        words = _WORD.findall(after.casefold())[:_NEAR]
-        earlier = self._words_before(one)
-        return bool(
-            before.intersection(earlier)
-            or _DOUBTS.intersection(words)
-            or (before is _TURNING and any(word.endswith("n't") for word in earlier))
-        )
-
     def _words_before(self, one: _Number) -> list[str]:
         """Return the words of the sentence before a number, from the last 200 characters."""
         near = self.text[max(0, one.start - 200) : one.start]
         return _WORD.findall(_SENTENCE.split(near)[-1].casefold())
 
-    def _qualifier(self, start: int) -> bool:
-        """Return whether a label is that of a part: "clarity score"."""
+    def _qualifier(self, start: int) -> str:
+        """Return the word in front of a label: "clarity" of "clarity score"."""
         near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" ").casefold()
-        word = re.search(r"[a-z]{1,40}$", near)
-        return word is not None and word[0] not in _QUALIFIERS
+        word = re.search(r"[a-z]{1,40}(?:-[a-z]{1,40})?$", near)
+        return "" if word is None else word[0]
 
 
 def _prepared(text: str) -> str:
@@ -275,7 +258,7 @@ def _counts(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
     if one[0][-1] in _STOPS:
         begins = index == 0 or "\n" in text[words[index - 1].end() : one.start()]
         return begins and one[0][-1] == "."
-    return later[0][0].islower() and later[0].casefold() not in _JOINING | _DOUBTS
+    return later[0][0].islower() and later[0].casefold() not in _JOINING
 
 
 def _differ(one: _Number, other: _Number) -> bool:

@@ -380,7 +380,10 @@ class ClauseReader(SentenceReader):
         """Return what a predicate makes of a value that nothing speaks against."""
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
-        is_subject = bool(right[0].classes & {"copula", "maybe"}) and not before & {"copula", "answer"}
+        is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
+            self.are_labels and _is_verb(right[0]) and "confirm" not in right[0].classes
+        )
+        is_subject = is_predicate and not before & {"copula", "answer"}
         value.is_weak = is_subject and not seen & {"confirm", "answer"}
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
@@ -446,6 +449,8 @@ class ClauseReader(SentenceReader):
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
+        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
+            return Polarity.DENIED  # "The answer is not: 42"
         if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
             return None
         if "correction" in classes:
@@ -537,6 +542,7 @@ class ClauseReader(SentenceReader):
                 and not value.is_framed
                 and earlier.clause.lead is not None
                 and "reason" in earlier.clause.lead.classes
+                and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}
             )
             if is_first and (self._is_secondary(value) or goes_on):
                 secondary.append(value)
@@ -602,6 +608,13 @@ def _is_guess(left: Sequence[Token]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def _is_verb(token: Token) -> bool:
+    """Whether a word behind a name is a verb in the third person: "B comes close"."""
+    word = token.word
+    has_form = len(word) > NEAR + 1 and word.isascii() and word.endswith("s") and word[-2] not in "siu"
+    return has_form and "pivot" not in token.classes
 
 
 def takes_back_words(tokens: Sequence[Token]) -> bool:

@@ -26,6 +26,8 @@ _RELATIONS: Final = {
     "neq": "negative",
     "not": "negative",
     "notin": "negative",
+    "neg": "negative",
+    "lnot": "negative",
     "le": "bound",
     "leq": "bound",
     "ge": "bound",
@@ -180,6 +182,8 @@ class SentenceReader:
         self.is_same: Callable[[str, str], bool] | None = None
         self.is_closed = True
         """Whether the text is English, whose sentences the lexicon knows."""
+        self.are_labels = False
+        """Whether the values are labels or names."""
         self._tokens = self._tokenise(spans)
         self._classify()
         self._sentences = self._split()
@@ -388,6 +392,9 @@ class SentenceReader:
         after = self._tokens[following] if following < len(self._tokens) else None
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
+        if before is not None and before.word == ":" and index > 1 and self._tokens[index - 2].kind == "word":
+            if "negative" in self._tokens[index - 2].classes:
+                return True
         if (
             before is not None
             and after is not None

@@ -113,6 +113,7 @@ def read_statements(
     takes_alternatives: bool = False,
     is_same: Callable[[str, str], bool] | None = None,
     is_closed: bool = False,
+    are_labels: bool = False,
     place_of: Callable[[Span], Place] | None = None,
 ) -> list[Statement]:
     """Read what a text says about each of the values at `spans`, in order.
@@ -123,6 +124,8 @@ def read_statements(
         takes_alternatives: Whether "42 or 43" asserts both, as where the gold answer is a list.
         is_same: Whether two different texts are one value, which "or" then only repeats ("3/4, or 0.75").
         is_closed: Whether words that are not known to make a sentence assert nothing: "shy of 42".
+        are_labels: Whether the values are labels or names: as the subject of a verb that does not confirm it,
+            such a value is no answer ("B comes close").
         place_of: The place of a value; by default they stand in sentences.
     """
     ordered = sorted(set(spans))
@@ -133,6 +136,7 @@ def read_statements(
     reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
     reader.is_same = is_same
     reader.is_closed = reader.is_closed and is_closed
+    reader.are_labels = are_labels
     values = reader.read()
     statements: list[Statement] = []
     for value in values:

@@ -4,13 +4,19 @@ The final statement of the response decides (`ors_server.rewards.text.stated_cho
 sentence never counts, so the article "A" is not a choice; a denied choice and a list of choices pick none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reward_errors import RewardDefinitionError
-from ors_server.rewards.text.stated_choices import Choices, boxes, cues, last_statement, pick, stated_choice
+from ors_server.rewards.text.stated_choices import (
+    Choices,
+    boxed_choice,
+    cued_choice,
+    stated_choice,
+    whole_choice,
+)
 from ors_server.rewards.text.texts import (
     MAX_GOLD,
     MAX_RESPONSE,
@@ -59,7 +65,7 @@ def multiple_choice_reward(
         raise RewardDefinitionError(f"a mode is one of {', '.join(sorted(_MODES))}, not {mode!r}")
     labelled = read_choices(choices)
     gold = _gold_label(answer, labelled)
-    picked = _picked(read_response(final_response, MAX_RESPONSE), labelled, mode)
+    picked = _PICKS[mode](read_response(final_response, MAX_RESPONSE), labelled)
     if picked is None:
         raise UnparsedAnswerError("the response picks none of the choices")
     return float(picked == gold)
@@ -87,12 +93,12 @@ def read_choices(choices: object) -> Choices:
     return dict(zip(given, forms, strict=True))
 
 
-def _picked(response: str, choices: Choices, mode: ChoiceMode) -> str | None:
-    if mode == "boxed":
-        return last_statement(boxes(response, choices))
-    if mode == "answer":
-        return last_statement(cues(response, choices))
-    return pick(response, choices) if mode == "fullmatch" else stated_choice(response, choices)
+_PICKS: Final[Mapping[ChoiceMode, Callable[[str, Choices], str | None]]] = {
+    "any": stated_choice,
+    "boxed": boxed_choice,
+    "answer": cued_choice,
+    "fullmatch": whole_choice,
+}
 
 
 def _gold_label(answer: object, choices: Choices) -> str:

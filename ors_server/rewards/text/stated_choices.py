@@ -1,27 +1,30 @@
 """Which choice a response states in the end. Pure.
 
-Statements are boxes, answer elements, "Answer: B", "the correct option is B", "I choose B", and a last line
-that is a choice; where there is none of these, "B is correct". The last one decides. One that names several
-choices, denies its own, is denied behind it, or is side by side with another states nothing.
+A choice is named by its label, by its text, or by both ("B. Paris"); in a box, an answer element, or a
+sentence. The reader of statements says which of these the response asserts; the last one that is named as
+the answer decides, or else the last one. A place of an answer that names several choices states none.
 """
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import lru_cache
+from itertools import pairwise, zip_longest
 from typing import Final, TypeAlias
 
 from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.text.matches import found_words
+from ors_server.rewards.reading.mentions import MAX_TAIL, Reading, Mention, read_mentions, single_assertion
+from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of
+from ors_server.rewards.text.found_words import word_places
 from ors_server.rewards.text.texts import normalise_text
 
 Choices: TypeAlias = Mapping[str, str]
 """Label to normalised text."""
 
 MAX_LINE: Final = 4_000
-"""Characters of a statement that are read; a longer one states nothing."""
+"""Characters of a box, an element or a cue's line that are read; a longer one states nothing."""
 _TAGGED: Final = re.compile("|".join(f"{re.escape(opening)}" for opening, _ in ANSWER_TAGS), re.IGNORECASE)
 _UNTAGGED: Final = re.compile("|".join(re.escape(closing) for _, closing in ANSWER_TAGS), re.IGNORECASE)
 _MARKS: Final = r"[*_`\"')\]}]{0,4}"
@@ -36,88 +39,74 @@ _CUE: Final = re.compile(
     )(?![^\W_]|[-'])""",
     re.IGNORECASE | re.VERBOSE,
 )
-_LEAD: Final = re.compile(
-    r"(?:(?:so|thus|hence|therefore|then|finally|option|choice|letter|answer|the|it is|it's|that is|"
-    r"correct|right|best|definitely|clearly|most likely)\b[,:]?\s{0,4}){1,6}",
-    re.IGNORECASE,
-)
-_SAYS: Final = re.compile(
-    r"(?<![\w'])\(?(?P<label>[A-Z0-9]{1,4})\)?\s{1,3}"
-    r"(?P<verb>isn't|wasn't|is not|was not|cannot be|can't be|can not be|is|was|must be|should be)\s{1,3}"
-    r"(?:(?:definitely|clearly|also|indeed|therefore|thus|the|an?|only|most|likely)\s{1,3}){0,3}"
-    r"(?P<what>correct|right|best|true|answer|wrong|incorrect|false|untrue|out|not)\b"
-)
-_REST: Final = re.compile(r"\W{0,4}(?:answer|option|choice|one)?\W{0,4}")
-_WRONG: Final = frozenset({"wrong", "incorrect", "false", "untrue", "out", "not"})
-_DENIED_BEFORE: Final = re.compile(
-    r"(?:\b(?:not|no|never|neither|nor|if|whether|cannot|doubt)\b|n't)[^.;:!?\n]{0,40}$", re.IGNORECASE
-)
-_DENIED: Final = re.compile(
-    r"[\s,.:;()\-–—]{0,9}(?:(?:it|this|that|which)\s{1,3})?"  # noqa: RUF001  (dashes)
-    r"(?:(?:is|was|can|could|must|should|seems?|looks?|are|be|being|definitely|clearly)\s{0,3}){0,3}"
-    r"(?:wrong|incorrect|false|untrue|excluded|eliminated|ruled out|"
-    r"(?:not|n't|never|cannot|can't)\s{1,3}(?:be\s{1,3})?(?:the\s{1,3})?"
-    r"(?:correct|right|true|answer|it|valid|possible|an option))\b",
-    re.IGNORECASE,
-)
-_NAY: Final = re.compile(
-    r"\s{1,3}(?:is|was|can|could|should|must|does)?(?:\s{1,3}not\b|n't\b)", re.IGNORECASE
-)
-_NONE: Final = re.compile(r"\W*(?:not|none|neither|no|never|cannot|can't|both|all|either)\b", re.IGNORECASE)
-_REASON: Final = re.compile(
-    r"\b(?:because|since|as|for|which|where|given|due|while|whereas|although|not)\b", re.IGNORECASE
-)
+_ANSWER_LINE: Final = re.compile(r"(?im)^[ \t#*_]{0,8}(?:final[ ])?answer[*_]{0,3}[ ]{0,2}:")
 _DRESS: Final = re.compile(
     r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox)\s{0,4}|[{}$*`]|\\[ ,;:!()]|</?[a-z_]{1,16}>"
 )
 _EMPHASISED: Final = re.compile(r"_[^_]+_")
+_NOUN: Final = re.compile(r"(?:option|choice|letter|answer)\s{1,3}(?=\(?[A-Za-z0-9]{1,4}\)?[.:]?\Z)", re.IGNORECASE)
 _LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s)|$)[).:]?")  # noqa: RUF001  (dashes)
-_OTHER: Final = re.compile(r"(?<!\w)\(?([A-Za-z0-9]{1,4})[).:](?!\w)")
-_JOINER: Final = re.compile(r"[\s,;/&|]*(?:(?:and|or)\b\s*)?\(?([A-Za-z0-9]{1,4})(?![\w'])")
-_BETWEEN: Final = re.compile(r"[\s\W]*(?:(?:and|or|also|as well as)[\s\W]*)?", re.IGNORECASE)
-_MAX_BETWEEN: Final = 40
+_FOLLOWING: Final = re.compile(r"[ \t]{1,3}([^\W\d_]+)")
+_PRECEDING: Final = re.compile(r"(?<![A-Za-z])([A-Za-z]+)[ \t]\Z")
+_NAMING: Final = frozenset({"copula", "answer", "confirm", "pivot", "correction", "pronoun", "negative", "label", "maybe", "bound", "suppose", "oblique", "reject", "trial"})
+_NAMING_WORDS: Final = frozenset("option choice letter with for choose pick say mark select on to and or than".split())
+_VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot", "reject", "bound_after"})
+_NOT_VERBS: Final = frozenset("lens series species means gas canvas atlas perhaps always news class process".split())
+_VERBS: Final = frozenset("and or for with by to in on of than over alone only all either too also it i because since as must can both do does yes no not then itself instead rather here first last again please now over".split())
+_LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
+"""What a label does not touch; words in Chinese, Japanese and Korean it does."""
+_NOUN_CLASSES: Final = frozenset({"label", "work", "quantity", "work_verb"})
+_NOUN_BEHIND: Final = re.compile(r" ([a-z]{3,})(?=[.!]?\s*(?:\n|\Z))")
+_OPTION: Final = re.compile(r"(?:option|choice|letter|answer)s?\s{1,3}\(?\Z", re.IGNORECASE)
+_ATTACHED: Final = frozenset("+#'’^=@°-")
+_LINE_START: Final = " \t*_`#>-"
+_LINE_END: Final = " \t*_`.)!"
+_INITIAL: Final = re.compile(r"(?:vitamin|plan|hepatitis|grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|line|variable)\s{1,3}\Z", re.IGNORECASE)
+_BEHIND_LABEL: Final = re.compile(r"[)*_}]{0,4}[.):,=]?[*_]{0,3}\s{0,3}[(\"'“*_]{0,3}(?:[-–—:]\s)?[\"'“]?")  # noqa: RUF001  (dashes)
 MAX_STATEMENTS: Final = 64
-"""Statements of one kind that are read, from the end."""
-MAX_LINES: Final = 60
-"""Lines above the last one in which a list is looked for."""
+"""Places of an answer of one kind that are read, from the end."""
 
 
 @dataclass(frozen=True, slots=True)
-class StatedChoice:
-    """A place of a response that states a choice."""
+class _Named(Mention):
+    """A choice that a sentence names."""
 
-    start: int
-    end: int
-    """Where the next one may begin."""
-    label: str | None
-    """The choice; `None` if it states none, or several."""
+    is_label: bool = False
 
 
 def stated_choice(text: str, choices: Choices) -> str | None:
     """Return the choice that a response without reasoning states in the end; `None` if it states none."""
-    whole = pick(text, choices)
-    if whole is not None:
-        return whole
-    found = sorted(
-        [*boxes(text, choices), *_elements(text, choices), *cues(text, choices)], key=lambda one: one.start
-    )
-    line = text.rstrip().rfind("\n") + 1
-    if not found or found[-1].start < line:
-        last = _last_line(text, choices)
-        found += [] if last is None else [last]
-    found = found or [one for one in _judgements(text, choices) if one.label is not None]
-    return _final(text, found, choices)
+    text = text[-MAX_TAIL:]
+    readings = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
+    final = single_assertion(text, readings)
+    return None if final is None or _answers_otherwise(text, readings, final) else final.mention.name
 
 
-def last_statement(found: Iterator[StatedChoice]) -> str | None:
-    """Return the choice of the last statement."""
-    label = None
-    for one in found:
-        label = one.label
-    return label
+def boxed_choice(text: str, choices: Choices) -> str | None:
+    """Return the choice of the last box that a response asserts."""
+    text = text[-MAX_TAIL:]
+    return _last_marked(text, _read(text, choices, boxes(text, choices)))
 
 
-def boxes(text: str, choices: Choices) -> Iterator[StatedChoice]:
+def cued_choice(text: str, choices: Choices) -> str | None:
+    """Return the choice of the last "Answer: B" or the like that a response asserts."""
+    text = text[-MAX_TAIL:]
+    assertions = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
+    chosen = None
+    for start, end in _cued_spans(text):
+        inside = [assertion for assertion in assertions if start <= assertion.mention.start < end]
+        if inside:
+            chosen = _name(single_assertion(text, inside))
+    return chosen
+
+
+def whole_choice(text: str, choices: Choices) -> str | None:
+    """Return the choice that is the whole response."""
+    label = pick(text, choices) if len(text) <= MAX_LINE else None
+    return label if label is not None and stated_choice(text, choices) == label else None
+
+
+def boxes(text: str, choices: Choices) -> Iterator[Mention]:
     r"""Yield the `\boxed{}` of a text; one that is not closed states nothing."""
     end = 0
     for box in deque(BOX.finditer(text), MAX_STATEMENTS):
@@ -126,31 +115,14 @@ def boxes(text: str, choices: Choices) -> Iterator[StatedChoice]:
         end = closing_brace(text, box.end())
         if end < 0:
             return
-        yield StatedChoice(box.start(), end + 1, _pick_short(text[box.end() : end], choices))
-
-
-def cues(text: str, choices: Choices) -> Iterator[StatedChoice]:
-    """Yield the statements behind a cue: "Answer: B", "the correct option is B", "I choose B"."""
-    found = deque(_CUE.finditer(text), MAX_STATEMENTS)
-    for cue, following in zip_longest(found, list(found)[1:]):
-        is_direct = bool(cue["colon"] or cue["colon2"])
-        if not (is_direct or cue["is"] or cue["are"] or cue["verb"]) and not _is_heading(text, cue):
-            continue
-        start, end = _behind(text, cue.end())
-        end = end if following is None else max(start, min(end, following.start()))
-        stated = text[start:end]
-        label = _pick_said(stated, choices)
-        if label is None and not is_direct and not _is_statement(stated, choices):
-            continue
-        if label is not None and _DENIED_BEFORE.search(text[max(0, cue.start() - 60) : cue.start()]):
-            label = None
-        yield StatedChoice(cue.start(), _end_of_label(text, start, end, label), label)
+        yield Mention(box.start(), end + 1, _pick_short(text[box.end() : end], choices), is_marked=True)
 
 
 def pick(text: str, choices: Choices) -> str | None:
     """Return the choice that a short text is; `None` if it is none, or several."""
     bare = " ".join(_DRESS.sub(" ", text).split())
     bare = bare[1:-1] if _EMPHASISED.fullmatch(bare) else bare
+    bare = _NOUN.sub("", bare, count=1)
     alone = bare.rstrip(". ").strip("()[] ").rstrip(".: ").upper()
     if alone in choices:
         return alone
@@ -160,66 +132,209 @@ def pick(text: str, choices: Choices) -> str | None:
 
 
 def _pick_short(text: str, choices: Choices) -> str | None:
-    return pick(text, choices) if len(text) <= MAX_LINE else None
-
-
-def _pick_said(stated: str, choices: Choices) -> str | None:
-    """Return the choice in the text behind a cue, whatever reason follows it."""
-    if len(stated) > MAX_LINE:
+    if len(text) > MAX_LINE:
         return None
-    label = pick(stated, choices)
-    if label is not None:
-        return label
-    bare = " ".join(_DRESS.sub(" ", stated).split())
-    lead = _LEAD.match(bare)
-    bare = bare if lead is None or _begins_with_choice(bare, choices) else bare[lead.end() :]
-    return pick(bare, choices) or _with_reason(bare, choices)
-
-
-def _begins_with_choice(bare: str, choices: Choices) -> bool:
-    form = normalise_text(bare)
-    return any(form.startswith(choice) for choice in choices.values())
-
-
-def _with_reason(bare: str, choices: Choices) -> str | None:
-    """Read a choice with a reason behind it: "B because A is wrong", "London, as Paris is in France"."""
-    reason = _REASON.search(bare)
-    if reason is None or (
-        _NAY.match(bare, max(0, reason.start() - 1)) is not None and reason[0].lower() == "not"
-    ):
-        return None
-    return pick(bare[: reason.start()].rstrip(" ,;:-–—("), choices)  # noqa: RUF001  (dashes)
+    label = pick(text, choices)
+    return label if label is not None else _name(single_assertion(text, _read(text, choices, ())))
 
 
 def _led(text: str, choices: Choices) -> str | None:
-    """Read a label with text behind it: "B. Paris", "(B) because"; never "A dog", nor "A, B"."""
-    found = _LED.match(text)
-    label = found[1].upper() if found is not None else ""
-    if found is None or label not in choices:
+    """Read a label with a choice's text behind it, or a reason: "B. Paris", "(B) because"; never "A, B"."""
+    led = _LED.match(text)
+    label = led[1].upper() if led is not None else ""
+    if led is None or label not in choices:
         return None
-    rest = text[found.end() :]
-    form = normalise_text(rest)
-    own = form.startswith(choices[label])
-    if not own and (found[1] != label or _lists(rest, choices) or _DENIED.match(rest)):
+    form = normalise_text(text[led.end() :])
+    if form.startswith(choices[label]):
+        return label
+    if led[1] != label:
         return None
-    rest = rest[: reason.start()] if (reason := _REASON.search(rest)) is not None and not own else rest
-    if any(other[1] in choices and other[1] != label for other in _OTHER.finditer(rest)):
-        return None
-    return label if found_words(normalise_text(rest), set(choices.values())) <= {choices[label]} else None
+    names = {mention.name for mention in _mentions(text, choices, ())}
+    return label if names == {label} else None
 
 
-def _lists(rest: str, choices: Choices) -> bool:
-    listed = _JOINER.match(rest)
-    return listed is not None and listed[1] in choices
+def _answers_otherwise(text: str, readings: list[Reading], final: Reading) -> bool:
+    """Whether a later line "Answer: ..." names no single choice: "Answer: both"."""
+    cue = next(iter(deque(_ANSWER_LINE.finditer(text), 1)), None)
+    if cue is None or cue.end() <= final.mention.start or final.mention.is_marked:
+        return False
+    start, _ = _behind(text, cue.end())
+    return start < len(text)
 
 
-def _elements(text: str, choices: Choices) -> Iterator[StatedChoice]:
+def _name(assertion: Reading | None) -> str | None:
+    return None if assertion is None else assertion.mention.name
+
+
+def _last_marked(text: str, assertions: Iterable[Reading]) -> str | None:
+    return _name(single_assertion(text, [item for item in assertions if item.mention.is_marked]))
+
+
+def _read(text: str, choices: Choices, places: Iterable[Mention]) -> list[Reading]:
+    """Return what a text asserts of the choices."""
+    return read_mentions(text, _mentions(text, choices, places), are_labels=True)
+
+
+def _mentions(text: str, choices: Choices, places: Iterable[Mention]) -> list[Mention]:
+    """Return where a text names the choices; a label and its text side by side are one mention."""
+    texts = _texts(text, choices)
+    labels = [mention for mention in _labels(text, choices) if not _is_inside(mention, texts)]
+    found = sorted([*texts, *labels], key=lambda mention: mention.start)
+    merged: list[_Named] = []
+    for mention in found:
+        last = merged[-1] if merged else None
+        if last is not None and _is_attached(text, last, mention):
+            merged[-1] = _Named(last.start, mention.end, last.name if last.name == mention.name else None)
+        else:
+            merged.append(mention)
+    unclosed = _unclosed_box(text)
+    return [*places, *(mention for mention in _without_list(text, merged, choices) if mention.start < unclosed)]
+
+
+def _unclosed_box(text: str) -> int:
+    """Return where the last box begins that is never closed; the end of the text if all are closed."""
+    box = next(iter(deque(BOX.finditer(text), 1)), None)
+    return box.start() if box is not None and closing_brace(text, box.end()) < 0 else len(text)
+
+
+def _without_list(text: str, mentions: list[_Named], choices: Choices) -> list[_Named]:
+    """Leave out a list of all choices in order, a line for each: it repeats the question."""
+    labels = list(choices)
+    index = 0
+    while index + len(labels) <= len(mentions):
+        listed = mentions[index : index + len(labels)]
+        lines = [text.count("\n", first.end, second.start) for first, second in pairwise(listed)]
+        if [mention.name for mention in listed] == labels and all(lines):
+            del mentions[index : index + len(labels)]
+            break
+        else:
+            index += 1
+    return mentions
+
+
+def _is_inside(mention: Mention, places: list[Mention]) -> bool:
+    return any(place.start <= mention.start < place.end for place in places)
+
+
+def _is_attached(text: str, first: Mention, second: Mention) -> bool:
+    """Whether a choice's text stands directly behind its label, or the label in brackets behind the text."""
+    if first.is_label is second.is_label:
+        return False
+    between = text[first.end : second.start]
+    if first.is_label:
+        return between != "" and _BEHIND_LABEL.fullmatch(between) is not None
+    return text[second.start] == "(" and not between.strip(" *_\"'")
+
+
+def _texts(text: str, choices: Choices) -> list[_Named]:
+    form, folded = text.casefold(), {choice: label for label, choice in choices.items()}
+    if len(form) != len(text):
+        form = text.lower()
+    if len(form) != len(text):
+        return []
+    form = re.sub(r"\s", " ", form)
+    sought = {choice for choice in folded if len(choice) > 1}
+    places = sorted(word_places(form, sought), key=lambda place: (place[0], -len(place[1])))
+    return [
+        _Named(start, start + len(choice), folded[choice])
+        for start, choice in places
+        if not _goes_on(text, start + len(choice))
+    ]
+
+
+def _goes_on(text: str, end: int) -> bool:
+    """Whether a choice's text is only the beginning of a noun phrase: "a dog house"."""
+    following = _NOUN_BEHIND.match(text, end)
+    if following is None or following[1].endswith("ly"):
+        return False
+    word = following[1]
+    return not any(lexicon.words.get(word, NO_CLASSES) - _NOUN_CLASSES for lexicon in languages_of({word}))
+
+
+def _labels(text: str, choices: Choices) -> Iterator[_Named]:
+    for found in _label_pattern(tuple(choices)).finditer(text):
+        label = found[0]
+        start, end = _with_brackets(text, found.start(), found.end())
+        is_lower = label not in choices
+        before, after = text[max(0, start - 16) : start], text[end : end + 1]
+        is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[end : _line_end(text, end)].strip(_LINE_END)
+        if is_lower or label.isdigit() or len(label) > 1:
+            if not (is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)):
+                continue
+        if (after == "_") is not before.endswith("_"):
+            continue
+        if not is_alone and (
+            (label in ("A", "I") and start == found.start() and _is_article(text, end))
+            or after in _ATTACHED
+            or (before[-1:] in _ATTACHED and before)
+            or _INITIAL.search(before)
+        ):
+            continue
+        yield _Named(start, end, label.upper() if is_lower else label, is_label=True)
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start, start + 80)
+    return min(len(text), start + 80) if end < 0 else end
+
+
+def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
+    """Take the brackets or the emphasis around a label to it."""
+    for opening, closing in (("(", ")"), ("**", "**"), ("(", ")"), ("**", "**")):
+        if text.startswith(opening, max(0, start - len(opening))) and start >= len(opening) and text.startswith(closing, end):
+            start, end = start - len(opening), end + len(closing)
+    return start, end
+
+
+def _is_cut_off(text: str, end: int) -> bool:
+    """Whether an "A" at the very end is the article of a noun that is missing: "I think A"."""
+    preceding = _PRECEDING.search(text[max(0, end - 20) : end - 1])
+    if preceding is None or text[end:].strip():
+        return False
+    word = preceding[1].lower()
+    return word not in _NAMING_WORDS and not any(
+        lexicon.words.get(word, NO_CLASSES) & _NAMING for lexicon in languages_of({word})
+    )
+
+
+def _is_article(text: str, end: int) -> bool:
+    """Whether an "A" or "I" stands in front of a noun: no verb, conjunction or punctuation follows it."""
+    following = _FOLLOWING.match(text, end)
+    if following is None:
+        return re.match(r"[ \t]{1,3}\d", text[end : end + 4]) is not None or _is_cut_off(text, end)
+    word = following[1]
+    if word[0].isupper():
+        return True
+    if word in _VERBS or word.endswith("ly") or (word.endswith("s") and word[-2:-1] not in "sui" and word not in _NOT_VERBS):
+        return False
+    return not any(lexicon.words.get(word, NO_CLASSES) & _VERB_CLASSES for lexicon in languages_of({word}))
+
+
+@lru_cache(maxsize=64)
+def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+    lower = {label.lower() for label in labels if len(label) == 1}
+    listed = "|".join(re.escape(label) for label in sorted({*labels, *lower}, key=len, reverse=True))
+    return re.compile(rf"(?<![{_LETTERS}])(?:{listed})(?![{_LETTERS}])")
+
+
+def _elements(text: str, choices: Choices) -> Iterator[Mention]:
     for opened in deque(_TAGGED.finditer(text), MAX_STATEMENTS):
         closed = _UNTAGGED.search(text, opened.end(), opened.end() + MAX_LINE)
-        end = len(text) if closed is None else closed.start()
-        label = _pick_short(text[opened.end() : end], choices)
+        start, end = opened.end(), len(text) if closed is None else closed.start()
+        label = _pick_short(text[start:end], choices)
         if label is not None or closed is not None:
-            yield StatedChoice(opened.start(), opened.end() if closed is None else closed.end(), label)
+            yield Mention(opened.start(), end if closed is None else closed.end(), label, is_marked=True)
+
+
+def _cued_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the text behind each cue, up to the next one."""
+    cues = deque(_CUE.finditer(text), MAX_STATEMENTS)
+    for cue, following in zip_longest(cues, list(cues)[1:]):
+        is_stated = any(cue[name] for name in ("colon", "colon2", "is", "are", "verb"))
+        if not is_stated and not _is_heading(text, cue):
+            continue
+        start, end = _behind(text, cue.end())
+        yield start, end if following is None else max(start, min(end, following.start()))
 
 
 def _is_heading(text: str, cue: re.Match[str]) -> bool:
@@ -239,92 +354,3 @@ def _behind(text: str, start: int) -> tuple[int, int]:
             return start, end
         start = min(end + 1, len(text))
     return start, start
-
-
-def _is_statement(stated: str, choices: Choices) -> bool:
-    """Whether a text that picks no choice still states something about them: a list, or a denial."""
-    bare = " ".join(_DRESS.sub(" ", stated[:MAX_LINE]).split())
-    if _NONE.match(bare):
-        return True
-    led = _LED.match(bare)
-    is_denied = bare[:1] in choices and _NAY.match(bare, 1) is not None
-    return is_denied or (led is not None and led[1] in choices)
-
-
-def _end_of_label(text: str, start: int, end: int, label: str | None) -> int:
-    """Return where the label behind a cue ends, so that a second statement side by side is seen."""
-    if label is None:
-        return end
-    place = text.find(label, start, end)
-    return end if place < 0 else place + len(label)
-
-
-def _last_line(text: str, choices: Choices) -> StatedChoice | None:
-    """Read the last line as a choice; lines of its form above it that are other choices make a list."""
-    lines = text.rstrip()[-MAX_LINE:].split("\n")
-    label = _pick_line(lines[-1], choices)
-    if label is None:
-        return None
-    start = len(text.rstrip()) - len(lines[-1])
-    if _is_one_of_a_list([line for line in lines[:-1] if line.strip()][-MAX_LINES:], lines[-1], choices):
-        return StatedChoice(start, len(text), None)
-    return StatedChoice(start, len(text), label)
-
-
-def _is_one_of_a_list(above: list[str], line: str, choices: Choices) -> bool:
-    """Whether the lines above are choices of the same form, and this is another one of them."""
-    label, same = pick(line, choices), [one for one in above if _is_bare(one) == _is_bare(line)]
-    if label is None or not same or pick(same[-1], choices) in {None, label} or same[-1] != above[-1]:
-        return False
-    return all(pick(one, choices) != label for one in same)
-
-
-def _pick_line(line: str, choices: Choices) -> str | None:
-    label = pick(line, choices)
-    if label is not None:
-        return label
-    judged = _SAYS.match(line.strip().removeprefix("Option ").removeprefix("Choice "))
-    if judged is not None and _REST.fullmatch(judged.string, judged.end()) is not None:
-        return next((one.label for one in _judgements(line, choices)), None)
-    lead = _LEAD.match(line.strip())
-    return None if lead is None else pick(line.strip()[lead.end() :], choices)
-
-
-def _is_bare(line: str) -> bool:
-    return len(_DRESS.sub("", line).strip(" ().:")) <= 2  # noqa: PLR2004  (a label)
-
-
-def _judgements(text: str, choices: Choices) -> Iterator[StatedChoice]:
-    """Yield "B is correct" and "B is wrong"; the latter states nothing."""
-    for stated in deque(_SAYS.finditer(text), MAX_STATEMENTS):
-        if stated["label"] not in choices:
-            continue
-        is_denied = ("not" in stated["verb"] or "n't" in stated["verb"]) != (stated["what"] in _WRONG)
-        is_denied = (
-            is_denied or _DENIED_BEFORE.search(text[max(0, stated.start() - 60) : stated.start()]) is not None
-        )
-        yield StatedChoice(stated.start(), stated.end(), None if is_denied else stated["label"])
-
-
-def _final(text: str, found: list[StatedChoice], choices: Choices) -> str | None:
-    if not found or found[-1].label is None:
-        return None
-    last = found[-1]
-    for one in reversed(found[:-1]):
-        between = text[one.end : last.start]
-        if one.label is None or one.end > last.start:
-            continue
-        if len(between) > _MAX_BETWEEN or "\n" in between or not _BETWEEN.fullmatch(between):
-            break
-        if one.label != last.label:
-            return None
-    denied = _DENIED.match(text, last.end) is not None or _is_denied_later(text, last, choices)
-    return None if denied else last.label
-
-
-def _is_denied_later(text: str, last: StatedChoice, choices: Choices) -> bool:
-    later = _judgements(text[last.end :], choices) if last.label is not None else iter(())
-    return any(
-        one.label is None and text[last.end + one.start :].lstrip("(").startswith(str(last.label))
-        for one in later
-    )

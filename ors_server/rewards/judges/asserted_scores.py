@@ -1,0 +1,60 @@
+"""What a judge's reply asserts: without the numbers and objects that it denies, quotes, asks or takes back. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ors_server.rewards.reading.polarity import Polarity
+from ors_server.rewards.reading.sentences import Span
+from ors_server.rewards.reading.statements import read_statements
+
+_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?")
+_LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
+_QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
+_QUOTED_LINE: Final = re.compile(r"(?m)^[ \t]{0,3}>[^\n]*")
+_FENCED: Final = re.compile(r"(?m)^[ \t]{0,3}```[^\n]{0,40}\n(?:(?!```).)*?^[ \t]{0,3}```", re.DOTALL)
+_LEAD: Final = re.compile(r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z")
+_LEAD_CHARS: Final = 160
+_ITS_OWN: Final = frozenset("the answer answers response responses solution solutions result".split())
+"""Words for what is judged: that these are wrong says nothing of the score."""
+_GONE: Final = frozenset(
+    {
+        *(Polarity.DENIED, Polarity.BOUNDED, Polarity.ASKED, Polarity.SUPPOSED),
+        *(Polarity.QUOTED, Polarity.RETRACTED, Polarity.HEDGED),
+    }
+)
+
+
+def asserted_reply(text: str) -> str:
+    """Return a reply in plain text with a blank for every number that it does not assert."""
+    spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
+    spans = [(start, end) for start, end in spans if end > start]
+    gone = [(item.start, item.end) for item in read_statements(text, spans, neutral=_ITS_OWN) if item.polarity in _GONE]
+    return _blanked(text, [*gone, *_quotations(text)])
+
+
+def is_asserted(text: str, span: Span) -> bool:
+    """Return whether a reply asserts the object at a span."""
+    (statement,) = read_statements(text, [span], neutral=_ITS_OWN)
+    return statement.polarity not in _GONE
+
+
+def _quotations(text: str) -> Iterator[Span]:
+    """Yield the parts of a reply that quote a labelled score, unless they are all of it."""
+    parts = [*_QUOTATION.finditer(text), *_QUOTED_LINE.finditer(text)]
+    parts += [part for part in _FENCED.finditer(text) if _LEAD.search(text[max(0, part.start() - _LEAD_CHARS) : part.start()])]
+    for part in parts:
+        outside = text[: part.start()] + text[part.end() :]
+        if _LABEL.search(part[0]) is not None and any(char.isalpha() for char in outside):
+            yield part.span()
+
+
+def _blanked(text: str, spans: Sequence[Span]) -> str:
+    kept: list[str] = []
+    position = 0
+    for start, end in sorted(spans):
+        kept.append(text[position : max(position, start)])
+        if end > position:
+            kept.append(" ")
+        position = max(position, end)
+    return "".join([*kept, text[position:]])

@@ -1,0 +1,140 @@
+"""Where a text names candidates for its answer, and which of them it asserts. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ors_server.rewards.reading.polarity import Polarity, classes_of
+from ors_server.rewards.reading.statements import Statement, read_statements
+
+MAX_TAIL: Final = 20_000
+"""Characters at the end of a text in which statements are read."""
+_WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_JOINERS: Final = frozenset("and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge".split())
+_BETWEEN: Final = frozenset(
+    "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good possible "
+    "the option choice letter answer correct right much text even indeed soit".split()
+)
+_CONTRAST: Final = frozenset({"correction", "retract", "negative", "reject", "fault", "pivot", "suppose", "report", "intermediate", "trial"})
+_DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
+_LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐"
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A candidate that a text names at a place."""
+
+    start: int
+    end: int
+    name: str | None
+    """The candidate; `None` for a place of an answer that names none of them, or several."""
+    is_marked: bool = False
+    """Whether it stands in a place of an answer: a box, a tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A mention, and what the text says of it."""
+
+    mention: Mention
+    statement: Statement
+
+    @property
+    def is_asserted(self) -> bool:
+        """Whether the text asserts it."""
+        return self.statement.polarity is Polarity.ASSERTED
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the text says that this is its answer: by a mark, or in words."""
+        return self.mention.is_marked or self.statement.is_framed or self.statement.is_definite
+
+
+def outermost(mentions: Iterable[Mention]) -> list[Mention]:
+    """Return mentions in order without those that overlap an earlier or longer one."""
+    kept: list[Mention] = []
+    for mention in sorted(mentions, key=lambda item: (item.start, -item.end)):
+        if not kept or mention.start >= kept[-1].end:
+            kept.append(mention)
+    return kept
+
+
+def read_mentions(
+    text: str, mentions: Iterable[Mention], *, neutral: Collection[str] = (), takes_alternatives: bool = False, are_labels: bool = False
+) -> list[Reading]:
+    """Return what a text says of mentions, in order; two of one name are one value, however written."""
+    placed = outermost(mentions)
+    by_span = {(mention.start, mention.end): mention for mention in placed}
+    names = {text[mention.start : mention.end]: mention.name for mention in placed}
+    forms = {"".join(written.split()).strip("$.,*").casefold(): name for written, name in names.items()}
+
+    def is_same(written: str, other: str) -> bool:
+        name = forms.get(written)
+        return name is not None and name == forms.get(other)
+
+    statements = read_statements(
+        text, by_span, neutral=neutral, takes_alternatives=takes_alternatives, is_same=is_same, are_labels=are_labels
+    )
+    return [Reading(by_span[statement.start, statement.end], statement) for statement in statements]
+
+
+def asserted(readings: Iterable[Reading]) -> list[Reading]:
+    """Return the readings that are asserted."""
+    return [reading for reading in readings if reading.is_asserted]
+
+
+def final_assertion(readings: Sequence[Reading]) -> Reading | None:
+    """Return the last assertion that is named as the answer, or else the last one; `None` if there is none."""
+    assertions = asserted(readings)
+    named = [assertion for assertion in assertions if assertion.is_named]
+    return (named or assertions or [None])[-1]
+
+
+def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
+    """Return the final assertion, where candidates exclude each other; `None` if a rival is beside it.
+
+    A rival names another candidate: joined by "and" or "or"; or in the same way in the same line, without a
+    word of correction or contrast between the two; or in lines of nothing but candidates.
+    """
+    final = final_assertion(readings)
+    if final is None:
+        return None
+    index = next(index for index, reading in enumerate(readings) if reading is final)
+    if any(_denies(reading, final) for reading in readings[index + 1 :]):
+        return None
+    for neighbour in (*readings[max(0, index - 1) : index], *readings[index + 1 : index + 2]):
+        first, last = sorted((neighbour.mention, final.mention), key=lambda mention: mention.start)
+        gap = text[first.end : last.start]
+        if neighbour.mention.name == final.mention.name or neighbour.statement.polarity in _DENIED:
+            continue
+        if _is_joined(gap) or (neighbour.is_asserted and not gap.strip(_LINE_DRESS) and "\n" not in gap):
+            return None
+    rivals = [reading for reading in readings if reading.is_asserted and reading.is_named is final.is_named]
+    rival = next((reading for reading in reversed(rivals) if reading.mention.name != final.mention.name), None)
+    if rival is None:
+        return final
+    first, last = sorted((rival.mention, final.mention), key=lambda mention: mention.start)
+    gap = text[first.end : last.start]
+    if "\n" in gap:
+        is_beside = not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
+    else:
+        is_beside = not any(classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold()))
+    return None if is_beside else final
+
+
+def _denies(reading: Reading, final: Reading) -> bool:
+    return reading.mention.name == final.mention.name and reading.statement.polarity in _DENIED
+
+
+def _is_joined(gap: str) -> bool:
+    words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
+    has_joiner = any(word in _JOINERS for word in words) or any(sign in gap for sign in "&/|+")
+    return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)
+
+
+def _fills_lines(text: str, first: Mention, last: Mention) -> bool:
+    before = text[text.rfind("\n", 0, first.start) + 1 : first.start]
+    end = text.find("\n", last.end)
+    after = text[last.end : len(text) if end < 0 else end]
+    return not before.strip(_LINE_DRESS) and not after.strip(_LINE_DRESS)
