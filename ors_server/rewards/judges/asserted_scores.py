@@ -8,12 +8,16 @@ from ors_server.rewards.reading.polarity import Polarity
 from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import read_statements
 
-_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
+)
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
 _QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
 _QUOTED_LINE: Final = re.compile(r"(?m)^[ \t]{0,3}>[^\n]*")
 _FENCED: Final = re.compile(r"(?m)^[ \t]{0,3}```[^\n]{0,40}\n(?:(?!```).)*?^[ \t]{0,3}```", re.DOTALL)
-_LEAD: Final = re.compile(r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z")
+_LEAD: Final = re.compile(
+    r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z"
+)
 _LEAD_CHARS: Final = 160
 _ITS_OWN: Final = frozenset("the answer answers response responses solution solutions result".split())
 """Words for what is judged: that these are wrong says nothing of the score."""
@@ -29,7 +33,11 @@ def asserted_reply(text: str) -> str:
     """Return a reply in plain text with a blank for every number that it does not assert."""
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
     spans = [(start, end) for start, end in spans if end > start]
-    gone = [(item.start, item.end) for item in read_statements(text, spans, neutral=_ITS_OWN) if item.polarity in _GONE]
+    gone = [
+        (item.start, item.end)
+        for item in read_statements(text, spans, neutral=_ITS_OWN)
+        if item.polarity in _GONE
+    ]
     return _blanked(text, [*gone, *_quotations(text)])
 
 
@@ -42,7 +50,11 @@ def is_asserted(text: str, span: Span) -> bool:
 def _quotations(text: str) -> Iterator[Span]:
     """Yield the parts of a reply that quote a labelled score, unless they are all of it."""
     parts = [*_QUOTATION.finditer(text), *_QUOTED_LINE.finditer(text)]
-    parts += [part for part in _FENCED.finditer(text) if _LEAD.search(text[max(0, part.start() - _LEAD_CHARS) : part.start()])]
+    parts += [
+        part
+        for part in _FENCED.finditer(text)
+        if _LEAD.search(text[max(0, part.start() - _LEAD_CHARS) : part.start()])
+    ]
     for part in parts:
         outside = text[: part.start()] + text[part.end() :]
         if _LABEL.search(part[0]) is not None and any(char.isalpha() for char in outside):

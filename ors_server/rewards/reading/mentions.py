@@ -11,12 +11,27 @@ from ors_server.rewards.reading.statements import Statement, read_statements
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_JOINERS: Final = frozenset("and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge".split())
+_JOINERS: Final = frozenset(
+    "and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge".split()
+)
 _BETWEEN: Final = frozenset(
     "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good possible "
     "the option choice letter answer correct right much text even indeed soit".split()
 )
-_CONTRAST: Final = frozenset({"correction", "retract", "negative", "reject", "fault", "pivot", "suppose", "report", "intermediate", "trial"})
+_CONTRAST: Final = frozenset(
+    {
+        "correction",
+        "retract",
+        "negative",
+        "reject",
+        "fault",
+        "pivot",
+        "suppose",
+        "report",
+        "intermediate",
+        "trial",
+    }
+)
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
 _LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐"
 
@@ -61,7 +76,12 @@ def outermost(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def read_mentions(
-    text: str, mentions: Iterable[Mention], *, neutral: Collection[str] = (), takes_alternatives: bool = False, are_labels: bool = False
+    text: str,
+    mentions: Iterable[Mention],
+    *,
+    neutral: Collection[str] = (),
+    takes_alternatives: bool = False,
+    are_labels: bool = False,
 ) -> list[Reading]:
     """Return what a text says of mentions, in order; two of one name are one value, however written."""
     placed = outermost(mentions)
@@ -74,7 +94,12 @@ def read_mentions(
         return name is not None and name == forms.get(other)
 
     statements = read_statements(
-        text, by_span, neutral=neutral, takes_alternatives=takes_alternatives, is_same=is_same, are_labels=are_labels
+        text,
+        by_span,
+        neutral=neutral,
+        takes_alternatives=takes_alternatives,
+        is_same=is_same,
+        are_labels=are_labels,
     )
     return [Reading(by_span[statement.start, statement.end], statement) for statement in statements]
 
@@ -111,7 +136,9 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
         if _is_joined(gap) or (neighbour.is_asserted and not gap.strip(_LINE_DRESS) and "\n" not in gap):
             return None
     rivals = [reading for reading in readings if reading.is_asserted and reading.is_named is final.is_named]
-    rival = next((reading for reading in reversed(rivals) if reading.mention.name != final.mention.name), None)
+    rival = next(
+        (reading for reading in reversed(rivals) if reading.mention.name != final.mention.name), None
+    )
     if rival is None:
         return final
     first, last = sorted((rival.mention, final.mention), key=lambda mention: mention.start)
