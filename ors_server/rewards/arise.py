@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 from ors_server.rewards.define import reward
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_trajectory import Trajectory
-from ors_server.rewards.text.matches import found_words
+from ors_server.rewards.text.asserted_words import asserted_words
 from ors_server.rewards.text.numeric_match import read_number
+from ors_server.rewards.text.texts import TextForm
 
 ERROR_COST = 0.25
 """What each failed step costs in `code_execution_reward` (ARISE's reward page)."""
@@ -102,6 +103,8 @@ def _is_in(expected: str, outcome: str, match: Match) -> bool:
     if match == "exact":
         return gold == text
     if match == "word":
-        return gold in found_words(text, {gold})
+        return gold in asserted_words(
+            text, {gold}, TextForm(casefold=False, nfkc=False, collapse=False, typography=False)
+        )
     first, second = read_number(gold), read_number(text)
     return first is not None and second is not None and first.value == second.value

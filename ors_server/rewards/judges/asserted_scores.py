@@ -1,12 +1,12 @@
-"""What a judge's reply asserts: without the numbers and objects that it denies, quotes, asks or takes back. Pure."""
+"""What a judge's reply asserts: without what it denies, quotes, asks or takes back. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ors_server.rewards.reading.polarity import Polarity
+from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.sentences import Span
-from ors_server.rewards.reading.statements import read_statements
+from ors_server.rewards.reading.statements import Statement, read_statements
 
 _NUMBER: Final = re.compile(
     r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
@@ -18,9 +18,19 @@ _FENCED: Final = re.compile(r"(?m)^[ \t]{0,3}```[^\n]{0,40}\n(?:(?!```).)*?^[ \t
 _LEAD: Final = re.compile(
     r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z"
 )
+_REMARK: Final = re.compile(
+    r"(?i)[ \t]{0,3}[.;\n][\s*_]{0,4}(?:the|its|their|his|her|all|some|most|one|two|no)\s+"
+    r"(?!(?:scores?|rating|grade|mark|number|value|above|previous|last score)\b)\w+"
+)
+_TOO: Final = re.compile(r"(?i)\btoo\b")
+_REMARK_CHARS: Final = 40
+GAP: Final = "\ufffc"
+"""What stands for a number that is not asserted."""
 _LEAD_CHARS: Final = 160
-_ITS_OWN: Final = frozenset("the answer answers response responses solution solutions result".split())
-"""Words for what is judged: that these are wrong says nothing of the score."""
+_ITS_OWN: Final = words_of(
+    "the answer answers response responses solution solutions result score scores rating grade mark overall"
+)
+"""Words for what is judged, that it is wrong says nothing of the score; and for the score."""
 _GONE: Final = frozenset(
     {
         *(Polarity.DENIED, Polarity.BOUNDED, Polarity.ASKED, Polarity.SUPPOSED),
@@ -32,19 +42,33 @@ _GONE: Final = frozenset(
 def asserted_reply(text: str) -> str:
     """Return a reply in plain text with a blank for every number that it does not assert."""
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
-    spans = [(start, end) for start, end in spans if end > start]
+    statements = read_statements(text, spans, neutral=_ITS_OWN)
+    has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
     gone = [
         (item.start, item.end)
-        for item in read_statements(text, spans, neutral=_ITS_OWN)
+        for item in statements
         if item.polarity in _GONE
+        and not _is_about_answer(text, item)
+        and not (has_others and _is_rival(text, item))
     ]
     return _blanked(text, [*gone, *_quotations(text)])
+
+
+def _is_about_answer(text: str, statement: Statement) -> bool:
+    """Whether the sentence that takes a number back is about the work: "The proof is not complete"."""
+    return statement.polarity is Polarity.RETRACTED and _REMARK.match(text, statement.end) is not None
 
 
 def is_asserted(text: str, span: Span) -> bool:
     """Return whether a reply asserts the object at a span."""
     (statement,) = read_statements(text, [span], neutral=_ITS_OWN)
     return statement.polarity not in _GONE
+
+
+def _is_rival(text: str, statement: Statement) -> bool:
+    """Whether a number under a condition could be the score: "With sources it would be 0.9"."""
+    is_fault = _TOO.search(text, statement.end, statement.end + _REMARK_CHARS) is not None
+    return statement.polarity is Polarity.SUPPOSED and not is_fault
 
 
 def _quotations(text: str) -> Iterator[Span]:
@@ -67,6 +91,6 @@ def _blanked(text: str, spans: Sequence[Span]) -> str:
     for start, end in sorted(spans):
         kept.append(text[position : max(position, start)])
         if end > position:
-            kept.append(" ")
+            kept.append(f" {GAP} ")
         position = max(position, end)
     return "".join([*kept, text[position:]])

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ors_server.rewards.judges.asserted_scores import asserted_reply
+from ors_server.rewards.judges.asserted_scores import GAP, asserted_reply
 from ors_server.rewards.reward_errors import UnusableReplyError
 
 _PLAIN = r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
@@ -59,7 +59,8 @@ _GIVING = _words(
 )
 """Words of which the sentence of a score without another mark has at least one."""
 _QUALIFIERS = frozenset({""}) | _words(
-    "final overall total my the a an resulting assigned numeric numerical this"
+    "final overall total new revised corrected updated amended my the a an resulting assigned numeric "
+    "numerical this"
 )
 """Words before the label of the overall score."""
 _OTHER_SCORES = _words(
@@ -210,6 +211,8 @@ class _Reply:
     def _words_before(self, one: _Number) -> list[str]:
         """Return the words of the sentence before a number, from the last 200 characters."""
         near = self.text[max(0, one.start - 200) : one.start]
+        if GAP in near:  # "Score: 0.5. No, 0.3": the label of a corrected score is that of the new one
+            return _WORD.findall(near.casefold())
         return _WORD.findall(_SENTENCE.split(near)[-1].casefold())
 
     def _qualifier(self, start: int) -> str:

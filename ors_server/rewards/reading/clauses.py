@@ -451,21 +451,19 @@ class ClauseReader(SentenceReader):
         classes = heading.classes()
         if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
             return Polarity.DENIED  # "The answer is not: 42"
-        if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
-            return None
-        if "correction" in classes:
-            return None
-        if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
-            return Polarity.DENIED
-        if classes & {"intermediate", "remark"} or (len(heading.tokens) == 1 and "label" in classes):
-            return Polarity.INTERMEDIATE
-        if (
-            "report" in classes
-            and "first_person" not in classes
-            and any(" " in token.word for token in heading.tokens)
-        ):
-            return Polarity.QUOTED
-        return Polarity.QUOTED if self._is_of_another(heading.tokens) else None
+        is_lone = len(heading.tokens) == 1
+        is_phrase = any(" " in token.word for token in heading.tokens)
+        is_report = "report" in classes and "first_person" not in classes and is_phrase
+        rules: tuple[tuple[bool, Polarity | None], ...] = (
+            (bool(classes & {"copula", "correction"}), None),
+            (is_lone and bool(classes & {"negative", "bound"}), None),
+            (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
+            (is_lone and "retract" in classes, Polarity.DENIED),
+            (bool(classes & {"intermediate", "remark"}), Polarity.INTERMEDIATE),
+            (is_lone and "label" in classes, Polarity.INTERMEDIATE),
+            (is_report or self._is_of_another(heading.tokens), Polarity.QUOTED),
+        )
+        return next((polarity for holds, polarity in rules if holds), None)
 
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""

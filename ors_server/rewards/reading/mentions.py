@@ -5,18 +5,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ors_server.rewards.reading.polarity import Polarity, classes_of
+from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
 from ors_server.rewards.reading.statements import Statement, read_statements
 
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
-_WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_JOINERS: Final = frozenset(
-    "and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge".split()
+_WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001  (an apostrophe)
+_JOINERS: Final = words_of(
+    "and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge"
 )
-_BETWEEN: Final = frozenset(
-    "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good possible "
-    "the option choice letter answer correct right much text even indeed soit".split()
+_BETWEEN: Final = words_of(
+    "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good "
+    "possible the option choice letter answer correct right much text even indeed soit"
 )
 _CONTRAST: Final = frozenset(
     {
@@ -45,7 +45,7 @@ class Mention:
     name: str | None
     """The candidate; `None` for a place of an answer that names none of them, or several."""
     is_marked: bool = False
-    """Whether it stands in a place of an answer: a box, a tag."""
+    """Whether it is in a place of an answer: a box, a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,11 @@ def asserted(readings: Iterable[Reading]) -> list[Reading]:
 
 
 def final_assertion(readings: Sequence[Reading]) -> Reading | None:
-    """Return the last assertion that is named as the answer, or else the last one; `None` if there is none."""
+    """Return the last assertion that is named as the answer, or else the last one, if there is one."""
     assertions = asserted(readings)
     named = [assertion for assertion in assertions if assertion.is_named]
-    return (named or assertions or [None])[-1]
+    ranked = named or assertions
+    return ranked[-1] if ranked else None
 
 
 def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:

@@ -7,7 +7,6 @@ end, and an answer that also names another choice does not count.
 `answer` is a gold, or a list of which any is right; a blank one is a bad gold.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,6 +16,7 @@ from ors_server.rewards.reading.bounded_pattern import PatternBudget, PatternTim
 from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
+from ors_server.rewards.text.asserted_words import asserted_words, picks_gold
 from ors_server.rewards.text.numeric_match import numeric_match_reward
 from ors_server.rewards.text.texts import (
     MAX_RESPONSE,
@@ -33,10 +33,6 @@ from ors_server.rewards.text.texts import (
 
 MAX_RATIO: Final = 20.0
 """Greatest number of words of a response per word of its longest gold."""
-MAX_SEARCH: Final = 100_000_000
-"""Characters of a response times the number of texts to look for in it."""
-MAX_OCCURRENCES: Final = 200_000
-"""Places of a response at which one of the texts may be."""
 MAX_PATTERN: Final = 1_000
 """Characters of a regular expression."""
 TIME_LIMIT: Final = 0.25
@@ -44,49 +40,6 @@ TIME_LIMIT: Final = 0.25
 
 Match: TypeAlias = Literal["exact", "word", "numeric"]
 RegexMode: TypeAlias = Literal["search", "fullmatch"]
-
-_BEFORE: Final = re.compile(r"(?<![\w+#^&@.-])(?<!\d[,:])(?<!\w[/*'])")
-_AFTER: Final = re.compile(r"(?![\w+#^&@%-]|[.'/*]\w|[,:]\d|\s?%|\s?/\s?\d|\s\d{1,400}/\d)")
-"""Where words and numbers end: 4 is not in 14, 4.0, 4,000, 4:30, -4, 4/5, 4%, and C is not in C++."""
-_NEGATION: Final = re.compile(
-    r"(?:\b(?:not|no|never|neither|nor|without|cannot)|n't)\s+(?:[^\s,.;:!?]{1,40}\s+)?$"
-)
-_NEGATION_CHARACTERS: Final = 120
-
-
-def found_words(text: str, sought: set[str]) -> set[str]:
-    """Return which normalised texts are in another one as whole words; of two in one place, the longer."""
-    if len(text) * len(sought) > MAX_SEARCH:
-        raise UnparsedAnswerError(
-            f"the answer is too long to search for {len(sought)} texts: {len(text)} characters"
-        )
-    places = sorted(_places(text, sought), key=lambda place: (place[0], -len(place[1])))
-    found: set[str] = set()
-    end = 0
-    for start, one in places:
-        if start < end:
-            continue
-        end = start + len(one)
-        before = text[max(0, start - _NEGATION_CHARACTERS) : start]
-        if one not in found and _NEGATION.search(before.casefold()) is None:
-            found.add(one)
-    return found
-
-
-def _places(text: str, sought: set[str]) -> list[tuple[int, str]]:
-    """Return where each text is, as a whole word or words."""
-    places: list[tuple[int, str]] = []
-    looked = 0
-    for one in sought:
-        start = text.find(one)
-        while start >= 0:
-            looked += 1
-            if looked > MAX_OCCURRENCES:
-                raise UnparsedAnswerError("the answer repeats the golds or choices too often")
-            if _BEFORE.match(text, start) and _AFTER.match(text, start + len(one)):
-                places.append((start, one))
-            start = text.find(one, start + 1)
-    return places
 
 
 @text_reward
@@ -155,14 +108,11 @@ def word_match_reward(
     form = TextForm(casefold=casefold)
     golds = normalise_golds(read_golds(answer), form)
     others = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - set(golds)
-    text = normalise_text(read_response(final_response, MAX_RESPONSE), form)
-    if len(text.split()) > max_ratio * max(len(gold.split()) for gold in golds):
+    response = read_response(final_response, MAX_RESPONSE)
+    if len(normalise_text(response, form).split()) > max_ratio * max(len(gold.split()) for gold in golds):
         return RewardResult(0.0, extras={"is_listing": 0.0})
-    found = found_words(text, {*golds, *others})
-    is_there, is_listing = bool(found - others), bool(found & others)
-    return RewardResult(
-        float(is_there and not is_listing), extras={"is_listing": float(is_there and is_listing)}
-    )
+    is_gold, is_listing = picks_gold(response, golds, others, form)
+    return RewardResult(float(is_gold), extras={"is_listing": float(is_listing)})
 
 
 @text_reward
@@ -186,7 +136,7 @@ def all_of_match_reward(
     form = TextForm(casefold=casefold)
     golds = set(normalise_golds(read_golds(answer), form))
     others = set(normalise_golds(read_golds(list(choices)), form) if choices else []) - golds
-    found = found_words(normalise_text(read_response(final_response, MAX_RESPONSE), form), {*golds, *others})
+    found = asserted_words(read_response(final_response, MAX_RESPONSE), {*golds, *others}, form)
     share = len(found & golds) / len(golds)
     paid = share if partial else float(share == 1.0)
     return RewardResult(0.0 if found & others else paid, extras={"found": share})

@@ -7,7 +7,7 @@ the answer decides, or else the last one. A place of an answer that names severa
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.mentions import MAX_TAIL, Reading, Mention, read_mentions, single_assertion
-from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of
+from ors_server.rewards.reading.mentions import MAX_TAIL, Mention, Reading, read_mentions, single_assertion
+from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of, words_of
 from ors_server.rewards.text.found_words import word_places
 from ors_server.rewards.text.texts import normalise_text
 
@@ -47,7 +47,7 @@ _EMPHASISED: Final = re.compile(r"_[^_]+_")
 _NOUN: Final = re.compile(
     r"(?:option|choice|letter|answer)\s{1,3}(?=\(?[A-Za-z0-9]{1,4}\)?[.:]?\Z)", re.IGNORECASE
 )
-_LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s)|$)[).:]?")  # noqa: RUF001  (dashes)
+_LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s)|$)[).:]?")
 _FOLLOWING: Final = re.compile(r"[ \t]{1,3}([^\W\d_]+)")
 _PRECEDING: Final = re.compile(r"(?<![A-Za-z])([A-Za-z]+)[ \t]\Z")
 _NAMING: Final = frozenset(
@@ -68,15 +68,12 @@ _NAMING: Final = frozenset(
         "trial",
     }
 )
-_NAMING_WORDS: Final = frozenset(
-    "option choice letter with for choose pick say mark select on to and or than".split()
-)
+_NAMING_WORDS: Final = words_of("option choice letter with for choose pick say mark select on to and or than")
 _VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot", "reject", "bound_after"})
-_NOT_VERBS: Final = frozenset(
-    "lens series species means gas canvas atlas perhaps always news class process".split()
-)
-_VERBS: Final = frozenset(
-    "and or for with by to in on of than over alone only all either too also it i because since as must can both do does yes no not then itself instead rather here first last again please now over".split()
+_NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps always news class process")
+_VERBS: Final = words_of(
+    "and or for with by to in on of than over alone only all either too also it i because since as must can "
+    "both do does yes no not then itself instead rather here first last again please now over"
 )
 _LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
 """What a label does not touch; words in Chinese, Japanese and Korean it does."""
@@ -90,7 +87,7 @@ _INITIAL: Final = re.compile(
     r"(?:vitamin|plan|hepatitis|grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|line|variable)\s{1,3}\Z",
     re.IGNORECASE,
 )
-_BEHIND_LABEL: Final = re.compile(r"[)*_}]{0,4}[.):,=]?[*_]{0,3}\s{0,3}[(\"'“*_]{0,3}(?:[-–—:]\s)?[\"'“]?")  # noqa: RUF001  (dashes)
+_BEHIND_LABEL: Final = re.compile(r"[)*_}]{0,4}[.):,=]?[*_]{0,3}\s{0,3}[(\"'“*_]{0,3}(?:[-–—:]\s)?[\"'“]?")
 MAX_STATEMENTS: Final = 64
 """Places of an answer of one kind that are read, from the end."""
 
@@ -107,7 +104,7 @@ def stated_choice(text: str, choices: Choices) -> str | None:
     text = text[-MAX_TAIL:]
     readings = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
     final = single_assertion(text, readings)
-    return None if final is None or _answers_otherwise(text, readings, final) else final.mention.name
+    return None if final is None or _answers_otherwise(text, final) else final.mention.name
 
 
 def boxed_choice(text: str, choices: Choices) -> str | None:
@@ -181,7 +178,7 @@ def _led(text: str, choices: Choices) -> str | None:
     return label if names == {label} else None
 
 
-def _answers_otherwise(text: str, readings: list[Reading], final: Reading) -> bool:
+def _answers_otherwise(text: str, final: Reading) -> bool:
     """Whether a later line "Answer: ..." names no single choice: "Answer: both"."""
     cue = next(iter(deque(_ANSWER_LINE.finditer(text), 1)), None)
     if cue is None or cue.end() <= final.mention.start or final.mention.is_marked:
@@ -238,17 +235,16 @@ def _without_list(text: str, mentions: list[_Named], choices: Choices) -> list[_
         if [mention.name for mention in listed] == labels and all(lines):
             del mentions[index : index + len(labels)]
             break
-        else:
-            index += 1
+        index += 1
     return mentions
 
 
-def _is_inside(mention: Mention, places: list[Mention]) -> bool:
+def _is_inside(mention: Mention, places: Sequence[Mention]) -> bool:
     return any(place.start <= mention.start < place.end for place in places)
 
 
-def _is_attached(text: str, first: Mention, second: Mention) -> bool:
-    """Whether a choice's text stands directly behind its label, or the label in brackets behind the text."""
+def _is_attached(text: str, first: "_Named", second: "_Named") -> bool:
+    """Whether a choice's text is directly behind its label, or the label in brackets behind the text."""
     if first.is_label is second.is_label:
         return False
     between = text[first.end : second.start]
@@ -291,9 +287,11 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
         is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[
             end : _line_end(text, end)
         ].strip(_LINE_END)
-        if is_lower or label.isdigit() or len(label) > 1:
-            if not (is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)):
-                continue
+        is_plain_word = is_lower or label.isdigit() or len(label) > 1
+        if is_plain_word and not (
+            is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)
+        ):
+            continue
         if (after == "_") is not before.endswith("_"):
             continue
         if not is_alone and (
@@ -335,7 +333,7 @@ def _is_cut_off(text: str, end: int) -> bool:
 
 
 def _is_article(text: str, end: int) -> bool:
-    """Whether an "A" or "I" stands in front of a noun: no verb, conjunction or punctuation follows it."""
+    """Whether an "A" or "I" is in front of a noun: no verb, conjunction or punctuation follows it."""
     following = _FOLLOWING.match(text, end)
     if following is None:
         return re.match(r"[ \t]{1,3}\d", text[end : end + 4]) is not None or _is_cut_off(text, end)

@@ -1,0 +1,119 @@
+"""Which of a task's texts a response asserts, as whole words. Pure."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ors_server.rewards.reading.mentions import (
+    MAX_TAIL,
+    Mention,
+    Reading,
+    asserted,
+    read_mentions,
+    single_assertion,
+)
+from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of
+from ors_server.rewards.text.found_words import word_places
+from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, normalise_text
+
+GOLD: Final = ""
+"""Name of every gold among mentions: any of them is the answer."""
+_WORDS: Final = re.compile(r"[^\W\d_]+")
+_PROPER: Final = re.compile(
+    r"(?<![\w'’.-])[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}(?:[ -](?:of |de |da |la |le |al-)?"
+    r"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}){0,4}(?!['’]s|\w)"
+)
+"""A name: words with a capital letter."""
+_NUMBER: Final = re.compile(r"(?<![\w.,/-])[-+]?\d[\d.,]{0,40}(?<![.,])(?![\w/])")
+_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:;\n\"“(*>|])\s{0,4}\Z")
+_FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
+_YES_NO: Final = frozenset({"yes", "no"})
+_YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
+_PEOPLE: Final = frozenset({"report", "first_person"})
+MAX_CANDIDATES: Final = 2_000
+
+
+def asserted_words(text: str, sought: Collection[str], form: TextForm = PLAIN_FORM) -> set[str]:
+    """Return which normalised texts a response asserts as whole words; of two in one place, the longer."""
+    written, searched = _forms(text, form)
+    readings = _read(written, _mentions(searched, sought), sought, takes_alternatives=True)
+    return {str(reading.mention.name) for reading in asserted(readings)}
+
+
+def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: TextForm) -> tuple[bool, bool]:
+    """Return whether a response asserts a gold in the end, and whether it lists one beside another choice."""
+    written, searched = _forms(text, form)
+    listed = _mentions(searched, {*golds, *others})
+    mentions = [replace(mention, name=GOLD) if mention.name in golds else mention for mention in listed]
+    if not others:
+        mentions += _candidates(written, golds)
+    readings = _read(written, mentions, {*golds, *others})
+    final = single_assertion(written, readings)
+    names = {reading.mention.name for reading in asserted(readings)}
+    is_gold = final is not None and final.mention.name == GOLD
+    return is_gold, not is_gold and GOLD in names and len(names) > 1
+
+
+def _forms(text: str, form: TextForm) -> tuple[str, str]:
+    """Return the end of a text with its lines and capital letters, and the same as golds are normalised."""
+    lines = text[-MAX_TAIL:].splitlines()
+    written = "\n".join(normalise_text(line, replace(form, casefold=False)) for line in lines)
+    searched = " ".join(normalise_text(line, form) for line in lines)
+    return (written if len(written) == len(searched) else searched), searched
+
+
+def _mentions(text: str, sought: Collection[str]) -> list[Mention]:
+    places = sorted(word_places(text, sought), key=lambda place: (place[0], -len(place[1])))
+    return [Mention(start, start + len(phrase), phrase) for start, phrase in places]
+
+
+def _read(
+    text: str, mentions: Sequence[Mention], sought: Collection[str], *, takes_alternatives: bool = False
+) -> list[Reading]:
+    neutral = {word for phrase in sought if " " in phrase for word in _WORDS.findall(phrase)}
+    return read_mentions(
+        text, mentions, neutral=neutral, takes_alternatives=takes_alternatives, are_labels=True
+    )
+
+
+def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
+    """Yield other possible answers of the golds' kind: numbers, yes and no, names."""
+    pattern = _PROPER
+    if all(gold in _YES_NO for gold in golds):
+        pattern = _YES_OR_NO
+    elif all(any(char.isdigit() for char in gold) for gold in golds):
+        pattern = _NUMBER
+    for index, found in enumerate(pattern.finditer(text)):
+        if index >= MAX_CANDIDATES:
+            return
+        name = found[0].casefold()
+        if name in golds or any(gold in name or name in gold for gold in golds):
+            continue
+        if pattern is _PROPER and not _is_name(text, found):
+            continue
+        yield Mention(found.start(), found.end(), name)
+
+
+def _is_name(text: str, found: re.Match[str]) -> bool:
+    """Whether words with capital letters are a name that may be an answer, not who says it."""
+    words = found[0].casefold().split()
+    following = _FOLLOWING.match(text, found.end())
+    if following is not None and _classes(following[1]) & _PEOPLE:
+        return False
+    is_first = _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is not None
+    return not (is_first and len(words) == 1 and (_classes(words[0]) or _is_common(text, found)))
+
+
+def _is_common(text: str, found: re.Match[str]) -> bool:
+    """Whether a word at the beginning of a sentence goes on in small letters, as a common noun does."""
+    following = _FOLLOWING.match(text, found.end())
+    return (
+        following is not None
+        and following[1].islower()
+        and not _classes(following[1]) & {"copula", "negative", "pivot", "reject", "confirm"}
+    )
+
+
+def _classes(word: str) -> frozenset[str]:
+    return NO_CLASSES.union(*(lexicon.words.get(word, NO_CLASSES) for lexicon in languages_of({word})))
