@@ -224,9 +224,9 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
         first -= 1
     start, end = asserted[first].start, asserted[last].end
     unit = _UNIT_TEXT.match(text, end, max(end, asserted[last].region[1]))
-    values = (text[start:end], text[asserted[last].start : asserted[last].end])
+    values = [text[start:end], text[asserted[last].start : asserted[last].end]]
     if "!" not in gold:
-        values = tuple(value.rstrip("!") for value in values)
+        values = [value.rstrip("!") for value in values]
     texts = (values[0] + ("" if unit is None else unit[0]), *values)
     return tuple(dict.fromkeys(texts))
 

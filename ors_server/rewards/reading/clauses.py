@@ -1,4 +1,4 @@
-"""Decides from the words of its sentence what is said about a value. Pure.
+"""Decides from the words of its sentence whether a value is asserted. Pure.
 
 The words in front of a value in its clause, those behind it, and the clauses around it decide, in this order.
 `statements.py` then reads what other sentences say.
@@ -6,6 +6,7 @@ The words in front of a value in its clause, those behind it, and the clauses ar
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
@@ -18,6 +19,7 @@ from ors_server.rewards.reading.sentences import (
     Span,
     Token,
     Value,
+    classes_in,
 )
 
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
@@ -63,7 +65,8 @@ _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
 _RECKONINGS: Final = words_of(
-    "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation program code output"
+    "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
+    "program code output"
 )
 _NOUNS: Final = (
     "votes",
@@ -95,6 +98,13 @@ _ORDERED: Final = frozenset(
 )
 """Orders to the reader, which report nothing: "say 42"."""
 _ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
+_RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
+_CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
+_JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
+_INHERITED: Final = frozenset(
+    {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
+)
+"""What a list passes on: "not 41 or 42"."""
 _INVERTED: Final = frozenset({"should", "were", "had"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
@@ -156,7 +166,7 @@ class ClauseReader(SentenceReader):
             for first, second in zip(clause.values, clause.values[1:], strict=False):
                 start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
                 between = clause.tokens[start + 1 : end]
-                classes = frozenset[str]().union(*(token.classes for token in between))
+                classes = classes_in(between)
                 is_changed = (
                     any(token.word.startswith(_CHANGING) for token in clause.tokens[:start])
                     and between != []
@@ -191,7 +201,7 @@ class ClauseReader(SentenceReader):
             weak[0].polarity = Polarity.ASSERTED
 
     def _share_predicate(self, sentence: Sentence) -> None:
-        """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
+        """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
         following: Value | None = None
         for clause in reversed(sentence.clauses):
             for value in reversed(clause.values):
@@ -231,8 +241,8 @@ class ClauseReader(SentenceReader):
 
     def _judge(self, value: Value, left: list[Token], right: list[Token]) -> None:
         left = _in_scope(left)
-        before = frozenset[str]().union(*(token.classes for token in left))
-        after = frozenset[str]().union(*(token.classes for token in right))
+        before = classes_in(left)
+        after = classes_in(right)
         value.is_maybe = "maybe" in before or "maybe" in after
         is_confirmed = bool(right) and "copula" in right[0].classes and "confirm" in after
         is_named = (
@@ -251,57 +261,46 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, before) or self._from_right(
-            value, left, right, after, before
-        )
+        value.polarity = self._from_left(value, left, before) or self._from_right(value, left, right, before)
 
     def _from_left(self, value: Value, left: list[Token], before: Classes) -> Polarity | None:
+        """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
-        if last is not None and ("label" in last.classes or last.word == "#"):
-            return Polarity.INTERMEDIATE if "answer" not in last.classes else None
-        if left and "leave" in left[0].classes:
-            return Polarity.DENIED
-        if left and left[0].word in _INVERTED:
-            return Polarity.SUPPOSED
-        left = _behind_value(left)
-        near = frozenset[str]().union(*(token.classes for token in left[-1 - NEAR :]))
-        if any("trial" in token.classes for token in left[-NEAR:]):
-            return Polarity.SUPPOSED
-        if "unfinished" in before:
-            return Polarity.INTERMEDIATE
-        if takes_back_words(left):
-            return Polarity.RETRACTED
-        if "bound" in near and not (near & {"harmless"}):
-            return Polarity.BOUNDED
-        if "undecided" in before:
-            return Polarity.HEDGED
-        if (
-            "reject" in before
-            or "refuse" in before
-            or ("negative" in before and not self._is_in_relative_clause(left))
-        ):
-            return Polarity.DENIED
-        is_own = (
-            value.clause.lead is not None and value.clause.lead.word == "if" and _is_own_work(value.clause)
+        near_value = _behind_value(left)
+        near = classes_in(near_value[-1 - NEAR :])
+        has_label = last is not None and ("label" in last.classes or last.word == "#")
+        is_denied = bool(before & {"reject", "refuse"}) or (
+            "negative" in before and not self._is_in_relative_clause(near_value)
         )
-        if ("suppose" in before and not is_own and not _is_guess(left)) or (
-            "would" in before and not self._may_be_would(left, before)
-        ):
-            return Polarity.SUPPOSED
-        if left and left[0].word.partition(" ")[0] in _ORDERED:
-            return None
-        if ("report" in before and not _is_mine(left)) or self._is_of_another(left):
-            return Polarity.QUOTED
-        if "intermediate" in before:
-            return Polarity.INTERMEDIATE
-        if "former" in before:
-            return Polarity.RETRACTED
-        if _is_label_of(left) and "answer" not in before:
-            return Polarity.INTERMEDIATE
-        return None
+        is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
+        rules: tuple[tuple[bool, Polarity | None], ...] = (
+            (has_label and last is not None and "answer" in last.classes, None),
+            (has_label, Polarity.INTERMEDIATE),
+            (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
+            (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
+            ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
+            ("unfinished" in before, Polarity.INTERMEDIATE),
+            (takes_back_words(near_value), Polarity.RETRACTED),
+            ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
+            ("undecided" in before, Polarity.HEDGED),
+            (is_denied, Polarity.DENIED),
+            (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
+            (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
+            (is_reported, Polarity.QUOTED),
+            ("intermediate" in before, Polarity.INTERMEDIATE),
+            ("former" in before, Polarity.RETRACTED),
+            ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
+        )
+        return next((polarity for holds, polarity in rules if holds), None)
+
+    def _is_supposed(self, value: Value, left: list[Token], before: Classes) -> bool:
+        lead = value.clause.lead
+        is_own = lead is not None and lead.word == "if" and _is_own_work(value.clause)
+        is_if = "suppose" in before and not is_own and not _is_guess(left)
+        return is_if or ("would" in before and not self._may_be_would(left, before))
 
     def _is_in_relative_clause(self, left: list[Token]) -> bool:
-        """Whether all negations are in clauses about the subject: "the number that does not divide it is 42"."""
+        """Whether all negations are about the subject: "the number that does not divide it is 42"."""
         if (
             not left
             or "copula" not in left[-1].classes
@@ -328,7 +327,7 @@ class ClauseReader(SentenceReader):
 
     def _is_of_another(self, left: list[Token]) -> bool:
         """Whether the clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
-        for owner, noun in zip(left, left[1:], strict=False):
+        for owner, noun in pairwise(left):
             if "answer" in noun.classes or noun.word in _GUESSES:
                 if owner.word in _THIRD_PERSON:
                     return True
@@ -336,55 +335,54 @@ class ClauseReader(SentenceReader):
                     return True
         return False
 
-    def _from_right(
-        self, value: Value, left: list[Token], right: list[Token], after: Classes, before: Classes
-    ) -> Polarity:
-        is_last = value is value.clause.values[-1]
+    def _from_right(self, value: Value, left: list[Token], right: list[Token], before: Classes) -> Polarity:
+        """Return what the words behind a value say; the first rule that holds decides."""
         if not right:
             return self._framed_or_weak(value, left, right)
         first = right[0]
-        if "bound_after" in first.classes or any("bound_after" in token.classes for token in right[:2]):
-            return Polarity.BOUNDED
-        relative = next(
-            (i for i, token in enumerate(right) if token.word in ("that", "who", "whom", "whose")), None
-        )
-        seen = (
-            after if not relative else frozenset[str]().union(*(token.classes for token in right[:relative]))
-        )
-        if takes_back_words(right):
-            return Polarity.RETRACTED
-        if seen & {"negative", "reject", "refuse", "fault"}:
-            return Polarity.DENIED
-        if "suppose" in seen or ("would" in seen and first.classes & {"would", "harmless"}):
-            return Polarity.SUPPOSED
-        reports = [token for token in right if "report" in token.classes]
-        if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
-            reports = reports[1:]
-        if (reports and "report" in seen and "first_person" not in seen) or self._is_of_another(right):
-            return Polarity.QUOTED
-        if "bound" in first.classes and first.word in _ORDERS:
-            return Polarity.BOUNDED
-        if is_last and ("bound" in first.classes or ("bound" in seen and first.classes & {"copula"})):
-            return Polarity.BOUNDED
-        if "copula" in first.classes and "label" in seen:
-            return Polarity.INTERMEDIATE  # "42 was my room number"
-        if "intermediate" in seen or "operation" in first.classes:
-            return Polarity.INTERMEDIATE
-        if (
+        relative = next((index for index, token in enumerate(right) if token.word in _RELATIVE_PRONOUNS), 0)
+        seen = classes_in(right[:relative] if relative else right)
+        is_last = value is value.clause.values[-1]
+        is_bound = "bound" in first.classes or ("bound" in seen and "copula" in first.classes)
+        is_junk = (
             not left
             and len(right) > _MAX_UNIT
             and not any(token.classes or token.word in _FUNCTION_WORDS for token in right)
-        ):
-            return Polarity.INTERMEDIATE  # words that are no sentence
+        )
+        rules = (
+            ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
+            (takes_back_words(right), Polarity.RETRACTED),
+            (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
+            ("suppose" in seen, Polarity.SUPPOSED),
+            ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
+            (self._is_reported(right, seen), Polarity.QUOTED),
+            ("bound" in first.classes and first.word in _ORDERS, Polarity.BOUNDED),
+            (is_last and is_bound, Polarity.BOUNDED),
+            # "42 was my room number"
+            ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
+            (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
+        )
+        found = next((polarity for holds, polarity in rules if holds), None)
+        return found or self._as_subject(value, left, right, before, seen)
+
+    def _is_reported(self, right: list[Token], seen: Classes) -> bool:
+        reports = [token for token in right if "report" in token.classes]
+        if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
+            reports = reports[1:]
+        return (
+            bool(reports) and not {"report"} - seen and "first_person" not in seen
+        ) or self._is_of_another(right)
+
+    def _as_subject(
+        self, value: Value, left: list[Token], right: list[Token], before: Classes, seen: Classes
+    ) -> Polarity:
+        """Return what a predicate makes of a value that nothing speaks against."""
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
-        if self._is_about_the_work(left, right, before):
-            return Polarity.INTERMEDIATE
-        is_subject = "copula" in first.classes or "maybe" in first.classes
-        if is_subject and not (before & {"copula", "answer"}) and not (seen & {"confirm", "answer"}):
-            value.is_weak = True
-            return Polarity.INTERMEDIATE
-        return Polarity.ASSERTED
+        is_subject = bool(right[0].classes & {"copula", "maybe"}) and not before & {"copula", "answer"}
+        value.is_weak = is_subject and not seen & {"confirm", "answer"}
+        return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _framed_or_weak(self, value: Value, left: list[Token], right: list[Token]) -> Polarity:
         value.is_weak = not self._has_frame(left, right)
@@ -418,51 +416,32 @@ class ClauseReader(SentenceReader):
     def _inherited(
         self, sentence: Sentence, place: int, left: list[Token], right: list[Token]
     ) -> Polarity | None:
-        """Return the polarity of the clause that a clause of nothing but a value continues."""
-        clause = sentence.clauses[place]
-        lead = clause.lead
+        """Return what the clause in front says of a value: a heading, or a list that the value continues."""
+        lead = sentence.clauses[place].lead
         if place == 0 or lead is None:
             return None
-        is_joined = lead.word in AND or lead.word == ","
         earlier = sentence.clauses[place - 1]
-        if (
-            lead.word == "when"
-            and not earlier.values
-            and any("retract" in t.classes and " " in t.word for t in earlier.tokens)
-        ):
+        if not earlier.values:
+            return self._introduced(earlier, lead, left)
+        polarity = earlier.values[-1].polarity
+        is_joined = (lead.word in AND or lead.word == ",") and all(
+            token.word in _CONNECTING or "maybe" in token.classes for token in left
+        )
+        is_new = "correction" in classes_in(left) or (
+            bool(right) and not left and "copula" in right[0].classes
+        )
+        return polarity if is_joined and not is_new and polarity in _INHERITED else None
+
+    def _introduced(self, heading: Clause, lead: Token, left: list[Token]) -> Polarity | None:
+        """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
+        classes = heading.classes()
+        if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
-        if (
-            lead.word == ":"
-            and not earlier.values
-            and not any(token.classes & {"copula", "answer"} for token in left)
-            and any("report" in token.classes for token in earlier.tokens)
-            and not _is_mine(earlier.tokens)
-        ):
+        is_named = bool(classes_in(left) & {"copula", "answer"})
+        if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
             return Polarity.QUOTED
-        if (
-            lead.word in (":", "]", ")")
-            and not left
-            and not earlier.values
-            and len(earlier.tokens) <= _MAX_HEADING
-        ):
-            return self._headed(earlier)
-        if not is_joined or any(
-            token.word not in _CONNECTING and "maybe" not in token.classes for token in left
-        ):
-            return None
-        if earlier.values and earlier.values[-1].polarity in (
-            Polarity.DENIED,
-            Polarity.BOUNDED,
-            Polarity.QUOTED,
-            Polarity.HEDGED,
-            Polarity.SUPPOSED,
-        ):
-            if any(token.classes & {"correction"} for token in left) or (
-                right and not left and right[0].classes & {"copula"}
-            ):
-                return None
-            return earlier.values[-1].polarity
-        return None
+        is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
+        return self._headed(heading) if is_heading else None
 
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
@@ -486,17 +465,11 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
-        for clause in clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]:
-            if _is_mistaken_way(clause):
-                return True
-            if (
-                clause.lead is not None
-                and "suppose" in clause.lead.classes
-                or (clause.tokens and "suppose" in clause.tokens[0].classes and clause is not clauses[place])
-            ):
-                if not _is_own_work(clause):
-                    return True
-        return False
+        around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
+        return any(
+            _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
+            for clause in around
+        )
 
     def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
@@ -524,47 +497,28 @@ class ClauseReader(SentenceReader):
     def _judge_remark(
         self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
     ) -> Polarity | None:
+        """Return what a clause without a value says of the value in front of it."""
         classes = clause.classes()
         lead = clause.lead
-        if (
-            lead is not None
-            and "reason" in lead.classes
-            and lead.word not in ("though", "although", "even though", "while", "whereas")
-        ):
+        if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
             return None
-        first = clause.tokens[0]
         if polarity is Polarity.QUOTED:
             is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
             return Polarity.ASSERTED if is_approved else None
         if is_corrected and "first_person" in classes:
-            return None
-        if ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
-            "retract" in token.classes and len(token.word.split()) > 1 for token in clause.tokens
-        ):
-            return Polarity.RETRACTED
-        if "unfinished" in classes:
-            return Polarity.INTERMEDIATE
-        if "report" in first.classes and "first_person" not in classes:
-            return Polarity.QUOTED
-        if "refuse" in classes:
-            return Polarity.RETRACTED
-        if is_corrected and "first_person" in classes:
             return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
-        if disapproves(clause.tokens, is_framed=is_framed):
-            if (
-                classes & {"reject", "fault"}
-                and lead is not None
-                and lead.word in ("but", "yet", "and", "though", "although", "however")
-            ):
-                return Polarity.RETRACTED
-            is_about = any(token.classes & {"pronoun"} for token in clause.tokens[:2]) or (
-                lead is not None and lead.word == "which"
-            )
-            is_bare = bool(first.classes & {"negative", "reject", "fault"})
-            is_other = first.is_capital or (len(clause.tokens) > 1 and clause.tokens[1].is_capital)
-            if is_about or is_bare or is_other or ("copula" in first.classes):
-                return Polarity.RETRACTED
-        return None
+        first = clause.tokens[0]
+        is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
+            "retract" in token.classes and " " in token.word for token in clause.tokens
+        )
+        rules = (
+            (is_retraction, Polarity.RETRACTED),
+            ("unfinished" in classes, Polarity.INTERMEDIATE),
+            ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
+            ("refuse" in classes, Polarity.RETRACTED),
+            (_is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
+        )
+        return next((polarity for holds, polarity in rules if holds), None)
 
     def _subordinate(self, sentence: Sentence) -> None:
         """Take values of subordinate clauses and remarks as intermediate where a main clause has one."""
@@ -576,11 +530,11 @@ class ClauseReader(SentenceReader):
             is_first = not value.is_framed or value.clause.values[0] is not value
             lead = value.clause.lead
             goes_on = (
-                earlier in secondary
+                earlier is not None
+                and earlier in secondary
                 and lead is not None
                 and lead.word in ("and", ",")
                 and not value.is_framed
-                and earlier is not None
                 and earlier.clause.lead is not None
                 and "reason" in earlier.clause.lead.classes
             )
@@ -682,9 +636,9 @@ def disapproves(tokens: Sequence[Token], *, is_framed: bool) -> bool:
     """Whether a remark about a value says that it is wrong.
 
     A negation alone says so of a value that the text has not named as its answer, or with a word of approval
-    ("is not right", "it isn't"): "The answer is 42, which is not a square" stands.
+    ("is not right", "it isn't"): "The answer is 42, which is not a square" asserts 42.
     """
-    classes = frozenset[str]().union(*(token.classes for token in tokens))
+    classes = classes_in(tokens)
     if classes & {"reject", "fault"}:
         return True
     if "negative" not in classes:
@@ -695,7 +649,7 @@ def disapproves(tokens: Sequence[Token], *, is_framed: bool) -> bool:
 
 
 def _is_mistaken_way(clause: Clause) -> bool:
-    """Whether a clause in front of a value says how one goes wrong: "using the wrong formula, one gets 42"."""
+    """Whether a clause says how one goes wrong: "using the wrong formula, one gets 42"."""
     if clause.values or not clause.tokens:
         return False
     first = clause.tokens[0]
@@ -708,6 +662,24 @@ def _is_mistaken_way(clause: Clause) -> bool:
     )
     is_rejected = bool(first.classes & {"reject", "leave"}) and first.word not in _WAYS
     return is_way and not is_rejected and bool(clause.classes() & {"reject", "fault", "leave"})
+
+
+def _is_condition(clause: Clause) -> bool:
+    """Whether a clause begins with "if" or the like."""
+    opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
+    return any("suppose" in token.classes for token in opening)
+
+
+def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
+    """Whether a remark says that the value in front of it is wrong."""
+    if not disapproves(clause.tokens, is_framed=is_framed):
+        return False
+    first, lead = clause.tokens[0], "" if clause.lead is None else clause.lead.word
+    is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
+    is_other = any(token.is_capital for token in clause.tokens[:NEAR])
+    is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
+    is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
+    return is_about or is_other or is_bare or is_joined
 
 
 def _is_own_work(clause: Clause) -> bool:

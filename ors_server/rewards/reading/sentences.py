@@ -8,16 +8,15 @@ conjunctions. A clause has a greatest length, so that the work on it is bounded.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 from typing import Final, TypeAlias
 
-from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, languages_of, words_of
-
-Span: TypeAlias = tuple[int, int]
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Lexicon, Polarity, languages_of, words_of
 
 Span: TypeAlias = tuple[int, int]
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _LATIN: Final = re.compile(r"[a-z]")
-_LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")  # noqa: RUF001  (letters that look alike)
+_LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")
 """Letters of other scripts inside Latin words, which only look like theirs: a denial stays one."""
 _TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
 _LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
@@ -45,6 +44,16 @@ CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ABBREVIATIONS: Final = words_of(
     "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
 )
+_KINDS: Final = {"\n": "line", "?": "ask", "？": "ask", "!": "stop", "！": "stop", "。": "stop"}
+_SIGN_CLASSES: Final = {
+    "=": "copula",
+    "¬": "negative",
+    "≠": "negative",
+    "+": "bound_after",
+    **dict.fromkeys("<>≤≥", "bound"),
+    **dict.fromkeys(CROSSES, "reject"),
+    **dict.fromkeys(_CHECKS, "confirm"),
+}
 _MARKS: Final = frozenset(',;:()[]"“”„«»—–')
 OR: Final = frozenset(
     {
@@ -96,6 +105,8 @@ NEAR: Final = 2
 
 @dataclass(slots=True, eq=False)
 class Token:
+    """A word, a phrase, a sign or a value."""
+
     kind: str
     """`word`, `value`, `mark`, `stop`, `ask` or `line`."""
     start: int
@@ -122,6 +133,8 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Clause:
+    """A part of a sentence."""
+
     lead: Token | None
     """The punctuation or conjunction that opens it."""
     tokens: list[Token] = field(default_factory=list["Token"])
@@ -129,23 +142,29 @@ class Clause:
 
     @property
     def start(self) -> int:
+        """Where it begins, with what opens it."""
         return self.lead.start if self.lead is not None else self.tokens[0].start if self.tokens else 0
 
     @property
     def end(self) -> int:
+        """Where its last token ends."""
         return self.tokens[-1].end if self.tokens else self.lead.end if self.lead is not None else 0
 
     def classes(self) -> Classes:
-        return frozenset().union(*(token.classes for token in self.tokens))
+        """Return the classes of its tokens."""
+        return classes_in(self.tokens)
 
 
 @dataclass(slots=True)
 class Sentence:
+    """A sentence, or a line."""
+
     clauses: list[Clause]
     is_question: bool
 
     @property
     def tokens(self) -> list[Token]:
+        """The tokens of its clauses, in order."""
         return [token for clause in self.clauses for token in clause.tokens]
 
 
@@ -183,64 +202,60 @@ class SentenceReader:
         while position < end:
             char = text[position]
             if char.isalpha():
-                match = _WORD.match(text, position, end)
-                stop = position + 1 if match is None else match.end()
-                written = text[position:stop]
-                word = written.casefold().replace("’", "'")
-                if not word.isascii() and _LATIN.search(word):
-                    word = word.translate(_LOOKALIKES)
-                tokens.append(Token("word", position, stop, word, is_capital=written[0].isupper()))
-                position = stop
-                continue
-            if char == "\\" and text.startswith("\\boxed", position):
+                token = self._read_word(position, end)
+                tokens.append(token)
+                position = token.end
+            elif char == "\\" and text.startswith("\\boxed", position):
                 return  # a box that is never closed
-            if char == "<" and (tag := _TAG.match(text, position, end)) is not None:
+            elif char == "<" and (tag := _TAG.match(text, position, end)) is not None:
                 position = tag.end()
-                continue
-            if char == "\n":
-                tokens.append(Token("line", position, position + 1))
-            elif char in "?？":
-                tokens.append(Token("ask", position, position + 1))
-            elif (char in "!！。" and text[position + 1 : position + 2] != "=") or (
-                char == "." and self._ends_sentence(position, tokens)
-            ):
-                tokens.append(Token("stop", position, position + 1))
-            elif char in "!=" and (unequal := _UNEQUAL.match(text, position, end)) is not None:
-                tokens.append(Token("word", position, unequal.end(), "≠", frozenset({"negative"})))
-                position = unequal.end()
-                continue
-            elif char == "¬":
-                tokens.append(Token("word", position, position + 1, "≠", frozenset({"negative"})))
-            elif char in "-=" and text.startswith(">", position + 1):
-                tokens.append(Token("mark", position, position + 2, ":"))
-                position += 1
-            elif (char in _MARKS and not self._is_call(position, tokens)) or (
-                char == "-" and self._is_dash(position)
-            ):
-                tokens.append(Token("mark", position, position + 1, char))
-            elif char == "=":
-                tokens.append(Token("word", position, position + 1, "=", frozenset({"copula"})))
-            elif char in "<>≤≥≠":
-                name = "negative" if char == "≠" else "bound"
-                tokens.append(Token("word", position, position + 1, char, frozenset({name})))
-            elif char == "+" and tokens and tokens[-1].kind == "value" and tokens[-1].end == position:
-                tokens.append(Token("word", position, position + 1, "+", frozenset({"bound_after"})))
-            elif (
-                char == "/"
-                and text[position - 1 : position].isspace()
-                and text[position + 1 : position + 2].isspace()
-            ):
-                tokens.append(Token("word", position, position + 1, "or"))
             elif char == "#":
                 position = self._tokenise_hashes(position, tokens)
-                continue
             elif char == "\\":
                 position = self._tokenise_command(position, end, tokens)
-                continue
-            elif char in CROSSES or char in _CHECKS:
-                name = "reject" if char in CROSSES else "confirm"
-                tokens.append(Token("word", position, position + 1, char, frozenset({name})))
-            position += 1
+            else:
+                sign = self._read_sign(position, end, tokens)
+                if sign is not None:
+                    tokens.append(sign)
+                position = position + 1 if sign is None else max(sign.end, position + 1)
+
+    def _read_word(self, position: int, end: int) -> Token:
+        match = _WORD.match(self._text, position, end)
+        stop = position + 1 if match is None else match.end()
+        written = self._text[position:stop]
+        word = written.casefold().replace("’", "'")
+        if not word.isascii() and _LATIN.search(word):
+            word = word.translate(_LOOKALIKES)
+        return Token("word", position, stop, word, is_capital=written[0].isupper())
+
+    def _read_sign(self, position: int, end: int, tokens: Sequence[Token]) -> Token | None:
+        """Read a sign; `None` for one that says nothing."""
+        text, char = self._text, self._text[position]
+        if (kind := _KINDS.get(char)) is not None and text[position + 1 : position + 2] != "=":
+            return Token(kind, position, position + 1)
+        if char == "." and self._ends_sentence(position, tokens):
+            return Token("stop", position, position + 1)
+        if (unequal := _UNEQUAL.match(text, position, end)) is not None:
+            return Token("word", position, unequal.end(), "≠", frozenset({"negative"}))
+        if char in "-=" and text.startswith(">", position + 1):
+            return Token("mark", position, position + 2, ":")
+        if (char in _MARKS and not self._is_call(position, tokens)) or (
+            char == "-" and self._is_dash(position)
+        ):
+            return Token("mark", position, position + 1, char)
+        return self._read_word_sign(position, tokens)
+
+    def _read_word_sign(self, position: int, tokens: Sequence[Token]) -> Token | None:
+        """Read a sign that stands for a word."""
+        char = self._text[position]
+        around = self._text[position - 1 : position] + self._text[position + 1 : position + 2]
+        is_behind = bool(tokens) and tokens[-1].kind == "value" and tokens[-1].end == position
+        if char == "/" and around.isspace() and len(around) > 1:
+            return Token("word", position, position + 1, "or")
+        if char == "+" and not is_behind:
+            return None
+        name = _SIGN_CLASSES.get(char)
+        return None if name is None else Token("word", position, position + 1, char, frozenset({name}))
 
     def _tokenise_hashes(self, position: int, tokens: list[Token]) -> int:
         """Take `####` for the mark of an answer, `#` in front of a digit for that of a label."""
@@ -286,12 +301,7 @@ class SentenceReader:
     def _is_dash(self, position: int) -> bool:
         text = self._text
         before, after = text[max(position - 1, 0) : position], text[position + 1 : position + 2]
-        return (
-            before.isspace()
-            and after.isspace()
-            or text[position - 1 : position + 2] in ("---",)
-            or text[position : position + 2] == "--"
-        )
+        return (before.isspace() and after.isspace()) or text[position : position + 2] == "--"
 
     def _classify(self) -> None:
         """Give words their classes; a phrase becomes one token."""
@@ -302,84 +312,47 @@ class SentenceReader:
         index = 0
         while index < len(words):
             token = self._tokens[index]
+            length = 1
             if token.kind != "word" or token.classes:
                 if token.word in self._neutral:
                     token.classes = NO_CLASSES
-                tokens.append(token)
-                index += 1
-                continue
-            length, classes = 1, NO_CLASSES
-            for lexicon in lexicons:
-                phrase = lexicon.match_phrase(words, index)
-                if phrase is not None and phrase[0] > length:
-                    length, classes = phrase
-            if length == 1:
-                word = words[index]
-                for lexicon in lexicons:
-                    classes |= lexicon.words.get(word, NO_CLASSES)
-                if word.endswith("n't"):
-                    classes |= {"negative"}
-                if word.startswith("n'"):
-                    classes |= {"negative"}
-            parts = words[index : index + length]
-            if length > 1 and classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
-                for lexicon in lexicons:
-                    classes |= frozenset[str]().union(
-                        *(lexicon.words.get(part, NO_CLASSES) for part in parts)
-                    )
-            if length > 1 and any(
-                "first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts
-            ):
-                classes |= {"first_person"}
-            if self._neutral and self._neutral.issuperset(parts):
-                classes = classes & {"copula", "pivot"}
-            tokens.append(
-                Token(
-                    "word",
-                    token.start,
-                    self._tokens[index + length - 1].end,
-                    " ".join(parts),
-                    classes,
-                    token.is_capital,
-                )
-            )
+            else:
+                length, classes = _look_up(lexicons, words, index)
+                parts = words[index : index + length]
+                if self._neutral and self._neutral.issuperset(parts):
+                    classes = classes & {"copula", "pivot"}
+                end = self._tokens[index + length - 1].end
+                token = Token("word", token.start, end, " ".join(parts), classes, token.is_capital)
+            tokens.append(token)
             index += length
         self._tokens = tokens
-        for earlier, token in zip(tokens, tokens[1:], strict=False):
+        for earlier, token in pairwise(tokens):
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
         for index, token in enumerate(tokens):
-            if "negative" in token.classes:
+            if "negative" in token.classes and " " not in token.word:
                 self._soften(index)
 
     def _soften(self, index: int) -> None:
         """Read a negation with the words behind it: "no doubt" denies nothing, "cannot solve" gives up."""
         token = self._tokens[index]
-        if " " in token.word:
-            return
         following = self._tokens[index + 1 : index + 6]
-        for offset, other in enumerate(following[:-1]):
-            if other.kind != "word":
-                break
-            if other.word in _EXCEPTIVES and following[offset + 1].kind == "value":
-                for softened in (token, *following[: offset + 1]):
-                    softened.classes = frozenset({"harmless"})
+        words = list(takewhile(lambda other: other.kind == "word", following))
+        is_at_value = len(words) < len(following) and following[len(words)].kind == "value"
+        if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
+            _make_harmless(token, words)  # "nothing but 42"
+            return
+        for offset, word in enumerate(words[: NEAR + 1]):
+            if "benign" in word.classes:
+                _make_harmless(token, words[: offset + 1])
                 return
-        for offset, other in enumerate(following):
-            if other.kind != "word":
-                break
-            if "benign" in other.classes and offset < NEAR + 1:
-                for softened in (token, *following[: offset + 1]):
-                    softened.classes = frozenset({"harmless"})
-                break
-            if "solving" in other.classes and offset < NEAR + 1:
-                if token.word not in _ORDERS_NOT and not any(
-                    "benign" in later.classes for later in following[offset + 1 :]
-                ):
+            if "solving" in word.classes:
+                is_softened = any("benign" in later.classes for later in words[offset + 1 :])
+                if token.word not in _ORDERS_NOT and not is_softened:
                     token.classes |= {"refuse"}
-                break
-            if "negative" in other.classes or "reject" in other.classes:
-                break
+                return
+            if word.classes & {"negative", "reject"}:
+                return
 
     def _split(self) -> list[Sentence]:
         sentences: list[Sentence] = []
@@ -468,12 +441,40 @@ class SentenceReader:
         return Sentence([clause for clause in clauses if clause.tokens], is_question)
 
 
+def classes_in(tokens: Sequence[Token]) -> Classes:
+    """Return the classes of some tokens."""
+    return NO_CLASSES.union(*(token.classes for token in tokens))
+
+
+def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple[int, Classes]:
+    """Return the length in words and the classes of the phrase or word at a place."""
+    length, classes = 1, NO_CLASSES
+    for lexicon in lexicons:
+        phrase = lexicon.match_phrase(words, index)
+        if phrase is not None and phrase[0] > length:
+            length, classes = phrase
+    parts = words[index : index + length]
+    own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
+    if length == 1:
+        is_contracted = parts[0].endswith("n't") or parts[0].startswith("n'")
+        return 1, own | {"negative"} if is_contracted else own
+    if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
+        classes |= own
+    is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
+    return length, classes | {"first_person"} if is_mine else classes
+
+
+def _make_harmless(token: Token, words: Sequence[Token]) -> None:
+    for softened in (token, *words):
+        softened.classes = frozenset({"harmless"})
+
+
 def _is_value(tokens: Sequence[Token], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
 
 
 def _opens_contrast(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a negation sets the next value against the one in front of it: "42, not 43", "6 rather than 5"."""
+    """Whether a negation sets the next value against the last one: "42, not 43", "6 rather than 5"."""
     if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
         return False
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])

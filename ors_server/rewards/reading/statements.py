@@ -1,7 +1,7 @@
 r"""Reads a text the way a careful person does: which of the values in it does it assert? Pure.
 
-A *statement* is a value of the text (whatever the caller takes for one: numbers, formulas, letters, names), the
-place where it stands, and its polarity. Only an asserted value is an answer, and the last one is *the* answer.
+A *statement* is a value of the text (numbers, formulas, letters, names: the caller decides), its place, and
+its polarity. Only an asserted value is an answer, and the last one is *the* answer.
 
 How a sentence is read. It is cut into clauses at punctuation and at conjunctions ("but", "because", "which").
 The words of a value's clause decide its polarity, by the classes of `polarity.toml`:
@@ -24,6 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
@@ -43,11 +44,12 @@ from ors_server.rewards.reading.sentences import (
     Span,
     Token,
     Value,
+    classes_in,
 )
 
 
 class Place(StrEnum):
-    """Where a value stands."""
+    """Where a value is."""
 
     BOX = "box"
     TAG = "tag"
@@ -89,6 +91,7 @@ _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|
 _UNDECIDED: Final = frozenset(
     {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
 )
+_POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
 )
@@ -119,7 +122,7 @@ def read_statements(
         neutral: Words, in lower case, that deny nothing here: those of the gold answer.
         takes_alternatives: Whether "42 or 43" asserts both, as where the gold answer is a list.
         is_same: Whether two different texts are one value, which "or" then only repeats ("3/4, or 0.75").
-        is_closed: Whether words that are no sentence, as far as the lexicon tells, assert nothing: "shy of 42".
+        is_closed: Whether words that are not known to make a sentence assert nothing: "shy of 42".
         place_of: The place of a value; by default they stand in sentences.
     """
     ordered = sorted(set(spans))
@@ -229,7 +232,7 @@ class _Reader(ClauseReader):
                     value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:
-        """Deny what stands behind words of giving up and is not named as the answer."""
+        """Deny what follows words of giving up and is not named as the answer."""
         has_given_up = False
         for sentence in self._sentences:
             for clause in sentence.clauses:
@@ -288,36 +291,23 @@ class _Reader(ClauseReader):
         return False
 
     def _clause_takes_back(self, clause: Clause, *, has_value: bool) -> bool:
+        """Return whether a clause without a value takes back the values in front of its sentence."""
         tokens = clause.tokens
         classes = clause.classes()
-        if "refuse" in classes or takes_back_words(tokens) or tokens[0].word in ("neither", "none"):
-            return True
-        if not has_value and len(tokens) <= NEAR and "reject" in classes:
-            return True  # "Rejected."
-        heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), None)
-        if heeded is not None and any(
-            "negative" in token.classes for token in tokens[max(heeded - 3, 0) : heeded]
-        ):
-            return True
-        if any(
-            "retract" in token.classes and (len(token.word.split()) > 1 or len(tokens) <= 2)
-            for token in tokens
-        ):  # noqa: PLR2004
-            return True
-        if has_value and len(tokens) > 2:  # noqa: PLR2004
-            return False
-        orders = [
-            token for token in tokens[:2] if token.word not in ("please", "kindly", "now", "so", "just")
-        ]
-        if (
-            orders
-            and orders[0].classes & {"leave", "reject"}
-            and any(token.word in _REFERENCES or "pronoun" in token.classes for token in tokens)
-        ):
-            return True
-        if not disapproves(tokens, is_framed=True):
-            return False
-        return any(token.classes & {"pronoun"} for token in tokens[:3])
+        is_short = len(tokens) <= NEAR
+        heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), 0)
+        is_lone = not has_value or is_short
+        orders = [token for token in tokens[:NEAR] if token.word not in _POLITE]
+        is_order = bool(orders) and bool(orders[0].classes & {"leave", "reject"})
+        rules = (
+            "refuse" in classes or takes_back_words(tokens) or tokens[0].word in ("neither", "none"),
+            not has_value and is_short and "reject" in classes,  # "Rejected."
+            "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]),  # "don't count this"
+            any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),
+            is_lone and is_order and any(t.word in _REFERENCES or "pronoun" in t.classes for t in tokens),
+            is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
+        )
+        return any(rules)
 
     def _correct(self) -> None:
         """Take back what was asserted in front of a correction: "Wait, 43", "or rather 43"."""
@@ -359,7 +349,7 @@ class _Reader(ClauseReader):
         if self._takes_alternatives:
             return
         positions = {id(token): index for index, token in enumerate(self._tokens)}
-        for earlier, value in zip(self._values, self._values[1:], strict=False):
+        for earlier, value in pairwise(self._values):
             if value.sentence > earlier.sentence + 1:
                 continue
             between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
@@ -389,7 +379,7 @@ class _Reader(ClauseReader):
     def _hedge_by_doubt(self) -> None:
         """Take a guess behind a definite statement for a hedge: "It's 42. Then again, maybe 43."."""
         asserted = [value for value in self._values if value.polarity is Polarity.ASSERTED]
-        for earlier, value in zip(asserted, asserted[1:], strict=False):
+        for earlier, value in pairwise(asserted):
             is_near = value.sentence <= earlier.sentence + 1
             is_definite = earlier.is_framed or earlier.is_maybe or self.is_definite(earlier)
             if (
@@ -407,7 +397,7 @@ class _Reader(ClauseReader):
         return (
             bool(left)
             and bool(left[-1].classes & {"copula"})
-            and left[0].classes & {"pronoun", "copula"} != set()
+            and bool(left[0].classes & {"pronoun", "copula"})
         )
 
     def _differ(self, value: Value, other: Value) -> bool:
@@ -425,12 +415,13 @@ class _Reader(ClauseReader):
                 continue
             before, after = self._window(value)
             value.polarity = _by_characters(before, after, lists) or value.polarity
-        for value, other in zip(self._values, self._values[1:], strict=False):
+        for value, other in pairwise(self._values):
             between = self._text[value.token.end : other.token.start].strip(" $,，、?？。")
             words = (*lists["maybe_before"], *lists["maybe_after"])
             if between and CJK.search(between) and between in words and not self._takes_alternatives:
                 value.polarity = other.polarity = Polarity.HEDGED
         retracting = lists["retract"]
+        long_retracting = [word for word in retracting if len(word) > NEAR]
         for value in self._values:
             tail = self._text[value.token.end :]
             stop = _CJK_STOP.search(tail)
@@ -438,9 +429,7 @@ class _Reader(ClauseReader):
             sentence = _CJK_STOP.split(rest, maxsplit=1)[0].strip() if rest else ""
             if value.polarity is Polarity.ASSERTED and sentence and CJK.search(sentence):
                 head = _CJK_BREAK.split(sentence, maxsplit=1)[0].strip()
-                if head in retracting or any(
-                    sentence.startswith(word) for word in retracting if len(word) > 2
-                ):  # noqa: PLR2004
+                if head in retracting or any(map(sentence.startswith, long_retracting)):
                     value.polarity = Polarity.RETRACTED
 
     def _window(self, value: Value) -> tuple[str, str]:
