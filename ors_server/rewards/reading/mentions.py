@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ors_server.rewards.reading.polarity import Polarity, classes_of
@@ -18,6 +18,11 @@ _BETWEEN: Final = frozenset(
 )
 _CONTRAST: Final = frozenset({"correction", "retract", "negative", "reject", "fault", "pivot", "suppose", "report", "intermediate", "trial"})
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
+_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
+_ANSWER_KEY: Final = re.compile(
+    r"(?:final|correct|my|chosen|selected)?[_ ]?(?:answer|result|solution|value|choice|option|letter|city|town|name)", re.IGNORECASE
+)
+_KEY_CHARS: Final = 60
 _LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐"
 
 
@@ -76,7 +81,17 @@ def read_mentions(
     statements = read_statements(
         text, by_span, neutral=neutral, takes_alternatives=takes_alternatives, is_same=is_same, are_labels=are_labels
     )
+    if '":' in text or '" :' in text or "':" in text:
+        statements = [_without_other_field(text, statement) for statement in statements]
     return [Reading(by_span[statement.start, statement.end], statement) for statement in statements]
+
+
+def _without_other_field(text: str, statement: Statement) -> Statement:
+    """Take the value of a field of JSON for no answer, unless the field is named so."""
+    field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    if field is None or _ANSWER_KEY.fullmatch(field[1].strip()):
+        return statement
+    return replace(statement, polarity=Polarity.INTERMEDIATE)
 
 
 def asserted(readings: Iterable[Reading]) -> list[Reading]:
@@ -119,7 +134,7 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     if "\n" in gap:
         is_beside = not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
     else:
-        is_beside = not any(classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold()))
+        is_beside = "=" not in gap and not any(classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold()))
     return None if is_beside else final
 
 
