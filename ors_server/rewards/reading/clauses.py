@@ -381,8 +381,13 @@ class ClauseReader(SentenceReader):
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
-            self.are_labels and _is_verb(right[0]) and "confirm" not in right[0].classes
+            self.are_labels
+            and self._text[value.token.start].isalpha()
+            and _is_verb(right[0])
+            and "confirm" not in right[0].classes
         )
+        if self.are_labels and value.token.end - value.token.start > NEAR and _is_identity(right):
+            return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
         value.is_weak = is_subject and not seen & {"confirm", "answer"}
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
@@ -606,6 +611,10 @@ def _is_guess(left: Sequence[Token]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def _is_identity(right: Sequence[Token]) -> bool:
+    return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
 
 
 def _is_verb(token: Token) -> bool:

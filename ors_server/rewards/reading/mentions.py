@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
@@ -33,6 +33,13 @@ _CONTRAST: Final = frozenset(
     }
 )
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
+_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
+_ANSWER_KEY: Final = re.compile(
+    r"(?:final|correct|my|chosen|selected)?[_ ]?"
+    r"(?:answer|result|solution|value|choice|option|letter|city|town|name)",
+    re.IGNORECASE,
+)
+_KEY_CHARS: Final = 60
 _LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐"
 
 
@@ -101,7 +108,17 @@ def read_mentions(
         is_same=is_same,
         are_labels=are_labels,
     )
+    if '":' in text or '" :' in text or "':" in text:
+        statements = [_without_other_field(text, statement) for statement in statements]
     return [Reading(by_span[statement.start, statement.end], statement) for statement in statements]
+
+
+def _without_other_field(text: str, statement: Statement) -> Statement:
+    """Take the value of a field of JSON for no answer, unless the field is named so."""
+    field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    if field is None or _ANSWER_KEY.fullmatch(field[1].strip()):
+        return statement
+    return replace(statement, polarity=Polarity.INTERMEDIATE)
 
 
 def asserted(readings: Iterable[Reading]) -> list[Reading]:
@@ -147,7 +164,9 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     if "\n" in gap:
         is_beside = not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
     else:
-        is_beside = not any(classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold()))
+        is_beside = "=" not in gap and not any(
+            classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
+        )
     return None if is_beside else final
 
 

@@ -25,11 +25,14 @@ _PROPER: Final = re.compile(
     r"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}){0,4}(?!['’]s|\w)"
 )
 """A name: words with a capital letter."""
+_EMPHASIS: Final = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200}[^_\s])_{1,2}(?!\w)")
+_DETERMINER: Final = re.compile(r"(?<![\w'-])no\s+(?![,.;:!?])(?=\w)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?<![\w.,/-])[-+]?\d[\d.,]{0,40}(?<![.,])(?![\w/])")
 _SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:;\n\"“(*>|])\s{0,4}\Z")
 _FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
 _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
+_JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
 _PEOPLE: Final = frozenset({"report", "first_person"})
 MAX_CANDIDATES: Final = 2_000
 
@@ -58,6 +61,7 @@ def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: T
 def _forms(text: str, form: TextForm) -> tuple[str, str]:
     """Return the end of a text with its lines and capital letters, and the same as golds are normalised."""
     lines = text[-MAX_TAIL:].splitlines()
+    lines = [_EMPHASIS.sub(r" \1 ", line) for line in lines] if "_" in text else lines
     written = "\n".join(normalise_text(line, replace(form, casefold=False)) for line in lines)
     searched = " ".join(normalise_text(line, form) for line in lines)
     return (written if len(written) == len(searched) else searched), searched
@@ -65,7 +69,11 @@ def _forms(text: str, form: TextForm) -> tuple[str, str]:
 
 def _mentions(text: str, sought: Collection[str]) -> list[Mention]:
     places = sorted(word_places(text, sought), key=lambda place: (place[0], -len(place[1])))
-    return [Mention(start, start + len(phrase), phrase) for start, phrase in places]
+    return [
+        Mention(start, start + len(phrase), phrase)
+        for start, phrase in places
+        if phrase != "no" or not _DETERMINER.match(text, start)
+    ]
 
 
 def _read(
@@ -87,32 +95,32 @@ def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
     for index, found in enumerate(pattern.finditer(text)):
         if index >= MAX_CANDIDATES:
             return
-        name = found[0].casefold()
-        if name in golds or any(gold in name or name in gold for gold in golds):
+        start = _name_start(text, found) if pattern is _PROPER else found.start()
+        name = text[start : found.end()].casefold()
+        if not name or any(gold in name or name in gold for gold in golds):
             continue
-        if pattern is _PROPER and not _is_name(text, found):
-            continue
-        yield Mention(found.start(), found.end(), name)
+        if pattern is not _YES_OR_NO or not _DETERMINER.match(text, start):
+            yield Mention(start, found.end(), name)
 
 
-def _is_name(text: str, found: re.Match[str]) -> bool:
-    """Whether words with capital letters are a name that may be an answer, not who says it."""
-    words = found[0].casefold().split()
+def _name_start(text: str, found: re.Match[str]) -> int:
+    """Return where a name begins, without a word that only begins its sentence; its end if it is no answer."""
     following = _FOLLOWING.match(text, found.end())
     if following is not None and _classes(following[1]) & _PEOPLE:
-        return False
-    is_first = _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is not None
-    return not (is_first and len(words) == 1 and (_classes(words[0]) or _is_common(text, found)))
-
-
-def _is_common(text: str, found: re.Match[str]) -> bool:
-    """Whether a word at the beginning of a sentence goes on in small letters, as a common noun does."""
-    following = _FOLLOWING.match(text, found.end())
-    return (
-        following is not None
+        return found.end()  # a person that says something
+    if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
+        return found.start()
+    words = found[0].split()
+    if _classes(words[0].casefold()):
+        return found.start() + len(words[0]) + 1 if len(words) > 1 else found.end()
+    is_common = (
+        len(words) == 1
+        and following is not None
         and following[1].islower()
-        and not _classes(following[1]) & {"copula", "negative", "pivot", "reject", "confirm"}
+        and following[1] not in _JOINING
+        and not _classes(following[1])
     )
+    return found.end() if is_common else found.start()
 
 
 def _classes(word: str) -> frozenset[str]:

@@ -10,9 +10,20 @@ MAX_SEARCH: Final = 100_000_000
 """Characters of a response times the number of texts to look for in it."""
 MAX_OCCURRENCES: Final = 200_000
 """Places of a response at which one of the texts may be."""
-_BEFORE: Final = re.compile(r"(?<![\w+#^&@.-])(?<!\d[,:])(?<!\w[/*'])")
-_AFTER: Final = re.compile(r"(?![\w+#^&@%-]|[.'/*]\w|[,:]\d|\s?%|\s?/\s?\d|\s\d{1,400}/\d)")
+_LETTER: Final = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+"""A letter or digit of a script with spaces between words."""
+_BEFORE: Final = re.compile(rf"(?<!{_LETTER})(?<![+#^&@.-])(?<!\d[,:])(?<!{_LETTER}[/*'])")
+_AFTER: Final = re.compile(rf"(?!{_LETTER}|[+#^&@%-]|[.'/*]{_LETTER}|[,:]\d|\s?%|\s?/\s?\d|\s\d{{1,400}}/\d)")
 """Where words and numbers end: 4 is not in 14, 4.0, 4,000, 4:30, -4, 4/5, 4%, and C is not in C++."""
+_INSIDE: Final = re.compile(r"(?<!\w)")
+_BEHIND: Final = re.compile(r"(?!\w)")
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    if not _BEFORE.match(text, start) or not _AFTER.match(text, end):
+        return False
+    has_spaces = re.match(_LETTER, text[start]) and re.match(_LETTER, text[end - 1])
+    return bool(has_spaces) or bool(_INSIDE.match(text, start) and _BEHIND.match(text, end))
 
 
 def word_places(text: str, sought: Iterable[str]) -> list[tuple[int, str]]:
@@ -34,7 +45,7 @@ def word_places(text: str, sought: Iterable[str]) -> list[tuple[int, str]]:
             looked += 1
             if looked > MAX_OCCURRENCES:
                 raise UnparsedAnswerError("the answer repeats the golds or choices too often")
-            if _BEFORE.match(text, start) and _AFTER.match(text, start + len(phrase)):
+            if _is_whole(text, start, start + len(phrase)):
                 places.append((start, phrase))
             start = text.find(phrase, start + 1)
     return places
