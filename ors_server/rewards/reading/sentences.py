@@ -392,9 +392,8 @@ class SentenceReader:
         after = self._tokens[following] if following < len(self._tokens) else None
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
-        if before is not None and before.word == ":" and index > 1 and self._tokens[index - 2].kind == "word":
-            if "negative" in self._tokens[index - 2].classes:
-                return True
+        if before is not None and before.word == ":" and after is not None and after.kind == "value":
+            return True
         if (
             before is not None
             and after is not None
