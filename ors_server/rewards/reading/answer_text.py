@@ -11,11 +11,12 @@ A response is cut in this order; each step is linear in its length.
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
+from ors_server.rewards.reading.asserted_parts import answer_part
 from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reward_errors import RewardFieldError
 
@@ -86,6 +87,15 @@ class FoundAnswer:
     """Why there is no answer; `None` where there is one, which may be empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A marked part of a response."""
+
+    start: int
+    end: int
+    content: str
+
+
 def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
     """Find the answer of a response."""
     if source.place == "raw" or (source is _DEFAULT and not _may_be_marked(response)):
@@ -93,7 +103,10 @@ def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
     text = cut_reasoning(response, source.reasoning)
     if text is None:
         return FoundAnswer("", "the response is all reasoning, which is never closed")
-    found = _in_place(text, source)
+    try:
+        found = _in_place(text, source)
+    except _TakenBackError:
+        return FoundAnswer("", f"the response takes back, or hesitates between, what it writes as its {source.place}")
     return FoundAnswer("", f"the response has no {source.place}") if found is None else FoundAnswer(found)
 
 
@@ -105,16 +118,65 @@ def _may_be_marked(text: str) -> bool:
 def _in_place(text: str, source: AnswerSource) -> str | None:
     match source.place:
         case "box":
-            return last_box(text)
+            return _asserted(text, list(_box_parts(text)))
         case "last_line":
             return text.rstrip().rpartition("\n")[2].strip()
         case "tag":
-            return last_tagged(text, source.tags)
+            return _asserted(text, _tagged_parts(text, source.tags))
         case "answer":
-            tagged = last_tagged(text, source.tags)
+            tagged = _asserted(text, _tagged_parts(text, source.tags))
             return text if tagged is None else tagged
         case _:
             return text
+
+
+class _TakenBackError(ValueError):
+    """A response asserts none of the answers that it marks."""
+
+
+def _asserted(text: str, parts: list[_Part]) -> str | None:
+    """Return the content of the last part that a text asserts; `None` if it has no part."""
+    if not parts:
+        return None
+    by_span = {(part.start, part.end): part.content for part in parts}
+    if len(parts) == 1 and text.strip() == text[parts[0].start : parts[0].end]:
+        return parts[0].content
+    chosen = answer_part(text, list(by_span))
+    if chosen is None:
+        raise _TakenBackError
+    return by_span[chosen]
+
+
+def _tagged_parts(text: str, tags: Tags) -> list[_Part]:
+    """Return the elements of an answer, in order; the last one may end with the text."""
+    if not tags or not _may_have(text, tags):
+        return []
+    closings = {opening.lower(): closing.lower() for opening, closing in tags}
+    parts: list[_Part] = []
+    opened: re.Match[str] | None = None
+    for mark in _tag_pattern(tags).finditer(text):
+        name = mark[0].lower()
+        if opened is not None and name == closings.get(opened[0].lower()):
+            parts.append(_Part(opened.start(), mark.end(), text[opened.end() : mark.start()].strip()))
+            opened = None
+        elif name in closings:
+            opened = mark
+    if opened is not None:
+        parts.append(_Part(opened.start(), len(text), text[opened.end() :].strip()))
+    return parts
+
+
+def _box_parts(text: str) -> Iterator[_Part]:
+    """Yield the boxes of a text, up to one that is never closed: behind it there is none."""
+    end = 0
+    for box in BOX.finditer(text):
+        if box.start() < end:
+            continue  # inside of another one
+        closing = closing_brace(text, box.end())
+        if closing < 0:
+            return
+        end = closing + 1
+        yield _Part(box.start(), end, text[box.end() : closing])
 
 
 def cut_reasoning(response: str, tags: Tags = REASONING_TAGS) -> str | None:
@@ -257,6 +319,12 @@ def _cut_turn(text: str) -> str:
             continue
         return text[: end.start()].rstrip() or text
     return text
+
+
+@lru_cache(maxsize=64)
+def _tag_pattern(tags: Tags) -> re.Pattern[str]:
+    marks = sorted({mark for pair in tags for mark in pair}, key=len, reverse=True)
+    return re.compile("|".join(re.escape(mark) for mark in marks), re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)

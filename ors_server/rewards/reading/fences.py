@@ -2,23 +2,32 @@
 
 from collections.abc import Collection
 
+from ors_server.rewards.reading.asserted_parts import parts_not_taken_back
+
 FENCE = "```"
 
 
 def fenced_blocks(text: str, languages: Collection[str]) -> list[str]:
-    """Return the contents of the closed fenced blocks whose lower-case language, perhaps empty, is given."""
-    found: list[str] = []
+    """Return the contents of the closed fenced blocks whose lower-case language, perhaps empty, is given.
+
+    A block that the text around it denies or takes back does not count ("Do not use this:").
+    """
+    found: dict[tuple[int, int], str] = {}
     lines: list[str] | None = None
     language = ""
+    start = position = 0
     for line in text.split("\n"):
         mark = line.strip()
+        end = position + len(line)
         if lines is None:
             if mark.startswith(FENCE) and "`" not in mark[3:]:
-                lines, language = [], mark[3:].strip().lower()
+                lines, language, start = [], mark[3:].strip().lower(), position
         elif mark == FENCE:
             if language in languages:
-                found.append("\n".join(lines))
+                found[start, end] = "\n".join(lines)
             lines = None
         else:
             lines.append(line)
-    return found
+        position = end + 1
+    kept = parts_not_taken_back(text, list(found))
+    return [found[part] for part in kept]

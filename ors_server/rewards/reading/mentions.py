@@ -151,7 +151,7 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
         gap = text[first.end : last.start]
         if neighbour.mention.name == final.mention.name or neighbour.statement.polarity in _DENIED:
             continue
-        if _is_joined(gap) or (neighbour.is_asserted and not gap.strip(_LINE_DRESS) and "\n" not in gap):
+        if is_joined(gap) or (neighbour.is_asserted and not gap.strip(_LINE_DRESS) and "\n" not in gap):
             return None
     rivals = [reading for reading in readings if reading.is_asserted and reading.is_named is final.is_named]
     rival = next(
@@ -174,7 +174,7 @@ def _denies(reading: Reading, final: Reading) -> bool:
     return reading.mention.name == final.mention.name and reading.statement.polarity in _DENIED
 
 
-def _is_joined(gap: str) -> bool:
+def is_joined(gap: str) -> bool:
     words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
     has_joiner = any(word in _JOINERS for word in words) or any(sign in gap for sign in "&/|+")
     return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)
