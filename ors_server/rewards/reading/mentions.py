@@ -162,7 +162,8 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     first, last = sorted((rival.mention, final.mention), key=lambda mention: mention.start)
     gap = text[first.end : last.start]
     if "\n" in gap:
-        is_beside = not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
+        is_marked = first.is_marked and last.is_marked  # of two marks the last counts
+        is_beside = not is_marked and not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
     else:
         is_beside = "=" not in gap and not any(
             classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
@@ -175,6 +176,7 @@ def _denies(reading: Reading, final: Reading) -> bool:
 
 
 def is_joined(gap: str) -> bool:
+    """Return whether the text between two candidates does nothing but join them."""
     words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
     has_joiner = any(word in _JOINERS for word in words) or any(sign in gap for sign in "&/|+")
     return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)
