@@ -13,9 +13,9 @@ from ors_server.rewards.reading.mentions import (
     read_mentions,
     single_assertion,
 )
-from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of
 from ors_server.rewards.text.found_words import word_places
-from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, normalise_text
+from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, UnparsedAnswerError, normalise_text
 
 GOLD: Final = ""
 """Name of every gold among mentions: any of them is the answer."""
@@ -34,6 +34,12 @@ _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
 _PEOPLE: Final = frozenset({"report", "first_person"})
+_DENIALS: Final = frozenset(
+    {
+        *(Polarity.DENIED, Polarity.BOUNDED, Polarity.ASKED, Polarity.SUPPOSED),
+        *(Polarity.QUOTED, Polarity.RETRACTED, Polarity.HEDGED),
+    }
+)
 MAX_CANDIDATES: Final = 2_000
 
 
@@ -56,6 +62,20 @@ def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: T
     names = {reading.mention.name for reading in asserted(readings)}
     is_gold = final is not None and final.mention.name == GOLD
     return is_gold, not is_gold and GOLD in names and len(names) > 1
+
+
+def denies_golds(text: str, golds: Sequence[str]) -> bool:
+    """Return whether a response names golds, and asserts none of those that it names: "not Paris"."""
+    form = PLAIN_FORM
+    try:
+        sought = {normalise_text(gold, form) for gold in golds} - {""}
+        written, searched = _forms(text, form)
+        mentions = [replace(mention, name=GOLD) for mention in _mentions(searched, sought)]
+    except UnparsedAnswerError:
+        return True
+    readings = _read(written, [*mentions, *_candidates(written, list(sought))], sought)
+    named = [reading for reading in readings if reading.mention.name == GOLD]
+    return bool(named) and all(reading.statement.polarity in _DENIALS for reading in named)
 
 
 def _forms(text: str, form: TextForm) -> tuple[str, str]:
