@@ -122,7 +122,7 @@ def _em(case: ResponseCase) -> bool:
 
 def _f1(case: ResponseCase) -> bool:
     given = _prompt_of(qa_f1_reward, case)
-    result = score(qa_f1_reward, final_response=case.response, answer=_golds(case), **given)
+    result = score(qa_f1_reward, final_response=case.response, answer=_golds(case), denials=True, **given)
     return bool(result.reward)
 
 

@@ -17,6 +17,7 @@ from ors_server.rewards.math.math_options import MathOptions, MathVerdict
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
+from ors_server.rewards.text.asserted_words import denies_golds
 from ors_server.rewards.transcripts.turns import Message, text_of
 
 TOOL_USED = 0.1
@@ -31,20 +32,27 @@ _DIGITS = re.compile(r"\d+")
 
 @reward(range=(0.0, 1.0))
 @reads_answer(most=MAX_ANSWER)
-def qa_f1_reward(final_response: str, answer: str | Sequence[str]) -> RewardResult:
+def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: bool = False) -> RewardResult:
     """Compares words: the F1 of the response's and the answer's tokens.
 
     Reads: the answer (`answer_from`). Of several gold answers the best counts. Extras: `em`, `precision`,
     `recall`, all in [0, 1]. A gold answer that is not text is `bad_gold`.
 
     Hazards: "3.5" is "35" and "-5" is "5", since punctuation is dropped; "A" is nothing, since articles are.
-    A response that lists many words earns a part. `score_answer` has options without the first two.
+    A response that lists many words earns a part. `score_answer` has options without the first two. Words
+    alone are compared, so "not Paris" earns a part of "Paris" unless `denials` is set.
 
     Source: AgentFly's page "Predefined Rewards"; the words as HotpotQA's evaluation compares them.
+
+    Args:
+        denials: Whether a response that denies, asks, quotes or takes back each gold that it names earns 0
+            ("It is not Paris but Rome"). AgentFly's formula has no such rule.
     """
     score = _compared(final_response, answer)
     if score is None:
         return no_gold(answer)
+    if denials and score.f1 and denies_golds(final_response, gold_texts(answer)):
+        return RewardResult(0.0, extras=score.as_extras(), reason="the response does not assert the answer")
     return RewardResult(score.f1, extras=score.as_extras())
 
 

@@ -5,16 +5,18 @@ deliberate deviation.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ors_server.rewards.agentfly.answers import HOTPOT, gold_texts, no_gold
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.qa import MAX_ANSWER, score_answer
+from ors_server.rewards.qa import MAX_ANSWER, WRONG, score_answer
+from ors_server.rewards.reading.asserted_parts import answer_part, parts_not_taken_back
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
+from ors_server.rewards.text.asserted_words import denies_golds
 from ors_server.rewards.transcripts.turns import Message, text_of
 
 WELL_FORMED = 0.1
@@ -64,8 +66,8 @@ def qa_em_reward(
     `fmt`, `fmt_think`, `fmt_answer_tags`, `fmt_tool`: 1 where the response has that form. An empty trajectory
     raises `IndexError`.
 
-    Hazards: text outside the first pair of tags is ignored; without tags the whole response counts. The form
-    of the answer is only recorded.
+    Hazards: text outside the first pair of tags is ignored, unless it denies or takes back what is in them;
+    without tags the whole response counts. The form of the answer is only recorded.
 
     Source: AgentFly at 1256586.
 
@@ -146,17 +148,38 @@ def read_form(final_response: str, trajectory: Trajectory) -> AnswerForm:
 
 
 def tagged_answer(text: str) -> str:
-    """Return the text between the first `<answer>` and the `</answer>` after it, else the whole text."""
+    """Return the text between the first `<answer>` and the `</answer>` after it, else the whole text.
+
+    An element that the response denies or takes back does not count; without another one the answer is empty.
+    """
+    elements = list(_elements(text))
+    if not elements:
+        return text
+    kept = parts_not_taken_back(text, elements)
+    if not kept or (len(kept) > 1 and answer_part(text, kept) is None):
+        return ""
+    start, end = kept[0]
+    return text[start + len(_OPEN) : end - len(_CLOSE)].strip()
+
+
+def _elements(text: str) -> Iterator[tuple[int, int]]:
     start = text.find(_OPEN)
-    end = text.find(_CLOSE, start + len(_OPEN)) if start >= 0 else -1
-    return text if end < 0 else text[start + len(_OPEN) : end].strip()
+    while start >= 0:
+        end = text.find(_CLOSE, start + len(_OPEN))
+        if end < 0:
+            return
+        yield start, end + len(_CLOSE)
+        start = text.find(_OPEN, end)
 
 
 def _tagged(response: str, answers: object, trajectory: Trajectory, *, is_gated: bool) -> RewardResult:
     form, golds = read_form(response, trajectory), gold_texts(answers)
     if not golds:
         return no_gold(answers, form.as_extras())
-    score = score_answer(tagged_answer(response), golds, HOTPOT)
+    answer = tagged_answer(response)
+    score = score_answer(answer, golds, HOTPOT)
+    if score.em and denies_golds(answer, golds):
+        score = WRONG
     reward_ = score.em
     if is_gated:
         reward_ = max(score.em, WELL_FORMED) if form.is_good else 0.0

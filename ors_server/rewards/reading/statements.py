@@ -332,8 +332,10 @@ class _Reader(ClauseReader):
     def _correct(self) -> None:
         """Take back what was asserted in front of a correction: "Wait, 43", "or rather 43"."""
         earlier: list[Value] = []
+        is_led = False
         for sentence in self._sentences:
-            is_led = False
+            if len(sentence.tokens) > 2:  # noqa: PLR2004  ("Hold on." leads the next sentence)
+                is_led = False
             for clause in sentence.clauses:
                 head = clause.tokens[:3]
                 opened = any("correction" in token.classes for token in head) or (
@@ -382,6 +384,8 @@ class _Reader(ClauseReader):
     def _leaves_open(self, earlier: Value, value: Value, between: Sequence[Token]) -> bool:
         """Whether the words between two values leave open which of them it is."""
         words = [token.word for token in between if token.kind == "word"]
+        if any("correction" in token.classes for token in between):
+            return False
         if len(words) <= _MAX_BETWEEN and any(word.partition(" ")[0] in OR for word in words):
             return True
         lead = value.clause.lead

@@ -34,6 +34,12 @@ _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
 _PEOPLE: Final = frozenset({"report", "first_person"})
+_DENIALS: Final = frozenset(
+    {
+        *(Polarity.DENIED, Polarity.BOUNDED, Polarity.ASKED, Polarity.SUPPOSED),
+        *(Polarity.QUOTED, Polarity.RETRACTED, Polarity.HEDGED),
+    }
+)
 MAX_CANDIDATES: Final = 2_000
 
 
@@ -76,6 +82,20 @@ def _without_appositions(
             is_last and text[candidate.start - 2 : candidate.start] == ", " and candidate.start - 2 in ends
         ):
             yield candidate
+
+
+def denies_golds(text: str, golds: Sequence[str]) -> bool:
+    """Return whether a response names golds, and asserts none of those that it names: "not Paris"."""
+    form = PLAIN_FORM
+    try:
+        sought = {normalise_text(gold, form) for gold in golds} - {""}
+        written, searched = _forms(text, form)
+        mentions = [replace(mention, name=GOLD) for mention in _mentions(searched, sought)]
+    except UnparsedAnswerError:
+        return True
+    readings = _read(written, [*mentions, *_candidates(written, list(sought))], sought)
+    named = [reading for reading in readings if reading.mention.name == GOLD]
+    return bool(named) and all(reading.statement.polarity in _DENIALS for reading in named)
 
 
 def _forms(text: str, form: TextForm) -> tuple[str, str]:
