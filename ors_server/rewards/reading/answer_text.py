@@ -88,7 +88,7 @@ class FoundAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _MarkedPart:
     """A marked part of a response."""
 
     start: int
@@ -134,7 +134,7 @@ class _TakenBackError(ValueError):
     """A response asserts none of the answers that it marks."""
 
 
-def _asserted(text: str, parts: list[_Part]) -> str | None:
+def _asserted(text: str, parts: list[_MarkedPart]) -> str | None:
     """Return the content of the last part that a text asserts; `None` if it has no part."""
     if not parts:
         return None
@@ -147,26 +147,26 @@ def _asserted(text: str, parts: list[_Part]) -> str | None:
     return by_span[chosen]
 
 
-def _tagged_parts(text: str, tags: Tags) -> list[_Part]:
+def _tagged_parts(text: str, tags: Tags) -> list[_MarkedPart]:
     """Return the elements of an answer, in order; the last one may end with the text."""
     if not tags or not _may_have(text, tags):
         return []
     closings = {opening.lower(): closing.lower() for opening, closing in tags}
-    parts: list[_Part] = []
+    parts: list[_MarkedPart] = []
     opened: re.Match[str] | None = None
     for mark in _tag_pattern(tags).finditer(text):
         name = mark[0].lower()
         if opened is not None and name == closings.get(opened[0].lower()):
-            parts.append(_Part(opened.start(), mark.end(), text[opened.end() : mark.start()].strip()))
+            parts.append(_MarkedPart(opened.start(), mark.end(), text[opened.end() : mark.start()].strip()))
             opened = None
         elif name in closings:
             opened = mark
     if opened is not None:
-        parts.append(_Part(opened.start(), len(text), text[opened.end() :].strip()))
+        parts.append(_MarkedPart(opened.start(), len(text), text[opened.end() :].strip()))
     return parts
 
 
-def _box_parts(text: str) -> Iterator[_Part]:
+def _box_parts(text: str) -> Iterator[_MarkedPart]:
     """Yield the boxes of a text, up to one that is never closed: behind it there is none."""
     end = 0
     for box in BOX.finditer(text):
@@ -176,7 +176,7 @@ def _box_parts(text: str) -> Iterator[_Part]:
         if closing < 0:
             return
         end = closing + 1
-        yield _Part(box.start(), end, text[box.end() : closing])
+        yield _MarkedPart(box.start(), end, text[box.end() : closing])
 
 
 def cut_reasoning(response: str, tags: Tags = REASONING_TAGS) -> str | None:

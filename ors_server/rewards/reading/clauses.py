@@ -17,7 +17,7 @@ from ors_server.rewards.reading.sentences import (
     Sentence,
     SentenceReader,
     Span,
-    Token,
+    TextToken,
     Value,
     classes_in,
 )
@@ -225,7 +225,7 @@ class ClauseReader(SentenceReader):
                         value.polarity = following.polarity
                 following = value
 
-    def _around(self, clause: Clause, index: int) -> tuple[list[Token], list[Token]]:
+    def _around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
         at = tokens.index(clause.values[index].token)
         left = tokens[:at]
@@ -239,7 +239,7 @@ class ClauseReader(SentenceReader):
         end = clause.end if index == len(clause.values) - 1 else clause.values[index].token.end
         return start, end
 
-    def _judge(self, value: Value, left: list[Token], right: list[Token]) -> None:
+    def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         left = _in_scope(left)
         before = classes_in(left)
         after = classes_in(right)
@@ -263,7 +263,7 @@ class ClauseReader(SentenceReader):
             return  # "any answer other than 42 is wrong"
         value.polarity = self._from_left(value, left, before) or self._from_right(value, left, right, before)
 
-    def _from_left(self, value: Value, left: list[Token], before: Classes) -> Polarity | None:
+    def _from_left(self, value: Value, left: list[TextToken], before: Classes) -> Polarity | None:
         """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
         near_value = _behind_value(left)
@@ -293,13 +293,13 @@ class ClauseReader(SentenceReader):
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
-    def _is_supposed(self, value: Value, left: list[Token], before: Classes) -> bool:
+    def _is_supposed(self, value: Value, left: list[TextToken], before: Classes) -> bool:
         lead = value.clause.lead
         is_own = lead is not None and lead.word == "if" and _is_own_work(value.clause)
         is_if = "suppose" in before and not is_own and not _is_guess(left)
         return is_if or ("would" in before and not self._may_be_would(left, before))
 
-    def _is_in_relative_clause(self, left: list[Token]) -> bool:
+    def _is_in_relative_clause(self, left: list[TextToken]) -> bool:
         """Whether all negations are about the subject: "the number that does not divide it is 42"."""
         if (
             not left
@@ -319,13 +319,13 @@ class ClauseReader(SentenceReader):
             return True
         return bool(before) and not before[-1].classes & {"copula", "first_person", "pronoun"}
 
-    def _may_be_would(self, left: list[Token], before: Classes) -> bool:
+    def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         return bool(before & {"answer"}) or any(
             token.word in ("that", "this", "which", "i", "we") for token in left
         )
 
-    def _is_of_another(self, left: list[Token]) -> bool:
+    def _is_of_another(self, left: list[TextToken]) -> bool:
         """Whether the clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
         for owner, noun in pairwise(left):
             if "answer" in noun.classes or noun.word in _GUESSES:
@@ -335,7 +335,9 @@ class ClauseReader(SentenceReader):
                     return True
         return False
 
-    def _from_right(self, value: Value, left: list[Token], right: list[Token], before: Classes) -> Polarity:
+    def _from_right(
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
+    ) -> Polarity:
         """Return what the words behind a value say; the first rule that holds decides."""
         if not right:
             return self._framed_or_weak(value, left, right)
@@ -366,7 +368,7 @@ class ClauseReader(SentenceReader):
         found = next((polarity for holds, polarity in rules if holds), None)
         return found or self._as_subject(value, left, right, before, seen)
 
-    def _is_reported(self, right: list[Token], seen: Classes) -> bool:
+    def _is_reported(self, right: list[TextToken], seen: Classes) -> bool:
         reports = [token for token in right if "report" in token.classes]
         if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
             reports = reports[1:]
@@ -375,7 +377,7 @@ class ClauseReader(SentenceReader):
         ) or self._is_of_another(right)
 
     def _as_subject(
-        self, value: Value, left: list[Token], right: list[Token], before: Classes, seen: Classes
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
         """Return what a predicate makes of a value that nothing speaks against."""
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
@@ -392,11 +394,11 @@ class ClauseReader(SentenceReader):
         value.is_weak = is_subject and not seen & {"confirm", "answer"}
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
-    def _framed_or_weak(self, value: Value, left: list[Token], right: list[Token]) -> Polarity:
+    def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
         value.is_weak = not self._has_frame(left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
-    def _is_about_the_work(self, left: list[Token], right: list[Token], before: Classes) -> bool:
+    def _is_about_the_work(self, left: list[TextToken], right: list[TextToken], before: Classes) -> bool:
         """Whether a value counts lines or steps of the solution, or words of the question."""
         if "answer" in before or not any("work" in token.classes for token in right[:2]):
             return False
@@ -406,7 +408,7 @@ class ClauseReader(SentenceReader):
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
-    def _has_frame(self, left: list[Token], right: list[Token]) -> bool:
+    def _has_frame(self, left: list[TextToken], right: list[TextToken]) -> bool:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
@@ -422,7 +424,7 @@ class ClauseReader(SentenceReader):
         return any(token.classes & _STATING for token in (*left, *right))
 
     def _inherited(
-        self, sentence: Sentence, place: int, left: list[Token], right: list[Token]
+        self, sentence: Sentence, place: int, left: list[TextToken], right: list[TextToken]
     ) -> Polarity | None:
         """Return what the clause in front says of a value: a heading, or a list that the value continues."""
         lead = sentence.clauses[place].lead
@@ -440,7 +442,7 @@ class ClauseReader(SentenceReader):
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
-    def _introduced(self, heading: Clause, lead: Token, left: list[Token]) -> Polarity | None:
+    def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
@@ -586,7 +588,7 @@ def _is_range(clause: Clause, index: int) -> bool:
     )
 
 
-def _is_mine(tokens: Sequence[Token]) -> bool:
+def _is_mine(tokens: Sequence[TextToken]) -> bool:
     """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
     for index, token in enumerate(tokens):
         if "report" in token.classes and not any(
@@ -598,7 +600,7 @@ def _is_mine(tokens: Sequence[Token]) -> bool:
     return True
 
 
-def _is_label_of(left: Sequence[Token]) -> bool:
+def _is_label_of(left: Sequence[TextToken]) -> bool:
     """Whether a clause says the number of something that is only numbered: "the room number is 42"."""
     if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
         return False
@@ -607,24 +609,24 @@ def _is_label_of(left: Sequence[Token]) -> bool:
     return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
 
 
-def _is_guess(left: Sequence[Token]) -> bool:
+def _is_guess(left: Sequence[TextToken]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
 
 
-def _is_identity(right: Sequence[Token]) -> bool:
+def _is_identity(right: Sequence[TextToken]) -> bool:
     return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
 
 
-def _is_verb(token: Token) -> bool:
+def _is_verb(token: TextToken) -> bool:
     """Whether a word behind a name is a verb in the third person: "B comes close"."""
     word = token.word
     has_form = len(word) > NEAR + 1 and word.isascii() and word.endswith("s") and word[-2] not in "siu"
     return has_form and "pivot" not in token.classes
 
 
-def takes_back_words(tokens: Sequence[Token]) -> bool:
+def takes_back_words(tokens: Sequence[TextToken]) -> bool:
     """Whether words take a value back: "I take back the 42", "I take the 42 back"."""
     if any(
         "retract" in token.classes and " " in token.word and "negative" not in token.classes
@@ -635,7 +637,7 @@ def takes_back_words(tokens: Sequence[Token]) -> bool:
     return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
 
 
-def _in_scope(left: list[Token]) -> list[Token]:
+def _in_scope(left: list[TextToken]) -> list[TextToken]:
     """Return the words in front of a value without those that are about an earlier value of its clause.
 
     "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
@@ -646,13 +648,13 @@ def _in_scope(left: list[Token]) -> list[Token]:
     return [token for index, token in enumerate(left) if index > last or not token.classes & _OF_ITS_VALUE]
 
 
-def _behind_value(tokens: list[Token]) -> list[Token]:
+def _behind_value(tokens: list[TextToken]) -> list[TextToken]:
     """Return the tokens behind the last value among them."""
     last = max((index for index, token in enumerate(tokens) if token.kind == "value"), default=-1)
     return tokens[last + 1 :]
 
 
-def disapproves(tokens: Sequence[Token], *, is_framed: bool) -> bool:
+def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     """Whether a remark about a value says that it is wrong.
 
     A negation alone says so of a value that the text has not named as its answer, or with a word of approval

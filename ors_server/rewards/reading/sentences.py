@@ -106,7 +106,7 @@ NEAR: Final = 2
 
 
 @dataclass(slots=True, eq=False)
-class Token:
+class TextToken:
     """A word, a phrase, a sign or a value."""
 
     kind: str
@@ -122,7 +122,7 @@ class Token:
 class Value:
     """A value while its sentence is read."""
 
-    token: Token
+    token: TextToken
     clause: "Clause"
     sentence: int
     polarity: Polarity = Polarity.ASSERTED
@@ -137,9 +137,9 @@ class Value:
 class Clause:
     """A part of a sentence."""
 
-    lead: Token | None
+    lead: TextToken | None
     """The punctuation or conjunction that opens it."""
-    tokens: list[Token] = field(default_factory=list["Token"])
+    tokens: list[TextToken] = field(default_factory=list["TextToken"])
     values: list[Value] = field(default_factory=list["Value"])
 
     @property
@@ -165,7 +165,7 @@ class Sentence:
     is_question: bool
 
     @property
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[TextToken]:
         """The tokens of its clauses, in order."""
         return [token for clause in self.clauses for token in clause.tokens]
 
@@ -189,17 +189,17 @@ class SentenceReader:
         self._sentences = self._split()
         self._values = [v for s in self._sentences for c in s.clauses for v in c.values]
 
-    def _tokenise(self, spans: Sequence[Span]) -> list[Token]:
-        tokens: list[Token] = []
+    def _tokenise(self, spans: Sequence[Span]) -> list[TextToken]:
+        tokens: list[TextToken] = []
         position = 0
         for start, end in spans:
             self._tokenise_words(position, start, tokens)
-            tokens.append(Token("value", start, end))
+            tokens.append(TextToken("value", start, end))
             position = end
         self._tokenise_words(position, len(self._text), tokens)
         return tokens
 
-    def _tokenise_words(self, start: int, end: int, tokens: list[Token]) -> None:
+    def _tokenise_words(self, start: int, end: int, tokens: list[TextToken]) -> None:
         """Cut the text between two values into words and punctuation."""
         text = self._text
         position = start
@@ -223,69 +223,69 @@ class SentenceReader:
                     tokens.append(sign)
                 position = position + 1 if sign is None else max(sign.end, position + 1)
 
-    def _read_word(self, position: int, end: int) -> Token:
+    def _read_word(self, position: int, end: int) -> TextToken:
         match = _WORD.match(self._text, position, end)
         stop = position + 1 if match is None else match.end()
         written = self._text[position:stop]
         word = written.casefold().replace("’", "'")
         if not word.isascii() and _LATIN.search(word):
             word = word.translate(_LOOKALIKES)
-        return Token("word", position, stop, word, is_capital=written[0].isupper())
+        return TextToken("word", position, stop, word, is_capital=written[0].isupper())
 
-    def _read_sign(self, position: int, end: int, tokens: Sequence[Token]) -> Token | None:
+    def _read_sign(self, position: int, end: int, tokens: Sequence[TextToken]) -> TextToken | None:
         """Read a sign; `None` for one that says nothing."""
         text, char = self._text, self._text[position]
         if (kind := _KINDS.get(char)) is not None and text[position + 1 : position + 2] != "=":
-            return Token(kind, position, position + 1)
+            return TextToken(kind, position, position + 1)
         if char == "." and self._ends_sentence(position, tokens):
-            return Token("stop", position, position + 1)
+            return TextToken("stop", position, position + 1)
         if (unequal := _UNEQUAL.match(text, position, end)) is not None:
-            return Token("word", position, unequal.end(), "≠", frozenset({"negative"}))
+            return TextToken("word", position, unequal.end(), "≠", frozenset({"negative"}))
         if char in "-=" and text.startswith(">", position + 1):
-            return Token("mark", position, position + 2, ":")
+            return TextToken("mark", position, position + 2, ":")
         if (char in _MARKS and not self._is_call(position, tokens)) or (
             char == "-" and self._is_dash(position)
         ):
-            return Token("mark", position, position + 1, char)
+            return TextToken("mark", position, position + 1, char)
         return self._read_word_sign(position, tokens)
 
-    def _read_word_sign(self, position: int, tokens: Sequence[Token]) -> Token | None:
+    def _read_word_sign(self, position: int, tokens: Sequence[TextToken]) -> TextToken | None:
         """Read a sign that stands for a word."""
         char = self._text[position]
         around = self._text[position - 1 : position] + self._text[position + 1 : position + 2]
         is_behind = bool(tokens) and tokens[-1].kind == "value" and tokens[-1].end == position
         if char == "/" and around.isspace() and len(around) > 1:
-            return Token("word", position, position + 1, "or")
+            return TextToken("word", position, position + 1, "or")
         if char == "+" and not is_behind:
             return None
         name = _SIGN_CLASSES.get(char)
-        return None if name is None else Token("word", position, position + 1, char, frozenset({name}))
+        return None if name is None else TextToken("word", position, position + 1, char, frozenset({name}))
 
-    def _tokenise_hashes(self, position: int, tokens: list[Token]) -> int:
+    def _tokenise_hashes(self, position: int, tokens: list[TextToken]) -> int:
         """Take `####` for the mark of an answer, `#` in front of a digit for that of a label."""
         end = position
         while self._text.startswith("#", end):
             end += 1
         if end - position > 1:
-            tokens.append(Token("line", position, position))
-            tokens.append(Token("word", position, end, "####", frozenset({"answer"})))
+            tokens.append(TextToken("line", position, position))
+            tokens.append(TextToken("word", position, end, "####", frozenset({"answer"})))
         elif self._text[end : end + 1].isdigit():
-            tokens.append(Token("word", position, end, "#", frozenset({"label"})))
+            tokens.append(TextToken("word", position, end, "#", frozenset({"label"})))
         return end
 
-    def _tokenise_command(self, position: int, end: int, tokens: list[Token]) -> int:
+    def _tokenise_command(self, position: int, end: int, tokens: list[TextToken]) -> int:
         command = _COMMAND.match(self._text, position, end)
         if command is None:
             return position + 1
         if command[1] in _ARROWS:
-            tokens.append(Token("mark", position, command.end(), ":"))
+            tokens.append(TextToken("mark", position, command.end(), ":"))
         elif command[1] in _RELATIONS:
             tokens.append(
-                Token("word", position, command.end(), command[0], frozenset({_RELATIONS[command[1]]}))
+                TextToken("word", position, command.end(), command[0], frozenset({_RELATIONS[command[1]]}))
             )
         return command.end()
 
-    def _ends_sentence(self, position: int, tokens: Sequence[Token]) -> bool:
+    def _ends_sentence(self, position: int, tokens: Sequence[TextToken]) -> bool:
         following = self._text[position + 1 : position + 2]
         if following and not (following.isspace() or following in "\"')*_<]}$\\”~`"):
             return False
@@ -293,7 +293,7 @@ class SentenceReader:
             return _NUMBERED.match(self._text, position + 1) is None  # "no. 5"
         return not (tokens and tokens[-1].end == position and tokens[-1].word in _ABBREVIATIONS)
 
-    def _is_call(self, position: int, tokens: Sequence[Token]) -> bool:
+    def _is_call(self, position: int, tokens: Sequence[TextToken]) -> bool:
         """Whether a bracket belongs to the word in front of it: `not(42)`."""
         return (
             bool(tokens)
@@ -312,7 +312,7 @@ class SentenceReader:
         words = [token.word if token.kind == "word" else f"\0{token.kind}" for token in self._tokens]
         lexicons = languages_of({word for word in words if word[0] != "\0"})
         self.is_closed = len(lexicons) == 1 and CJK.search(self._text) is None
-        tokens: list[Token] = []
+        tokens: list[TextToken] = []
         index = 0
         while index < len(words):
             token = self._tokens[index]
@@ -326,7 +326,7 @@ class SentenceReader:
                 if self._neutral and self._neutral.issuperset(parts):
                     classes = classes & {"copula", "pivot"}
                 end = self._tokens[index + length - 1].end
-                token = Token("word", token.start, end, " ".join(parts), classes, token.is_capital)
+                token = TextToken("word", token.start, end, " ".join(parts), classes, token.is_capital)
             tokens.append(token)
             index += length
         self._tokens = tokens
@@ -360,7 +360,7 @@ class SentenceReader:
 
     def _split(self) -> list[Sentence]:
         sentences: list[Sentence] = []
-        current: list[Token] = []
+        current: list[TextToken] = []
         for index, token in enumerate(self._tokens):
             if token.kind == "line" and self._is_wrapped(index):
                 continue
@@ -409,7 +409,7 @@ class SentenceReader:
         between = self._text[before.end : after.start]
         return not after.is_capital and between.count("\n") == 1 and not between.strip()
 
-    def _clauses(self, tokens: Sequence[Token], number: int, *, is_question: bool) -> Sentence:
+    def _clauses(self, tokens: Sequence[TextToken], number: int, *, is_question: bool) -> Sentence:
         clauses = [Clause(None)]
         for index, token in enumerate(tokens):
             if token.kind == "mark":
@@ -430,7 +430,7 @@ class SentenceReader:
                     and not clauses[-1].tokens
                     and clauses[-1].lead.kind == "mark"
                 ):
-                    clauses[-1].lead = Token(
+                    clauses[-1].lead = TextToken(
                         "word", clauses[-1].lead.start, token.end, token.word, token.classes
                     )
                 else:
@@ -448,7 +448,7 @@ class SentenceReader:
         return Sentence([clause for clause in clauses if clause.tokens], is_question)
 
 
-def classes_in(tokens: Sequence[Token]) -> Classes:
+def classes_in(tokens: Sequence[TextToken]) -> Classes:
     """Return the classes of some tokens."""
     return NO_CLASSES.union(*(token.classes for token in tokens))
 
@@ -471,16 +471,16 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
     return length, classes | {"first_person"} if is_mine else classes
 
 
-def _make_harmless(token: Token, words: Sequence[Token]) -> None:
+def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:
     for softened in (token, *words):
         softened.classes = frozenset({"harmless"})
 
 
-def _is_value(tokens: Sequence[Token], index: int) -> bool:
+def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
 
 
-def _opens_contrast(tokens: Sequence[Token], index: int) -> bool:
+def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a negation sets the next value against the last one: "42, not 43", "6 rather than 5"."""
     if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
         return False

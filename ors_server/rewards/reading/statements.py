@@ -42,7 +42,7 @@ from ors_server.rewards.reading.sentences import (
     Clause,
     Sentence,
     Span,
-    Token,
+    TextToken,
     Value,
     classes_in,
 )
@@ -381,7 +381,7 @@ class _Reader(ClauseReader):
             if self._leaves_open(earlier, value, between):
                 value.polarity = earlier.polarity = Polarity.HEDGED
 
-    def _leaves_open(self, earlier: Value, value: Value, between: Sequence[Token]) -> bool:
+    def _leaves_open(self, earlier: Value, value: Value, between: Sequence[TextToken]) -> bool:
         """Whether the words between two values leave open which of them it is."""
         words = [token.word for token in between if token.kind == "word"]
         if any("correction" in token.classes for token in between):
