@@ -87,7 +87,8 @@ def qa_em_format_reward(
     Reads: the text (`answer_from`). Pays 0 without answer tags, or if an earlier turn has no thought. Extras
     and errors: those of `qa_em_reward`.
 
-    Hazards: the 0.1 are paid for any wrong answer in the right form; gate them, or use `qa_em_reward`.
+    Hazards: the 0.1 are paid for any wrong answer in the right form; gate them, or use `qa_em_reward`. The
+    text in front of the form is not read, whatever it denies.
 
     Source: AgentFly's documentation at 1256586; its code always fails.
 

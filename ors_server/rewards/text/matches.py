@@ -92,10 +92,10 @@ def word_match_reward(
 ) -> RewardResult:
     """Pays for a short response that has a gold answer in it as whole words, and no other choice.
 
-    Hazards: it cannot distinguish "x Paris y" from "It is Paris"; a word soon after not, no or never does not
-    count, other ways to deny are not seen. Without `choices` a response may list several candidates within
-    `max_ratio`; give the choices, or use `exact_match_reward`. For numbers prefer `numeric_match_reward`: "2
-    + 2 = 5, not 4" has a 2.
+    Hazards: it cannot distinguish "x Paris y" from "It is Paris". The last text that the response asserts
+    counts; a denial in words that the reader of statements does not know is not seen. Without `choices` names
+    side by side without a joining word are read as one, so a response may list several; give the choices, or
+    use `exact_match_reward`. For numbers prefer `numeric_match_reward`.
 
     Source: the sub-EM of Search-R1 and inspect_ai's `includes`, with boundaries, a greatest length and
     rejection of lists.
@@ -127,7 +127,7 @@ def all_of_match_reward(
     """Pays for a response that has every gold answer in it as whole words, and no other choice.
 
     Hazards: without `choices` a response that lists everything earns 1; `partial` pays for a list of which a
-    part is right. Words after not, no or never do not count.
+    part is right. "Paris or Rome" has both. What the response denies does not count.
 
     Source: the all-of match of this library; boundaries as in `word_match_reward`.
 
