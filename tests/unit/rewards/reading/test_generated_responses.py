@@ -37,7 +37,7 @@ MAX_FALSE_UNPAID = {
     ("math_equal_reward", "evaluated"): 0.12,
     ("multiple_choice_reward", "any"): 0.10,
     ("multiple_choice_reward", "boxed"): 0.10,
-    ("multiple_choice_reward", "answer"): 0.15,
+    ("multiple_choice_reward", "answer"): 0.16,
     ("multiple_choice_reward", "fullmatch"): 0.00,
     ("word_match_reward", "default"): 0.15,
     ("word_match_reward", "choices"): 0.45,
