@@ -372,9 +372,8 @@ class ClauseReader(SentenceReader):
         reports = [token for token in right if "report" in token.classes]
         if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
             reports = reports[1:]
-        return (
-            bool(reports) and not {"report"} - seen and "first_person" not in seen
-        ) or self._is_of_another(right)
+        is_of_others = bool(reports) and "report" in seen and "first_person" not in seen
+        return is_of_others or self._is_of_another(right)
 
     def _as_subject(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
