@@ -55,7 +55,9 @@ class ServerSums:
         with urllib.request.urlopen(f"{self.url}/_ors/sessions/{environment._session.sid}") as answer:
             episode = json.load(answer)["episode"]
         if episode["return"] != sum(paid):
-            raise RuntimeError(f"the trainer received {sum(paid)}, and the server recorded {episode['return']}")
+            raise RuntimeError(
+                f"the trainer received {sum(paid)}, and the server recorded {episode['return']}"
+            )
         self.compared += 1
         return sum(paid) if paid and not episode["unjudged_steps"] else None
 

@@ -41,7 +41,7 @@ class SessionSnapshot:
     """Names of the milestones that were paid."""
     rng_state: object = field(default=None, repr=False)
     """Where the environment's `rng` stood."""
-    conversation: SavedConversation = SavedConversation()
+    conversation: SavedConversation = field(default_factory=SavedConversation)
     """The one with the simulated user."""
     duration: float = 0.0
     """Seconds that it took."""

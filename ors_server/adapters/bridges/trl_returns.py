@@ -18,7 +18,7 @@ def trl_returns(environments: Sequence[Any], **_: Any) -> list[float | None]:
 
     TRL leaves a rollout out of training whose return is `None`. That is so where nothing was paid, where a
     judgement failed, and where a call before the end of the episode was answered with an error, because
-    nobody knows then whether it was judged. The log names the reason of the last two.
+    it is unknown then whether it was judged. The log names the reason of the last two.
 
     Args:
         environments: The trainer's environments, made by `OpenRewardSpec.environment_factory`, with

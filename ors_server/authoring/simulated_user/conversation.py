@@ -176,7 +176,8 @@ class UserConversation:
             )
         if self._failed.count >= self._budget.failures:
             raise UserBudgetError(
-                f"the user {self.user.name!r} has failed {self._failed.count} times, so the conversation is over"
+                f"the user {self.user.name!r} has failed {self._failed.count} times, "
+                "so the conversation is over"
             )
         started, spent = anyio.current_time(), list[int]()
         turn: UserTurn | None = None

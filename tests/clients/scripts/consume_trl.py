@@ -91,7 +91,9 @@ PLAYS = {
 def consume(url: str, part: str) -> dict[str, Any]:
     """Plays one rollout as the trainer does, and asks the reward function that it would ask."""
     os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = url
-    spec = OpenRewardSpec(url, num_tasks=1, **({"env_name": "misjudged"} if part.startswith("misjudged") else {}))
+    spec = OpenRewardSpec(
+        url, num_tasks=1, **({"env_name": "misjudged"} if part.startswith("misjudged") else {})
+    )
     play = PLAYS[part]
     env = spec.environment_factory()
     env.reset(**dict(spec.train_dataset[0]))
