@@ -173,7 +173,8 @@ def from_reasoning_gym(
 
     A task is an index of the dataset: those of `train` come first, those of `test` after them. An index that
     repeats an earlier question is no task, so that there may be fewer than requested; datasets that are slow
-    to compare are not compared if they have options or another seed. The dataset's own `score_answer` grades. It runs in a worker process with limits; an answer that it cannot read earns 0.
+    to compare are not compared if they have options or another seed. The dataset's own `score_answer` grades.
+    It runs in a worker process with limits; an answer that it cannot read earns 0.
 
     Args:
         dataset: A name such as `leg_counting`; one that is listed as broken is made, too.
