@@ -362,11 +362,11 @@ def _size(file: Path) -> int:
 
 
 def _own_variables() -> dict[str, str]:
-    """Return the variables that name other Pythons and the judge, which the environment may need."""
+    """Return the variables that a server of the environment has: all but the settings of this program."""
     return {
         name: value
         for name, value in os.environ.items()
-        if name.startswith("ORS_JUDGE_") or (name.startswith("ORS_") and name.endswith("_PYTHON"))
+        if not name.startswith("ORS_") or name.startswith("ORS_JUDGE_") or name.endswith("_PYTHON")
     }
 
 

@@ -16,6 +16,7 @@ import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.logs import get_logger
+from ors_server.offload.child_variables import worker_variables
 from ors_server.resources.env_resource import EnvResource
 from ors_server.resources.resource import ResourceStatus
 from ors_server.resources.resource_errors import (
@@ -202,7 +203,7 @@ class WorkerEnvResource(EnvResource):
 
     def _spawn(self) -> WatchedChild:
         interpreter = self._spec.interpreter or sys.executable
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ORS_")}
+        inherited = worker_variables()
         if self._spec.interpreter is not None:  # these describe this process's environment
             for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
                 inherited.pop(name, None)
