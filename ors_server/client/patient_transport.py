@@ -7,9 +7,9 @@ connection when a request fails, so a failed request is answered with status 503
 import httpx2
 from typing_extensions import override
 
+from ors_server.bounded_http import EVENT_STREAM
 from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
-    EVENT_STREAM,
     NOT_ACCEPTED,
     PERHAPS_ACCEPTED,
     Attempts,
