@@ -16,6 +16,8 @@ from ors_server.wire import JSONObject
 
 _shown = Repr()
 _shown.maxstring = MAX_SHOWN
+shown_value = _shown.repr
+"""Returns the beginning of a value as it would be written in Python, in about 1,000 characters at most."""
 MAX_COUNT = 10**9
 """Most tasks of a split, or steps of an episode."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
@@ -158,7 +160,7 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = "".join(f"{part!s:.40}: " for part in first["loc"])
         raise BrokenAnswerError(
-            f"{source} does not have its form: {place}{first['msg']}; got {_shown.repr(value)}"
+            f"{source} does not have its form: {place}{first['msg']}; got {shown_value(value)}"
         ) from error
 
 
