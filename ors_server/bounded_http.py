@@ -1,9 +1,10 @@
 """Bounds on what another program answers over HTTP: bytes after decompression, codings, redirects, JSON.
 
-Every client of this package reads responses through these bounds: the client of servers, MCP, models behind
-an endpoint, OpenEnv and the record of a running server. `AnswerBounds.apply` is a response hook of `httpx2`,
-so that proxies, certificates and connection pools stay the library's. Seconds are counted by the callers, with
-`anyio.fail_after` around the request and the reading of its answer: a hook does not see slow headers.
+Every client of this package reads responses within these bounds: the client of servers, MCP, models behind
+an endpoint, OpenEnv and the record of a running server. `AnswerBounds.apply` is a response hook of
+`httpx2`, so that proxies, certificates and connection pools stay the library's. Seconds are counted by the
+callers, with `anyio.fail_after` around the request and the reading of its answer: a hook does not see slow
+headers.
 """
 
 import zlib
@@ -165,7 +166,7 @@ def _check_length(length: int, limit: int, source: str) -> None:
 
 
 async def refuse_foreign_redirect(response: httpx2.Response) -> None:
-    """Refuse a redirect to another origin, which only this machine may reach: a hook of clients that follow."""
+    """Refuse a redirect to another origin, which may be one that only this machine reaches."""
     if not response.has_redirect_location:
         return
     try:

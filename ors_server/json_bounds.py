@@ -118,7 +118,7 @@ class _PatientDecoder(json.JSONDecoder):
 
 
 def _read_string(text: str, end: int, strict: bool = True) -> tuple[str, int]:  # noqa: FBT001, FBT002  (as `json` calls it)
-    value, after = json.decoder.scanstring(text, end, strict)
+    value, after = cast("Any", json.decoder).scanstring(text, end, strict)
     value.encode()  # UnicodeEncodeError, a ValueError, for half of a surrogate pair
     return value, after
 

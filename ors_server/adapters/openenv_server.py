@@ -210,11 +210,7 @@ class RemoteOpenEnv(Environment):
             if str(found.get("error_type")) in _AGENTS_TOOL_FAULTS:
                 raise ToolError(f"{found.get('message')!s:.{_MAX_MESSAGE}}")
         text = _text(observation)
-        return (
-            ToolOutput.final(text, reward=number)
-            if is_done
-            else ToolOutput.ongoing(text, reward=number)
-        )
+        return ToolOutput.final(text, reward=number) if is_done else ToolOutput.ongoing(text, reward=number)
 
 
 def from_openenv(

@@ -30,9 +30,6 @@ from ors_server.wire import Block, GroupCandidate, GroupScore, JSONObject, Messa
 
 log = get_logger("ors_server.client")
 
-CLOSING_SECONDS = 30.0
-"""Seconds that the end of an episode waits for the server to delete the session."""
-
 
 class AsyncEpisode(ABC):
     """An episode that this client plays; its `ledger` has the received rewards, call by call."""
@@ -262,7 +259,7 @@ async def kept_open(
                 failure = error
             tasks.cancel_scope.cancel()
     finally:
-        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+        with anyio.move_on_after(connection.patience.closing_seconds, shield=True):
             for step in close:
                 try:
                     await step()

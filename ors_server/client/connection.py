@@ -54,6 +54,8 @@ class Patience:
     """Seconds that one answer may take, from the request to its last byte; a tool call's, to its first."""
     call_seconds: float | None = None
     """Seconds that one tool call may take for the client; `None` leaves it to the server."""
+    closing_seconds: float = 30.0
+    """Seconds that the end of an episode waits for the server to delete the session."""
     ping_seconds: float = 10.0
     """Seconds between two pings of an open episode; both reference clients use 10."""
 

@@ -20,7 +20,6 @@ from ors_server.client.connection import (
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
 
-
 BOUNDS = AnswerBounds(max_stream_bytes=None)
 """Of the answers over MCP. A stream of notifications has no end; the SDK bounds each of its events."""
 

@@ -6,7 +6,7 @@ the code that uses it.
 
 from functools import cache
 from reprlib import Repr
-from typing import Annotated, Literal, NotRequired, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -100,12 +100,45 @@ class RefusedCall(TypedDict):
 
 
 @with_config(strict=True)
+class Unanswered(TypedDict):
+    """What a refused and a failed call have."""
+
+    detail: str
+
+
+@with_config(strict=True)
 class FailedCall(TypedDict):
     """A call that failed."""
 
     code: str
     blame: str
     detail: str
+
+
+@with_config(strict=True)
+class SessionId(TypedDict):
+    """What every creation of a session answers."""
+
+    session_id: str
+
+
+@with_config(strict=True)
+class _Named(TypedDict):
+    name: str
+
+
+@with_config(strict=True)
+class EnvironmentNames(TypedDict):
+    """What is read of `GET /_ors/environments`."""
+
+    environments: Annotated[list[_Named], Field(min_length=1)]
+
+
+@with_config(strict=True)
+class SplitNames(TypedDict):
+    """What is read of the splits of `GET /_ors/environments/{name}`."""
+
+    splits: Annotated[list[_Named], Field(min_length=1)]
 
 
 @with_config(strict=True)
@@ -155,7 +188,8 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         BrokenAnswerError: If it has another form.
     """
     try:
-        return _adapter(kind).validate_python(value)
+        adapter: TypeAdapter[_Kind] = _adapter(kind)  # type: ignore[arg-type]
+        return adapter.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = "".join(f"{part!s:.40}: " for part in first["loc"])
@@ -165,7 +199,5 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
 
 
 @cache
-def _adapter(kind: type[_Kind]) -> TypeAdapter[_Kind]:
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
-
-
