@@ -143,7 +143,7 @@ def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
     marked = _MARKED.fullmatch(text)
     if marked is not None:
-        text = marked[1] or marked[2]
+        text = marked[1] or marked[2] or ""
     if _SAYING.search(text) is not None or _CODE.search(text) is not None:
         return False
     return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
