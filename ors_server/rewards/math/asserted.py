@@ -186,6 +186,8 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
         return Assertion(head + response)
     spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
     statements = _read(response, spans, question, prompt)
+    if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
+        return Assertion("", ())
     text = keep_asserted(response, statements)
     return Assertion(text, _final_texts(response, statements, question.gold) if question.is_closed else None)
 

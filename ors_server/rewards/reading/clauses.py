@@ -770,11 +770,11 @@ def _is_modest(clause: Clause) -> bool:
     words = [token for token in (clause.lead, *clause.tokens) if token is not None]
     classes = classes_in(words)
     opener = words[0].word
-    if opener not in ("if", "unless", "provided", "assuming") or "first_person" not in classes:
-        return False
     errs = bool(classes & {"reject", "fault", "retract"})
-    if opener == "unless":
-        return errs
+    if opener == "unless" and errs:
+        return True
+    if opener not in ("if", "provided", "assuming") or "first_person" not in classes:
+        return False
     denies = "negative" in classes or "harmless" in classes
     return (errs and denies) or bool(classes & {"approval"})
 

@@ -311,6 +311,8 @@ class _Reader(ClauseReader):
         for place, clause in enumerate(sentence.clauses):
             if clause.values:
                 break
+            if clause.lead is not None and clause.lead.word in ("if", "in case"):
+                continue  # "Let me know if I made a mistake."
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
             if following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
@@ -405,7 +407,7 @@ class _Reader(ClauseReader):
                 later = [value for clause in sentence.clauses for value in clause.values if clause.start >= named[0].start]
                 first = [value for value in values if value not in later]
                 beside = [*near, *first, *later] if later or not values else [*first]
-                self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE])
+                self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
             earlier += values
 
     def _leaves_open(self, earlier: Value, value: Value, between: Sequence[TextToken]) -> bool:
