@@ -284,7 +284,11 @@ async def _episode_fields(
         fields["context"] = episode.context
     own: Collection[str] = getattr(instance, "_declared_fields", instance.task_spec)
     if PROMPT in _parameters(asked) and PROMPT not in given and PROMPT not in own:
-        fields[PROMPT] = await episode.prompt_text()
+        try:
+            fields[PROMPT] = await episode.prompt_text()
+        except OrsServerError:  # the agent has not read it either
+            if PROMPT in asked.signature.required:
+                raise
     return fields
 
 
