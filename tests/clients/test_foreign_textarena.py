@@ -126,7 +126,7 @@ async def test_near_misses_and_nonsense_earn_what_the_game_says(number):
 async def test_plans_win(game):
     environment = from_textarena(game, train_tasks=40, test_tasks=0)
     async with open_environment(environment) as client:
-        for index in (0, min(25, environment.num_tasks("train") - 1)):
+        for index in {0, 25 % len(environment.get_task_range("train"))}:
             output, total = await play(client, index, *plan(environment, index))
             assert (output.finished, total) == (True, 1.0)
 
