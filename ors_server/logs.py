@@ -69,9 +69,8 @@ class SecretValues:
     def mask(self, text: str) -> str:
         """Return a text without them, the longest first."""
         if self._uses:
-            for value in sorted(
-                (value for value in tuple(self._uses) if value in text), key=len, reverse=True
-            ):
+            values = [value for value in tuple(self._uses) if value in text]
+            for value in sorted(values, key=len, reverse=True):
                 text = text.replace(value, REDACTED)
         return text
 

@@ -80,8 +80,8 @@ def cpu_seconds() -> float:
     return time.process_time()
 
 
-def write_answer(header: bytes, is_late: bool) -> str:
-    """Write an answer on the worker's pipe beside its own: now, or when its own has been written."""
+def write_answer(header: bytes, delay: float) -> str:
+    """Write an answer on the worker's pipe beside its own: now, or after seconds of delay."""
 
     def write() -> None:
         for descriptor in range(3, 20):
@@ -91,8 +91,8 @@ def write_answer(header: bytes, is_late: bool) -> str:
             except OSError:
                 continue
 
-    if is_late:
-        threading.Timer(0.2, write).start()
+    if delay:
+        threading.Timer(delay, write).start()
     else:
         write()
     return "own"

@@ -265,7 +265,7 @@ FORGED = pickle.dumps("forged")
 @pytest.mark.parametrize("number", [0, 1, 2**64 - 1])
 def test_an_answer_out_of_turn_is_never_the_next_calls(pool, number):
     header = ANSWER.pack(number, 0, 1, len(FORGED)) + FORGED
-    assert pool.call(place("write_answer"), header, True) == "own"
+    assert pool.call(place("write_answer"), header, 0.2) == "own"
     (worker,) = pool._idle
     poll = select.poll()
     poll.register(worker._child.output, select.POLLIN)
@@ -279,7 +279,7 @@ def test_an_answer_out_of_turn_is_never_the_next_calls(pool, number):
 @pytest.mark.parametrize("header", [ANSWER.pack(0, 0, 1, 2**60), b"\0" * ANSWER.size])
 def test_an_answer_that_is_none_of_the_calls_ends_the_worker(pool, header):
     with pytest.raises(WorkerDiedError, match="something else than an answer"):
-        pool.call(place("write_answer"), header, False)
+        pool.call(place("write_answer"), header, 0.0)
     assert pool.call(place("add"), 1, 2) == 3
 
 

@@ -57,7 +57,7 @@ class Leaky(Environment):
         key = self.secrets["KEY"]
         if kind == "raise":
             try:
-                raise KeyError(key)
+                {}[key]
             except KeyError as error:
                 raise ValueError(f"GET https://host/?key={key} failed") from error
         if kind == "tool":
