@@ -1,7 +1,8 @@
 """The program of a worker process: reads calls one after another, and answers each.
 
 A call is a header, the function's path and the pickled arguments; an answer is a header, which has the
-random number of its call, and a pickled value. The input ends with the caller's process, and the worker with it, whatever it is doing.
+random number of its call, and a pickled value. The input ends with the caller's process, and the worker with
+it, whatever it is doing.
 """
 
 import contextlib

@@ -114,7 +114,7 @@ async def test_what_a_reward_setup_or_teardown_raises_is_without_secrets(printed
         broken = await client.create(split="train", index=1, secrets={"KEY": KEY})
         with pytest.raises(EnvironmentFailedError, match=r"no access with \[redacted\]"):
             await broken.prompt()
-        await (await client.create(split="train", index=2, secrets={"KEY": KEY})).delete()
+        await client.create(split="train", index=2, secrets={"KEY": KEY})
     assert printed.getvalue().count("no access with [redacted]") >= 2
     assert KEY not in printed.getvalue()
 
