@@ -8,6 +8,7 @@ from datetime import datetime
 
 import anyio
 
+from ors_server.authoring.boundary import encodable
 from ors_server.call_clock import CallClock
 from ors_server.episode import (
     CallOutcome,
@@ -251,7 +252,11 @@ class EpisodeRecorder:
 
     def has_run(self, call: Call) -> bool:
         """Whether a call whose step could not be written has run, so that a repeat only asks for its step."""
-        return not call.is_unwritten or any(pending.call is call for pending in self._unwritten)
+        return not call.is_unwritten or self.is_pending(call)
+
+    def is_pending(self, call: Call) -> bool:
+        """Whether the step of a call waits to be written."""
+        return any(pending.call is call for pending in self._unwritten)
 
     @property
     def _played_until(self) -> float:
@@ -312,7 +317,7 @@ class EpisodeRecorder:
         return Step(
             number=charge.number,
             call_id=call.id,
-            tool=call.tool,
+            tool=encodable(call.tool),
             arguments=recordable(call.arguments),
             status=status,
             blocks=() if output is None else tuple(output.blocks),
@@ -337,9 +342,13 @@ class EpisodeRecorder:
         """Return the output's metadata, the episode's state, the user's turns, and a failed judgement."""
         facts: JSONObject = {}
         if entry.user_turns:
-            facts[USER_TURNS] = [asdict(turn) for turn in entry.user_turns]
+            facts[USER_TURNS] = [
+                asdict(turn) | {"message": encodable(turn.message), "reply": encodable(turn.reply)}
+                for turn in entry.user_turns
+            ]
         if entry.unjudged is not None:
-            facts[REWARD_STATUS], facts[REWARD_REASON] = entry.unjudged
+            status, reason = entry.unjudged
+            facts[REWARD_STATUS], facts[REWARD_REASON] = status, encodable(reason)
         if output is None:
             return facts or None
         stated = describe_state(state, self.policy, now)
@@ -403,7 +412,7 @@ def _result_of(entry: EndedCall, step: Step) -> CallResult:
 def _error_of(entry: EndedCall) -> tuple[str | None, str | None]:
     """Return why a call failed or was refused, in words and as a code; twice `None` for one that did not."""
     if entry.error is not None:
-        return str(entry.error), entry.error.code
+        return encodable(str(entry.error)), entry.error.code
     if entry.refusal is not None:
         return entry.refusal.error, entry.refusal.reason.value
     if entry.outcome.kind is OutcomeKind.COMPLETED:
