@@ -1,8 +1,8 @@
 """Moves and records one episode: each step is written to the store before its call is answered."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -27,6 +27,7 @@ from ors_server.policy import EpisodePolicy
 from ors_server.sessions.checked_output import CheckedOutput, make_error_output
 from ors_server.sessions.episode_summary import EPISODE_KEY, describe_state, summarise, wall_time
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_clock import SessionClock
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import recordable
 from ors_server.trajectory import (
@@ -93,13 +94,18 @@ class EpisodeRecorder:
     """Counted calls that the store would not take yet, in step order."""
     _summed: tuple[EpisodeState, EpisodeSummary] | None = field(default=None, init=False)
     """The state that was summed up last, and its figures; several writes of a state follow each other."""
-    clocks: dict[CallClock, None] = field(default_factory=dict[CallClock, None], init=False)
-    """Of the calls that run."""
+    _clock: SessionClock = field(init=False)
+    """Of an episode with a time limit."""
+    _playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
+    """Calls that run and will count."""
+    _call_counted: asyncio.Event | None = field(default=None, init=False)
+    """Is set when one of them was counted."""
     restored_to_step: int | None = field(default=None, init=False)
     """Number of the step after which a snapshot was taken that was restored since the last step."""
 
     def __post_init__(self) -> None:
         self.state = EpisodeState(created_at=self.now)
+        self._clock = SessionClock(self.services.watch)
 
     @property
     def now(self) -> float:
@@ -111,7 +117,34 @@ class EpisodeRecorder:
         """Seconds of play that are left; `None` without a limit."""
         if self.policy.time_limit is None:
             return None
-        return remaining_time(self.state, self.policy, self._played_until)
+        return remaining_time(self.state, self.policy, self._played_until(self.state))
+
+    @property
+    def next_number(self) -> int:
+        """Number that the step of a call which begins now will have, if calls end as they began."""
+        return self._latest.steps + len(self._playing) + 1
+
+    @contextmanager
+    def playing(self, call: Call, clock: CallClock) -> Generator[None]:
+        """Have a call run that will count: until it does, the episode is not over because its time is."""
+        self._playing[call] = None
+        if self.policy.time_limit is not None:
+            self._clock.enter(clock)
+        try:
+            yield
+        finally:
+            self._leave(call)
+
+    def stop_clock(self, clock: CallClock) -> None:
+        """End the time of a call that was answered by its tool."""
+        if self.policy.time_limit is not None:
+            self._clock.leave(clock)
+
+    def _leave(self, call: Call) -> None:
+        self._playing.pop(call, None)
+        counted, self._call_counted = self._call_counted, None
+        if counted is not None:
+            counted.set()
 
     async def open(self) -> None:
         """Write the episode's origin."""
@@ -124,6 +157,7 @@ class EpisodeRecorder:
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
         """Open an episode that goes on from where another one stood."""
+        self._clock.start_from(state.waived)
         self.state = state
         await self.open()
         summary = self._sum_up(state)
@@ -146,7 +180,19 @@ class EpisodeRecorder:
     def _lapse(self, state: EpisodeState) -> EpisodeState:
         if self.policy.time_limit is None:
             return state
-        return lapse(state, self.policy, self._played_until)
+        return lapse(state, self.policy, self._played_until(state))
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether the time is up, and a call that began in time still runs."""
+        return bool(self._playing) and not self.state.is_over and self.current_state().is_over
+
+    async def until_decided(self) -> None:
+        """Wait while the time is up and calls that began in time are not counted yet."""
+        while self.is_deciding:
+            if self._call_counted is None:
+                self._call_counted = asyncio.Event()
+            await self._call_counted.wait()
 
     def refusal(self, tool: str) -> Refusal | None:
         """Say why no call may run now, or `None` if one may."""
@@ -173,16 +219,20 @@ class EpisodeRecorder:
                 if self._unwritten:
                     with suppress(StoreError):  # the step goes behind those that the store would not take
                         await self._write()
-                before = self._latest
+                before = self._latest if call in self._playing else self._lapse(self._latest)
                 if before.is_over:
                     await self._write()
                     return _discarded(call, _ending(before))
                 now = self.now
-                state, charge = apply_outcome(before, self.policy, entry.outcome, now)
+                outcome = entry.outcome
+                if self.policy.time_limit is not None:
+                    outcome = outcome._replace(waived=self._clock.waived_s - before.waived)
+                state, charge = apply_outcome(before, self.policy, outcome, now)
                 step = self._step(call, entry, charge, state, now)
                 result = _result_of(entry, step)
                 pending = _PendingStep(call.repeats or call, step, state, result)
                 self._unwritten.append(pending)
+                self._leave(call)
                 try:
                     await self._write()
                 except StoreError as error:
@@ -232,8 +282,11 @@ class EpisodeRecorder:
         await self.services.store.close(self.origin.episode_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
-        """Return the current figures, with the steps that wait to be written."""
-        return self._sum_up(self._lapse(self._latest))
+        """Return the current figures, with the steps that wait to be written.
+
+        An episode whose time is up is stated to be over once no call runs that will still count.
+        """
+        return self._sum_up(self._latest if self._playing else self._lapse(self._latest))
 
     @property
     def has_pending(self) -> bool:
@@ -258,11 +311,9 @@ class EpisodeRecorder:
         """Whether the step of a call waits to be written."""
         return any(pending.call is call for pending in self._unwritten)
 
-    @property
-    def _played_until(self) -> float:
-        """Now, less what the calls that run have waited for the server."""
-        now = self.now
-        return now - max(clock.waived_s for clock in self.clocks) if self.clocks else now
+    def _played_until(self, state: EpisodeState) -> float:
+        """Now, less what the calls have waited for the server since a state."""
+        return self.now - (self._clock.waived_s - state.waived)
 
     def _one_at_a_time(self) -> asyncio.Lock:
         """Return the lock that is held while a step is recorded; an idle session has none."""
