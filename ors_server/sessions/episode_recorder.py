@@ -25,6 +25,7 @@ from ors_server.episode import (
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.checked_output import CheckedOutput, make_error_output
+from ors_server.sessions.copied_steps import states_of
 from ors_server.sessions.episode_summary import EPISODE_KEY, describe_state, summarise, wall_time
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_clock import SessionClock
@@ -156,13 +157,17 @@ class EpisodeRecorder:
         self.services.health.succeed()
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
-        """Open an episode that goes on from where another one stood."""
+        """Open an episode that goes on from where another one stood.
+
+        The state and the record are those of the steps that were copied, if the store fails half-way.
+        """
         self._clock.start_from(state.waived)
-        self.state = state
+        states = states_of(self.origin, self.policy, state, steps)
+        self.state = next(states)
         await self.open()
-        summary = self._sum_up(state)
-        for step in steps:
-            await self.services.store.append(self.origin.episode_id, step, summary)
+        for step, after in zip(steps, states, strict=True):
+            await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
+            self.state = after
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""
@@ -193,6 +198,11 @@ class EpisodeRecorder:
             if self._call_counted is None:
                 self._call_counted = asyncio.Event()
             await self._call_counted.wait()
+
+    @property
+    def snapshot_state(self) -> EpisodeState:
+        """The state as a copy of the episode goes on from it, while no call runs."""
+        return self.state._replace(waived=self._clock.waived_s)
 
     def refusal(self, tool: str) -> Refusal | None:
         """Say why no call may run now, or `None` if one may."""

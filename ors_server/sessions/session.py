@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 
+import anyio
+
 from ors_server.authoring.call_context import CallContext, ProgressListener
 from ors_server.authoring.calling_client import CallingClient
 from ors_server.authoring.definition import (
@@ -151,7 +153,9 @@ class Session:
         load_reached_milestones(self._instance, snapshot.milestones)
         restore_rng(self._instance, snapshot.rng_state)
         load_turns(self._instance, snapshot.user_turns)
-        await self.recorder.open_fork(snapshot.resumed_at(self.recorder.now), steps)
+        state = snapshot.resumed_at(self.recorder.now, created_at=self.recorder.state.created_at)
+        with anyio.CancelScope(shield=True):
+            await self.recorder.open_fork(state, steps)
         self._runner.calls.add_recorded(steps)
 
     async def prompt(self) -> Blocks:
