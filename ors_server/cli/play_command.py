@@ -256,14 +256,17 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
-    import jsonschema
-    from jsonschema import exceptions
+    from ors_server.json_schemas import BadSchemaError, SchemaChecker, TooMuchWorkError
 
-    validator: Any = jsonschema.Draft202012Validator(schema)
-    found: Any = cast("Any", exceptions).best_match(validator.iter_errors(arguments))
-    if found is not None:
-        where = "".join(f"{part}: " for part in found.absolute_path)
-        raise CommandError(f"{where}{found.message}. Nothing was called.")
+    try:
+        violations = SchemaChecker(schema).violations(arguments)
+    except BadSchemaError as error:
+        raise CommandError(f"the tool's schema cannot be checked: {error}. Nothing was called.") from error
+    except TooMuchWorkError as error:
+        raise CommandError(f"checking the arguments {error}. Nothing was called.") from error
+    if violations:
+        where = violations[0].place.removeprefix("$").removeprefix(".")
+        raise CommandError(f"{where}{': ' if where else ''}{violations[0].message}. Nothing was called.")
 
 
 def read_value(text: str, schema: dict[str, Any]) -> Any:
