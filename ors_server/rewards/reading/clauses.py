@@ -296,7 +296,7 @@ class ClauseReader(SentenceReader):
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(near_value)
+            "negative" in before and not self._is_in_relative_clause(left)
         )
         is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
         rules: tuple[tuple[bool, Polarity | None], ...] = (
@@ -466,7 +466,7 @@ class ClauseReader(SentenceReader):
         if not earlier.values:
             return self._introduced(earlier, lead, left)
         polarity = earlier.values[-1].polarity
-        is_joined = (lead.word in AND or lead.word == ",") and all(
+        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
             token.word in _CONNECTING or "maybe" in token.classes for token in left
         )
         is_new = "correction" in classes_in(left) or (
@@ -480,7 +480,9 @@ class ClauseReader(SentenceReader):
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
         is_named = bool(classes_in(left) & {"copula", "answer"})
-        if lead.word in (":", ",") and heading.tokens[0].word in _ACCORDING and not _is_mine(heading.tokens):
+        is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
+        is_source = is_name or "source" in classes
+        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
             return Polarity.QUOTED
         if lead.word == ":" and "wish" in classes:
             return Polarity.SUPPOSED
@@ -611,8 +613,10 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        return (
-            bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        return any("yes" in token.classes for token in opening) and not any(
+            token.classes & {"negative", "reject"} for token in tokens
         )
 
 
@@ -729,7 +733,8 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     behind = tokens[at + 1 :]
     verdict = tokens[at].classes & {"reject", "fault"}
     if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
-        return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+        if "copula" not in classes_in(subject):
+            return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
     endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 

@@ -103,6 +103,10 @@ _REFERENCES: Final = words_of(
 )
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = frozenset({"no", "nope", "nah"})
+_TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
+"""Words that open an argument by contradiction."""
+_ELSE: Final = words_of("otherwise")
+_CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -306,7 +310,9 @@ class _Reader(ClauseReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
-        if sentence.is_question:
+        lead = sentence.clauses[0].lead if sentence.clauses else None
+        words = {token.word for token in sentence.tokens[:2]} | ({lead.word} if lead is not None else set())
+        if sentence.is_question or words & _TO_ABSURDITY or any(t.word in _ELSE for t in sentence.tokens):
             return False
         for place, clause in enumerate(sentence.clauses):
             if clause.values:
@@ -372,6 +378,7 @@ class _Reader(ClauseReader):
                     value.polarity = Polarity.HEDGED
         self._hedge_by_doubt()
         self._hedge_alternatives()
+        self._hedge_cases()
         for sentence in self._sentences:
             words = [
                 token.word
@@ -393,6 +400,23 @@ class _Reader(ClauseReader):
                 continue
             if self._leaves_open(earlier, value, between):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _hedge_cases(self) -> None:
+        """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
+        for sentence in self._sentences:
+            values = [value for clause in sentence.clauses for value in clause.values]
+            asserted = [value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed]
+            if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
+                continue
+            tokens = sentence.tokens
+            cases = [
+                token.word
+                for token, following in pairwise(tokens)
+                if token.word in _CASES and (following.classes & {"condition", "alternative"} or following.kind == "value")
+            ]
+            cases += [token.word for token in tokens[-1:] if token.word == "without"]
+            if len(cases) > 1:
+                self._hedge_all(asserted)
 
     def _hedge_alternatives(self) -> None:
         """Decide for no value beside which a text sets another one: "The answer is 42. Another candidate is 43."."""
@@ -507,6 +531,7 @@ def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -
         ("reported_before", before, Polarity.QUOTED),
         ("reported_after", head, Polarity.QUOTED),
         ("asked_after", head, Polarity.ASKED),
+        ("label_after", head[:4], Polarity.INTERMEDIATE),
     )
     for name, window, polarity in rows:
         if any(word in window for word in lists[name]):
