@@ -59,6 +59,9 @@ _DEMONSTRATIVES: Final = words_of(
 )
 _ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
 _PASSING: Final = words_of("to from with by of on into")
+_VERDICTS: Final = words_of(
+    "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish garbage absurd nonsensical inaccurate void fallacious"
+)
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
 _THIS: Final = words_of("it this that everything all")
 _ENDORSING: Final = words_of(
@@ -729,7 +732,10 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
         return False
     is_about = any(
         word in _DEMONSTRATIVES for token in subject for word in token.word.split()
-    ) or bool(classes_in(subject[:NEAR + 1]) & {"pronoun"})
+    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
+    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    if is_predicate:
+        return True
     behind = tokens[at + 1 :]
     verdict = tokens[at].classes & {"reject", "fault"}
     if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
@@ -803,4 +809,6 @@ def _is_own_work(clause: Clause) -> bool:
         for token in clause.tokens
     ):
         return False
+    if clause.values and any(token.word == "you" for token in clause.tokens[:3]):
+        return False  # "if you got 42, you forgot a term"
     return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])

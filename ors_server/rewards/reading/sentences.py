@@ -97,6 +97,7 @@ _EXCEPTIVES: Final = frozenset(
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
 _MAX_CLAUSE: Final = 60
@@ -357,8 +358,9 @@ class SentenceReader:
                 if token.word not in _ORDERS_NOT and not is_softened:
                     token.classes |= {"refuse"}
                 return
-            if word.classes & {"reject", "fault"} and not token.classes & {"exceptive"} and word.word != "wrong":
-                _make_harmless(token, words[: offset + 1])  # "nobody disputes"
+            if word.classes & {"reject", "fault"} and word.word not in _NOT_DOUBLED:
+                if offset < NEAR and not token.classes & {"exceptive"}:
+                    _make_harmless(token, words[: offset + 1])  # "nobody disputes"
                 return
             if "negative" in word.classes:
                 return
