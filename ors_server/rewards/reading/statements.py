@@ -32,6 +32,7 @@ from ors_server.rewards.reading.clauses import (
     ClauseReader,
     disapproves,
     refutes,
+    tells_own_error,
     takes_back_words,
 )
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
@@ -368,6 +369,7 @@ class _Reader(ClauseReader):
             is_lone and is_order and any(t.word in _REFERENCES or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
+            tells_own_error(tokens),
         )
         return any(rules)
 
