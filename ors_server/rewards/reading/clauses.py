@@ -59,6 +59,12 @@ _DEMONSTRATIVES: Final = words_of(
 )
 _ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
 _PASSING: Final = words_of("to from with by of on into")
+_NOTING: Final = words_of("note notice observe remember recall remark beware please")
+_THERE: Final = words_of("there there's there's something here")
+_GENERAL: Final = words_of("if easy often never always usually frequent frequently unless without avoid everybody let tell hope otherwise any no")
+_VERDICTS: Final = words_of(
+    "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish garbage absurd nonsensical inaccurate void fallacious"
+)
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
 _THIS: Final = words_of("it this that everything all")
 _ENDORSING: Final = words_of(
@@ -296,7 +302,7 @@ class ClauseReader(SentenceReader):
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(near_value)
+            "negative" in before and not self._is_in_relative_clause(left)
         )
         is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
         rules: tuple[tuple[bool, Polarity | None], ...] = (
@@ -304,6 +310,7 @@ class ClauseReader(SentenceReader):
             (has_label, Polarity.INTERMEDIATE),
             (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
             (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
+            (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
             ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
             (takes_back_words(near_value), Polarity.RETRACTED),
@@ -384,6 +391,7 @@ class ClauseReader(SentenceReader):
             (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
+            ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
             (self._is_reported(right, seen), Polarity.QUOTED),
             ("bound" in first.classes and first.word in _ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
@@ -418,7 +426,8 @@ class ClauseReader(SentenceReader):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
         is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
-        value.is_weak = is_subject and not seen & ({"answer"} if is_one_of_many else {"confirm", "answer"})
+        confirming = {"answer"} if is_one_of_many else {"confirm", "answer", "harmless"}
+        value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
@@ -466,7 +475,7 @@ class ClauseReader(SentenceReader):
         if not earlier.values:
             return self._introduced(earlier, lead, left)
         polarity = earlier.values[-1].polarity
-        is_joined = (lead.word in AND or lead.word == ",") and all(
+        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
             token.word in _CONNECTING or "maybe" in token.classes for token in left
         )
         is_new = "correction" in classes_in(left) or (
@@ -480,7 +489,9 @@ class ClauseReader(SentenceReader):
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
         is_named = bool(classes_in(left) & {"copula", "answer"})
-        if lead.word in (":", ",") and heading.tokens[0].word in _ACCORDING and not _is_mine(heading.tokens):
+        is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
+        is_source = is_name or "source" in classes
+        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
             return Polarity.QUOTED
         if lead.word == ":" and "wish" in classes:
             return Polarity.SUPPOSED
@@ -511,6 +522,8 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
+        if any("granted" in token.classes for clause in clauses for token in clause.tokens):
+            return False
         around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
         return any(
             _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
@@ -611,8 +624,10 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        return (
-            bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        return any("yes" in token.classes for token in opening) and not any(
+            token.classes & {"negative", "reject"} for token in tokens
         )
 
 
@@ -714,6 +729,18 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
 
 
+def tells_own_error(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence tells an error of its author: "I forgot the sign.", "There is a mistake somewhere."."""
+    at = next((index for index, token in enumerate(tokens) if "erring" in token.classes), None)
+    if at is None:
+        return False
+    before = classes_in(tokens[:at])
+    words = {word for token in tokens for word in token.word.split()}
+    is_mine = "first_person" in before | tokens[at].classes or tokens[0].word in _THERE or at == 0 and len(tokens) <= NEAR
+    is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
+    return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
+
+
 def refutes(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence says that the work in front of it is wrong: "Everything above is nonsense."."""
     classes = classes_in(tokens)
@@ -721,15 +748,20 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
         return False
     at = next(index for index, token in enumerate(tokens) if token.classes & _FAILING)
     subject = tokens[:at]
-    if any(token.word in _SECOND_SUBJECTS or "source" in token.classes for token in tokens):
+    words = {word for token in tokens for word in token.word.split()}
+    if words & _SECOND_SUBJECTS or "source" in classes or tokens[0].word in _NOTING:
         return False
     is_about = any(
         word in _DEMONSTRATIVES for token in subject for word in token.word.split()
-    ) or bool(classes_in(subject[:NEAR + 1]) & {"pronoun"})
+    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
+    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    if is_predicate:
+        return True
     behind = tokens[at + 1 :]
     verdict = tokens[at].classes & {"reject", "fault"}
     if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
-        return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+        if "copula" not in classes_in(subject):
+            return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
     endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 
@@ -798,4 +830,6 @@ def _is_own_work(clause: Clause) -> bool:
         for token in clause.tokens
     ):
         return False
-    return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])
+    if clause.values and any(token.word == "you" for token in clause.tokens[:3]):
+        return False  # "if you got 42, you forgot a term"
+    return any("first_person" in token.classes or token.word in ("you", "one") for token in clause.tokens[:3])
