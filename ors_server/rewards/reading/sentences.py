@@ -468,11 +468,14 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         phrase = lexicon.match_phrase(words, index)
         if phrase is not None and phrase[0] > length:
             length, classes = phrase
+    if length == 1:
+        word = words[index]
+        own = lexicons[0].words.get(word, NO_CLASSES)
+        for lexicon in lexicons[1:]:
+            own |= lexicon.words.get(word, NO_CLASSES)
+        return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
-    if length == 1:
-        is_contracted = parts[0].endswith("n't") or parts[0].startswith("n'")
-        return 1, own | {"negative"} if is_contracted else own
     if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
         classes |= own
     is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
