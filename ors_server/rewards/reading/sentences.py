@@ -353,6 +353,8 @@ class SentenceReader:
             if "benign" in word.classes:
                 _make_harmless(token, words[: offset + 1])
                 return
+            if "solving" in word.classes and is_at_value and word is words[-1]:
+                return  # "I would not say 42"
             if "solving" in word.classes:
                 is_softened = any("benign" in later.classes for later in words[offset + 1 :])
                 if token.word not in _ORDERS_NOT and not is_softened:
