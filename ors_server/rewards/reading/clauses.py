@@ -50,7 +50,11 @@ _CONNECTING: Final = frozenset(
         "either",
     }
 )
-_TEMPORAL: Final = words_of("when whenever once until after before while where wherever")
+_TEMPORAL: Final = words_of("when whenever once until wherever")
+_SUPPOSING: Final = ("assum", "suppos", "imagin", "pretend", "presum", "hypothe", "postulat", "grant", "provid", "say")
+_CHANGES: Final = ("rise", "rose", "fall", "fell", "grow", "grew", "drop", "increas", "decreas", "go", "went", "climb", "shrink", "shrank", "sink", "sank", "jump", "declin")
+_NEEDING: Final = words_of("would need must requires require needs required")
+_OBJECT_STARTS: Final = words_of("the a an it this that its no every each all")
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
 _SECOND_SUBJECTS: Final = words_of("other another common many some most mistake mistakes others error errors students people trap careful")
 _DEMONSTRATIVES: Final = words_of(
@@ -176,7 +180,12 @@ class ClauseReader(SentenceReader):
                     and clause.values[index - 1].polarity is Polarity.BOUNDED
                     and _is_range(clause, index)
                 ):
-                    value.polarity = Polarity.BOUNDED
+                    is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
+                    value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
+                if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
+                    following = sentence.clauses[place + 1].lead
+                    if following is not None and following.word in ("which", "whom"):
+                        value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
@@ -425,6 +434,9 @@ class ClauseReader(SentenceReader):
         if self.are_labels and value.token.end - value.token.start > NEAR and _is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
+        is_state = right[0].word in ("were", "are") and len(right) > 1 and "quantity" in right[1].classes
+        if is_state:
+            return Polarity.ASSERTED  # "42 were sold"
         is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
         confirming = {"answer"} if is_one_of_many else {"confirm", "answer", "harmless"}
         value.is_weak = is_subject and not seen & confirming
@@ -457,6 +469,8 @@ class ClauseReader(SentenceReader):
             return False
         if not words:
             is_predicate = bool(right) and "copula" in right[0].classes
+            if len(right) > 1 and not right[0].classes and _is_verb(right[0]) and right[1].word in _OBJECT_STARTS:
+                return False  # "42 counts the corner twice"
             return bool(left) or value.clause.lead is not None or is_predicate or is_unit(right)
         if all(token.classes - _OF_FORM for token in words):
             return True
@@ -475,6 +489,8 @@ class ClauseReader(SentenceReader):
         if not earlier.values:
             return self._introduced(earlier, lead, left)
         polarity = earlier.values[-1].polarity
+        if "exceptive" in earlier.tokens[0].classes:
+            return None  # "unlike 41, 42 works"
         is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
             token.word in _CONNECTING or "maybe" in token.classes for token in left
         )
@@ -524,6 +540,10 @@ class ClauseReader(SentenceReader):
         clauses = sentence.clauses
         if any("granted" in token.classes for clause in clauses for token in clause.tokens):
             return False
+        own = clauses[place]
+        is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
+        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
+            return any(token.word in _NEEDING for clause in clauses[place + 1 :] for token in clause.tokens)
         around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
         return any(
             _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
@@ -787,11 +807,13 @@ def _is_condition(clause: Clause) -> bool:
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
     if _is_modest(clause):
         return False
-    if any("suppose" in token.classes for token in opening):
+    supposing = [token.word for token in opening if "suppose" in token.classes]
+    if any(not word.partition(" ")[0].endswith("ing") or word.startswith(_SUPPOSING) for word in supposing):
         return True
     classes = clause.classes()
     if any(token.word in _TEMPORAL for token in opening):
-        return bool(classes & {"bound", "condition", "negative"}) and "first_person" not in classes
+        is_property = bool(classes & {"condition", "negative"}) or any(t.word in _ORDERS for t in clause.tokens)
+        return is_property and "first_person" not in classes
     if clause.lead is not None or clause.values or len(clause.tokens) < _MAX_UNIT:
         return False
     return clause.tokens[0].word in _INVERTED and clause.tokens[1].kind == "word"

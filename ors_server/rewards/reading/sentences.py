@@ -353,6 +353,8 @@ class SentenceReader:
             if "benign" in word.classes:
                 _make_harmless(token, words[: offset + 1])
                 return
+            if "solving" in word.classes and is_at_value and word is words[-1]:
+                return  # "I would not say 42"
             if "solving" in word.classes:
                 is_softened = any("benign" in later.classes for later in words[offset + 1 :])
                 if token.word not in _ORDERS_NOT and not is_softened:
@@ -468,11 +470,14 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         phrase = lexicon.match_phrase(words, index)
         if phrase is not None and phrase[0] > length:
             length, classes = phrase
+    if length == 1:
+        word = words[index]
+        own = lexicons[0].words.get(word, NO_CLASSES)
+        for lexicon in lexicons[1:]:
+            own |= lexicon.words.get(word, NO_CLASSES)
+        return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
-    if length == 1:
-        is_contracted = parts[0].endswith("n't") or parts[0].startswith("n'")
-        return 1, own | {"negative"} if is_contracted else own
     if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
         classes |= own
     is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)

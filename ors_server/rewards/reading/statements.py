@@ -110,6 +110,7 @@ _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
 _CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
@@ -237,6 +238,12 @@ def _announces_wrong(sentence: Sentence) -> bool:
     classes = classes_in(sentence.tokens)
     is_wrong = bool(classes & {"reject", "fault"}) or ("negative" in classes and bool(classes & {"answer", "confirm"}))
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
+
+
+def _leads_between(sentence: Sentence, first: Value, second: Value) -> list[TextToken]:
+    """Return what opens the clauses behind the first value, up to the second, and their words."""
+    clauses = [clause for clause in sentence.clauses if first.token.end <= clause.start <= second.token.start]
+    return [token for clause in clauses for token in (clause.lead, *clause.tokens) if token is not None]
 
 
 def _verb_of(value: Value) -> str | None:
@@ -438,6 +445,11 @@ class _Reader(ClauseReader):
             values = [value for clause in sentence.clauses for value in clause.values]
             for earlier, value in pairwise(values):
                 lead = value.clause.lead
+                opener = earlier.clause.lead
+                if opener is not None and "reason" in opener.classes:
+                    continue
+                if any(token.word in _DECIDERS for token in _leads_between(sentence, earlier, value)):
+                    continue
                 if (
                     {earlier.polarity, value.polarity} == {Polarity.ASSERTED}
                     and earlier.is_framed is value.is_framed
