@@ -4,7 +4,7 @@ import inspect
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,9 @@ from ors_server.audit.plays import (
     to_json,
 )
 from ors_server.audit.stall_limit import StalledError, call_within
-from ors_server.client.connection import HttpRequest
+from ors_server.client.client_options import ClientOptions
+from ors_server.client.connection import HttpRequest, Patience
+from ors_server.client.typed_answers import EnvironmentFields, read_answer
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError
@@ -43,6 +45,8 @@ ASK_SECONDS = 60.0
 """Seconds that the process may take to answer a question; waits for a processor do not count."""
 MAX_SILENCES = 2
 """Batches in a row of which a server elsewhere answers no play, before it is asked nothing more."""
+_PATIENCE = Patience(closing_seconds=5.0)
+"""Of requests to a server elsewhere: an audit whose time is over waits no longer for its sessions to end."""
 _PROGRAM = "ors_server.audit.audited_program:AuditedProgram"
 _MAX_BYTES = 64 << 20
 _BACKSTOP_SECONDS = 24 * 3600.0
@@ -283,9 +287,10 @@ class AuditedServer:
         bounds: tuple[float, float] | None = None
         if self._knows_seeds:
             place = f"/_ors/environments/{quote(target.environment, safe='')}"
-            found = await target.client.server.connection.ask(HttpRequest("GET", place))
-            given = found["policy"].get("reward_range")
-            bounds = None if given is None else (float(given[0]), float(given[1]))
+            answer = await target.client.server.connection.ask(HttpRequest("GET", place))
+            stated = read_answer(EnvironmentFields, answer, f"the answer of GET {place}")
+            reward_range = stated["policy"].get("reward_range")
+            bounds = None if reward_range is None else (reward_range[0], reward_range[1])
         self._facts = Facts(target.environment, step_limit=target.step_limit, reward_range=bounds)
 
 
@@ -298,6 +303,7 @@ async def open_audited(
     hash_seed: int = 0,
     store: str | None = None,
     variables: Mapping[str, str] | None = None,
+    seconds: float | None = None,
 ) -> AsyncGenerator[AuditedServer]:
     """Start what is audited; leaving the context ends it and leaves no process and no file.
 
@@ -308,16 +314,23 @@ async def open_audited(
         hash_seed: `PYTHONHASHSEED` of the process, which decides the order of sets of texts.
         store: Where the process records episodes; in memory by default.
         variables: More environment variables of the process.
+        seconds: For a URL: seconds in which the server must say what it serves; `None` for no limit.
 
     Raises:
-        AuditError: It does not load.
+        AuditError: It does not load, or the time is over.
         OrsServerError: The server cannot be reached.
     """
     given = reference_of(environment)
     if given.startswith(("http://", "https://")):
         server = AuditedServer(given, name)
-        async with open_server_target(given, name, api_key=api_key) as target:
-            await server.use_url(target)
+        options = ClientOptions(patience=_PATIENCE)
+        async with AsyncExitStack() as stack:
+            try:
+                with anyio.fail_after(seconds):
+                    opening = open_server_target(given, name, api_key=api_key, options=options)
+                    await server.use_url(await stack.enter_async_context(opening))
+            except TimeoutError as error:
+                raise AuditError(f"{given} did not answer within {seconds} seconds") from error
             yield server
         return
     with TemporaryDirectory(prefix="ors-audit-") as folder:

@@ -2,10 +2,11 @@
 
 import json
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import anyio
@@ -23,7 +24,7 @@ from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
-from ors_server.rewards.scoring import evaluate, failure, gather_fields
+from ors_server.rewards.scoring import PROMPT, evaluate, failure, gather_fields
 
 OF_THE_EPISODE = frozenset(
     {"trajectory", "final_response", "metadata", "context", "step", "output", "rollouts"}
@@ -63,6 +64,10 @@ class OwnEpisode(Protocol):
     @property
     def step(self) -> int | None:
         """The number of the running call; `None` outside of calls."""
+        ...
+
+    async def prompt_text(self) -> str:
+        """Return the texts of the task's prompt, without its images."""
         ...
 
     async def trajectory(self, final_response: str) -> Trajectory:
@@ -199,11 +204,11 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
 async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object]) -> tuple[RewardResult, ...]:
     """Compute a group reward of rollouts of an instance's task: one result per rollout, in order."""
     episode = own_episode(instance)
-    fields = _task_fields(instance)
-    if episode is not None:
-        fields |= _episode_fields(reward, episode)
-    asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
     try:
+        fields = _task_fields(instance)
+        if episode is not None:
+            fields |= await _episode_fields(reward, instance, episode)
+        asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
         with _named(reward, instance):
             results: tuple[RewardResult, ...] = await call_author(asked, on_loop=True)
     except AuthorRaisedError as raised:
@@ -248,7 +253,7 @@ async def _gather(
     given = _task_fields(instance)
     if episode is None:
         return gather_fields(asked, None, {**given, **fields})
-    given |= _episode_fields(asked, episode)
+    given |= await _episode_fields(asked, instance, episode, fields)
     read = await _read(asked, episode, fields)
     if read is None:
         return {**given, **fields}
@@ -275,9 +280,20 @@ async def _read(asked: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -
         return None  # the reward may do without it
 
 
-def _episode_fields(asked: Reward, episode: OwnEpisode) -> dict[str, Any]:
+async def _episode_fields(
+    asked: Reward, instance: Any, episode: OwnEpisode, given: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     fields: dict[str, Any] = {} if episode.step is None else {"step": episode.step}
-    return {**fields, "context": episode.context} if "context" in _parameters(asked) else fields
+    if "context" in _parameters(asked):
+        fields["context"] = episode.context
+    own: Collection[str] = getattr(instance, "_declared_fields", instance.task_spec)
+    if PROMPT in _parameters(asked) and PROMPT not in given and PROMPT not in own:
+        try:
+            fields[PROMPT] = await episode.prompt_text()
+        except OrsServerError:  # the agent has not read it either
+            if PROMPT in asked.signature.required:
+                raise
+    return fields
 
 
 def _parameters(asked: Reward) -> frozenset[str]:

@@ -72,8 +72,7 @@ class ToolRun:
             checked.finished,
             tuple(self.context.charged),
             numeric_extras(checked.metadata),
-            self.clock.waived_s,
-            self.context.unjudged is not None,
+            is_unjudged=self.context.unjudged is not None,
         )
         return EndedCall(outcome, self.started, checked)
 
@@ -112,7 +111,7 @@ class ToolRun:
 
     def outcome(self, kind: OutcomeKind) -> CallOutcome:
         """Make an outcome without a reward."""
-        return CallOutcome(kind, waived=self.clock.waived_s, is_unjudged=self.context.unjudged is not None)
+        return CallOutcome(kind, is_unjudged=self.context.unjudged is not None)
 
     def _note_missing_number(self, output: CheckedOutput, *, is_graded: bool) -> None:
         """Note an output whose status has no number, or that ends a graded episode without a reward."""
