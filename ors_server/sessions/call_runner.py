@@ -317,7 +317,7 @@ class CallRunner:
             return over
         log.warning("environment_lost", session_id=recorder.origin.session_id, error=str(error))
         result = await recorder.record(call, _fault(error, recorder.now))
-        recorder.fail()
+        await recorder.fail()
         return result
 
     def _log_failure(self, call: Call, error: OrsServerError) -> None:

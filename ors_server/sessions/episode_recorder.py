@@ -95,6 +95,8 @@ class EpisodeRecorder:
     """Counted calls that the store would not take yet, in step order."""
     _summed: tuple[EpisodeState, EpisodeSummary] | None = field(default=None, init=False)
     """The state that was summed up last, and its figures; several writes of a state follow each other."""
+    _is_lost: bool = field(default=False, init=False)
+    """Whether the environment cannot go on."""
     _clock: SessionClock = field(init=False)
     """Of an episode with a time limit."""
     _playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
@@ -173,10 +175,15 @@ class EpisodeRecorder:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""
         self._change_state(move(self.current_state(), event, self.now, reason), event)
 
-    def fail(self) -> None:
-        """End an episode whose environment cannot go on, unless it is over."""
-        if not self.current_state().is_over:
-            self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
+    async def fail(self) -> None:
+        """End an episode whose environment cannot go on, unless it is over.
+
+        Steps that wait to be written come first; until then every call is refused, and the episode goes on.
+        """
+        self._is_lost = True
+        async with self._one_at_a_time():
+            with suppress(StoreError):
+                await self._write()
 
     def current_state(self) -> EpisodeState:
         """Return the state as of now, which is over if the time is up; changes nothing."""
@@ -207,6 +214,8 @@ class EpisodeRecorder:
     def refusal(self, tool: str) -> Refusal | None:
         """Say why no call may run now, or `None` if one may."""
         state = self.current_state()
+        if self._is_lost and not state.is_over:
+            state = move(state, EpisodeEvent.BREAK, self.now, StopReason.FAILED)
         if not state.is_over:
             return None
         return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {_ending(state)}")
@@ -346,6 +355,8 @@ class EpisodeRecorder:
             health.succeed()
             del self._unwritten[0]
             self._mark_written(pending)
+        if self._is_lost and not self.current_state().is_over:
+            self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
 
     def _mark_written(self, pending: _PendingStep) -> None:
         if pending.call.is_unwritten:

@@ -19,6 +19,7 @@ from ors_server.call_clock import counting, start_clock
 from ors_server.episode import EpisodeState
 from ors_server.errors import CapacityError, EnvironmentFailedError, EpisodeOverError, UnknownSnapshotError
 from ors_server.sandboxes.base import Snapshot
+from ors_server.sessions.background_tasks import run_whole
 from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
@@ -133,13 +134,16 @@ class Snapshots:
             UnknownSnapshotError: If the session keeps no such snapshot.
             EnvironmentFailedError: If the environment's `load_state` raised, or took as long as a setup may.
         """
+        return await run_whole(self._recorder.services.spawn, self._restore, snapshot_id)
+
+    async def _restore(self, snapshot_id: str) -> SessionSnapshot:
         async with self._runner.exclusive_turn():
             await self._recorder.write_pending()
             self._check_playable()
             snapshot = self.find(snapshot_id)
             clock = start_clock(self._recorder.policy.setup_time_limit)
             try:
-                with counting(clock, shield=True):
+                with counting(clock):
                     await self._setup.restore_snapshot(snapshot.memory, snapshot.files)
                     restore_rng(self._instance, snapshot.rng_state)
                     load_conversation(self._instance, snapshot.conversation)
@@ -147,7 +151,8 @@ class Snapshots:
                     return snapshot
                 raise EnvironmentFailedError(f"the restore did not end within {clock.limit:g} seconds")
             except BaseException:
-                self._recorder.fail()
+                with anyio.CancelScope(shield=True):
+                    await self._recorder.fail()
                 raise
 
     def find(self, snapshot_id: str) -> SessionSnapshot:
