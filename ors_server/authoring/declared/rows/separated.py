@@ -8,7 +8,13 @@ from zlib import crc32
 
 from typing_extensions import override
 
-from ors_server.authoring.declared.row_faults import RowFaultError, first_repeated, list_names, show_value
+from ors_server.authoring.declared.row_faults import (
+    MAX_SHOWN,
+    RowFaultError,
+    first_repeated,
+    list_names,
+    show_value,
+)
 from ors_server.authoring.declared.rows.row_source import MAX_ROW_BYTES, RowReader, ScannedRow
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
@@ -72,7 +78,9 @@ class SeparatedValues(RowReader):
             names[0] = names[0].removeprefix(_BOM)
         twice = first_repeated(names)
         if not names or twice is not None or not all(names):
-            came = f"{show_value(twice)} twice" if twice else show_value(names) if names else "an empty file"
+            came = (
+                f"{twice[:MAX_SHOWN]!r} twice" if twice else show_value(names) if names else "an empty file"
+            )
             raise EnvironmentDefinitionError(
                 f"{self.name}, line 1: expected the names of the columns, each once, came {came}; "
                 "write the names into the first line"
