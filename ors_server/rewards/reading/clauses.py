@@ -192,12 +192,32 @@ class ClauseReader(SentenceReader):
                     value.polarity = Polarity.SUPPOSED
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
                     value.polarity = self._after(sentence, place, value) or value.polarity
+                if value.polarity is Polarity.ASSERTED and self.is_closed and self._trails_off(sentence, place, value):
+                    value.polarity = Polarity.INTERMEDIATE
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
         self._replace(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
+
+    def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
+        """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
+        clauses = sentence.clauses[place + 1 :]
+        if value.is_framed or not clauses or any(clause.values for clause in sentence.clauses if clause is not value.clause):
+            return False
+        following = clauses[0]
+        lead = following.lead
+        if lead is None or lead.word == "(" or "reason" in lead.classes:
+            return False
+        has_left = value.clause.tokens[0] is not value.token
+        if lead.word == "," and (has_left or place):
+            return False
+        words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
+        if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
+            return False
+        is_bare_addition = lead.word == "and" and not has_left
+        return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
 
     def _replace(self, sentence: Sentence) -> None:
         """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
