@@ -103,6 +103,8 @@ def _is_in(expected: str, outcome: str, match: Match) -> bool:
     if match == "exact":
         return gold == text
     if match == "word":
-        return gold in asserted_words(text, {gold}, TextForm(casefold=False, nfkc=False, collapse=False, typography=False))
+        return gold in asserted_words(
+            text, {gold}, TextForm(casefold=False, nfkc=False, collapse=False, typography=False)
+        )
     first, second = read_number(gold), read_number(text)
     return first is not None and second is not None and first.value == second.value

@@ -32,9 +32,7 @@ _DIGITS = re.compile(r"\d+")
 
 @reward(range=(0.0, 1.0))
 @reads_answer(most=MAX_ANSWER)
-def qa_f1_reward(
-    final_response: str, answer: str | Sequence[str], *, denials: bool = False
-) -> RewardResult:
+def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: bool = False) -> RewardResult:
     """Compares words: the F1 of the response's and the answer's tokens.
 
     Reads: the answer (`answer_from`). Of several gold answers the best counts. Extras: `em`, `precision`,

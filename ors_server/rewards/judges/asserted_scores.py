@@ -1,19 +1,23 @@
-"""What a judge's reply asserts: without the numbers and objects that it denies, quotes, asks or takes back. Pure."""
+"""What a judge's reply asserts, without the numbers that it denies, quotes, asks or takes back. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ors_server.rewards.reading.polarity import Polarity
+from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import Statement, read_statements
 
-_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
+)
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
 _QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
 _QUOTED_LINE: Final = re.compile(r"(?m)^[ \t]{0,3}>[^\n]*")
 _FENCED: Final = re.compile(r"(?m)^[ \t]{0,3}```[^\n]{0,40}\n(?:(?!```).)*?^[ \t]{0,3}```", re.DOTALL)
-_LEAD: Final = re.compile(r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z")
+_LEAD: Final = re.compile(
+    r"(?i)\b(?:answer|response|author|student|text|prompt|solution|submission|candidate|he|she|they|it)\b[^\n]{0,80}:\s*\Z"
+)
 _REMARK: Final = re.compile(
     r"(?i)[ \t]{0,3}[.;\n][\s*_]{0,4}(?:the|its|their|his|her|all|some|most|one|two|no)\s+"
     r"(?!(?:scores?|rating|grade|mark|number|value|above|previous|last score)\b)\w+"
@@ -23,8 +27,8 @@ _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
 """What stands for a number that is not asserted."""
 _LEAD_CHARS: Final = 160
-_ITS_OWN: Final = frozenset(
-    "the answer answers response responses solution solutions result score scores rating grade mark overall".split()
+_ITS_OWN: Final = words_of(
+    "the answer answers response responses solution solutions result score scores rating grade mark overall"
 )
 """Words for what is judged, that it is wrong says nothing of the score; and for the score."""
 _GONE: Final = frozenset(
@@ -43,13 +47,15 @@ def asserted_reply(text: str) -> str:
     gone = [
         (item.start, item.end)
         for item in statements
-        if item.polarity in _GONE and not _is_about_answer(text, item) and not (has_others and _is_rival(text, item))
+        if item.polarity in _GONE
+        and not _is_about_answer(text, item)
+        and not (has_others and _is_rival(text, item))
     ]
     return _blanked(text, [*gone, *_quotations(text)])
 
 
 def _is_about_answer(text: str, statement: Statement) -> bool:
-    """Whether the sentence that takes a number back is about the work that is judged: "The proof is not complete"."""
+    """Whether what seems to take a number back is about the work: "The proof is not complete"."""
     return statement.polarity is Polarity.RETRACTED and _REMARK.match(text, statement.end) is not None
 
 
@@ -60,7 +66,7 @@ def is_asserted(text: str, span: Span) -> bool:
 
 
 def _is_rival(text: str, statement: Statement) -> bool:
-    """Whether a number under a condition could be the score, beside another: "With sources it would be 0.9"."""
+    """Whether a number under a condition could be the score: "With sources it would be 0.9"."""
     is_fault = _TOO.search(text, statement.end, statement.end + _REMARK_CHARS) is not None
     return statement.polarity is Polarity.SUPPOSED and not is_fault
 
@@ -68,7 +74,11 @@ def _is_rival(text: str, statement: Statement) -> bool:
 def _quotations(text: str) -> Iterator[Span]:
     """Yield the parts of a reply that quote a labelled score, unless they are all of it."""
     parts = [*_QUOTATION.finditer(text), *_QUOTED_LINE.finditer(text)]
-    parts += [part for part in _FENCED.finditer(text) if _LEAD.search(text[max(0, part.start() - _LEAD_CHARS) : part.start()])]
+    parts += [
+        part
+        for part in _FENCED.finditer(text)
+        if _LEAD.search(text[max(0, part.start() - _LEAD_CHARS) : part.start()])
+    ]
     for part in parts:
         outside = text[: part.start()] + text[part.end() :]
         if _LABEL.search(part[0]) is not None and any(char.isalpha() for char in outside):

@@ -58,9 +58,14 @@ _GIVING = _words(
     "worth judge"
 )
 """Words of which the sentence of a score without another mark has at least one."""
-_QUALIFIERS = frozenset({""}) | _words("final overall total new revised corrected updated amended my the a an resulting assigned numeric numerical this")
+_QUALIFIERS = frozenset({""}) | _words(
+    "final overall total new revised corrected updated amended my the a an resulting "
+    "assigned numeric numerical this"
+)
 """Words before the label of the overall score."""
-_OTHER_SCORES = _words("pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous")
+_OTHER_SCORES = _words(
+    "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous"
+)
 """Words before the label of a number that is not the score."""
 
 
@@ -138,7 +143,9 @@ class _Reply:
         label, chosen = found[-1]
         if chosen.is_count or self._qualifier(label.start()) in _OTHER_SCORES:
             return None
-        if self._qualifier(label.start()) not in _QUALIFIERS and any(_differ(one, chosen) for _, one in found):
+        if self._qualifier(label.start()) not in _QUALIFIERS and any(
+            _differ(one, chosen) for _, one in found
+        ):
             raise UnusableReplyError("there are several scores, and none is the overall one")
         self._refuse_rivals(chosen, [one for one in self.numbers if one.start > chosen.start])
         return chosen

@@ -30,7 +30,9 @@ def parts_not_taken_back(text: str, parts: Sequence[Span]) -> list[Span]:
     if not text.strip() or not parts:
         return list(parts)
     readings = _read(text, parts)
-    gone = {(item.mention.start, item.mention.end) for item in readings if item.statement.polarity in _TAKEN_BACK}
+    gone = {
+        (item.mention.start, item.mention.end) for item in readings if item.statement.polarity in _TAKEN_BACK
+    }
     return [part for part in parts if part not in gone]
 
 
@@ -44,7 +46,9 @@ def _read(text: str, parts: Sequence[Span]) -> list[Reading]:
     ]
     readings = read_mentions(text[start:end], mentions)
     return [
-        Reading(Mention(item.mention.start + start, item.mention.end + start, item.mention.name), item.statement)
+        Reading(
+            Mention(item.mention.start + start, item.mention.end + start, item.mention.name), item.statement
+        )
         for item in readings
     ]
 
@@ -53,4 +57,8 @@ def _is_beside(text: str, neighbour: Reading, chosen: Reading) -> bool:
     """Whether another part stands beside the chosen one, joined by "or" or "and"."""
     first, last = sorted((neighbour.mention, chosen.mention), key=lambda mention: mention.start)
     is_other = neighbour.mention.name != chosen.mention.name
-    return is_other and neighbour.statement.polarity not in _TAKEN_BACK and is_joined(text[first.end : last.start])
+    return (
+        is_other
+        and neighbour.statement.polarity not in _TAKEN_BACK
+        and is_joined(text[first.end : last.start])
+    )

@@ -454,9 +454,10 @@ class ClauseReader(SentenceReader):
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
-        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
-            return Polarity.DENIED  # "The answer is not: 42"
-        if "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"}):
+        ends_in_denial = len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes
+        if not ends_in_denial and (
+            "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"})
+        ):
             return None
         if "correction" in classes:
             return None

@@ -5,22 +5,39 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ors_server.rewards.reading.polarity import Polarity, classes_of
+from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
 from ors_server.rewards.reading.statements import Statement, read_statements
 
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
-_WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_JOINERS: Final = frozenset("and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge".split())
-_BETWEEN: Final = frozenset(
-    "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good possible "
-    "the option choice letter answer correct right much text even indeed soit".split()
+_WORDS: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
+_JOINERS: Final = words_of(
+    "and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge"
 )
-_CONTRAST: Final = frozenset({"correction", "retract", "negative", "reject", "fault", "pivot", "suppose", "report", "intermediate", "trial"})
+_BETWEEN: Final = words_of(
+    "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good possible "
+    "the option choice letter answer correct right much text even indeed soit"
+)
+_CONTRAST: Final = frozenset(
+    {
+        "correction",
+        "retract",
+        "negative",
+        "reject",
+        "fault",
+        "pivot",
+        "suppose",
+        "report",
+        "intermediate",
+        "trial",
+    }
+)
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(
-    r"(?:final|correct|my|chosen|selected)?[_ ]?(?:answer|result|solution|value|choice|option|letter|city|town|name)", re.IGNORECASE
+    r"(?:final|correct|my|chosen|selected)?[_ ]?(?:answer|result|solution|value|choice|"
+    r"option|letter|city|town|name)",
+    re.IGNORECASE,
 )
 _KEY_CHARS: Final = 60
 _LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐"
@@ -66,7 +83,12 @@ def outermost(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def read_mentions(
-    text: str, mentions: Iterable[Mention], *, neutral: Collection[str] = (), takes_alternatives: bool = False, are_labels: bool = False
+    text: str,
+    mentions: Iterable[Mention],
+    *,
+    neutral: Collection[str] = (),
+    takes_alternatives: bool = False,
+    are_labels: bool = False,
 ) -> list[Reading]:
     """Return what a text says of mentions, in order; two of one name are one value, however written."""
     placed = outermost(mentions)
@@ -79,7 +101,12 @@ def read_mentions(
         return name is not None and name == forms.get(other)
 
     statements = read_statements(
-        text, by_span, neutral=neutral, takes_alternatives=takes_alternatives, is_same=is_same, are_labels=are_labels
+        text,
+        by_span,
+        neutral=neutral,
+        takes_alternatives=takes_alternatives,
+        is_same=is_same,
+        are_labels=are_labels,
     )
     if '":' in text or '" :' in text or "':" in text:
         statements = [_without_other_field(text, statement) for statement in statements]
@@ -100,10 +127,10 @@ def asserted(readings: Iterable[Reading]) -> list[Reading]:
 
 
 def final_assertion(readings: Sequence[Reading]) -> Reading | None:
-    """Return the last assertion that is named as the answer, or else the last one; `None` if there is none."""
+    """Return the last assertion that is named as the answer, or else the last one, if any."""
     assertions = asserted(readings)
     named = [assertion for assertion in assertions if assertion.is_named]
-    return (named or assertions or [None])[-1]
+    return (named or assertions)[-1] if assertions else None
 
 
 def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
@@ -126,7 +153,9 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
         if is_joined(gap) or (neighbour.is_asserted and not gap.strip(_LINE_DRESS) and "\n" not in gap):
             return None
     rivals = [reading for reading in readings if reading.is_asserted and reading.is_named is final.is_named]
-    rival = next((reading for reading in reversed(rivals) if reading.mention.name != final.mention.name), None)
+    rival = next(
+        (reading for reading in reversed(rivals) if reading.mention.name != final.mention.name), None
+    )
     if rival is None:
         return final
     first, last = sorted((rival.mention, final.mention), key=lambda mention: mention.start)
@@ -134,7 +163,9 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     if "\n" in gap:
         is_beside = not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
     else:
-        is_beside = "=" not in gap and not any(classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold()))
+        is_beside = "=" not in gap and not any(
+            classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
+        )
     return None if is_beside else final
 
 
@@ -143,6 +174,7 @@ def _denies(reading: Reading, final: Reading) -> bool:
 
 
 def is_joined(gap: str) -> bool:
+    """Whether the text between two candidates joins them by "and", "or" or a sign for these."""
     words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
     has_joiner = any(word in _JOINERS for word in words) or any(sign in gap for sign in "&/|+")
     return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)

@@ -1,6 +1,6 @@
 r"""Reads a text the way a careful person does: which of the values in it does it assert? Pure.
 
-A *statement* is a value of the text (numbers, formulas, letters, names: the caller says which), its place, and
+A *statement* is a value of the text (numbers, formulas, letters, names: the caller says which), its place and
 its polarity. Only an asserted value is an answer, and the last one is *the* answer.
 
 How a sentence is read. It is cut into clauses at punctuation and at conjunctions ("but", "because", "which").
@@ -105,7 +105,7 @@ _WINDOW: Final = 60
 """Characters at each side of a value that count in a script without spaces."""
 
 
-def read_statements(
+def read_statements(  # noqa: PLR0913  (options of the callers)
     text: str,
     spans: Iterable[Span],
     *,

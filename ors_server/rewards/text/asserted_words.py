@@ -21,8 +21,8 @@ GOLD: Final = ""
 """Name of every gold among mentions: any of them is the answer."""
 _WORDS: Final = re.compile(r"[^\W\d_]+")
 _PROPER: Final = re.compile(
-    r"(?<![\w'’.-])[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}(?:[ -](?:of |de |da |la |le |al-)?"
-    r"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}){0,4}(?!['’]s|\w)"
+    r"(?<![\w'\u2019.-])[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}(?:[ -](?:of |de |da |la |le |al-)?"
+    r"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}){0,4}(?!['\u2019]s|\w)"
 )
 """A name: words with a capital letter."""
 _EMPHASIS: Final = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200}[^_\s])_{1,2}(?!\w)")
@@ -124,7 +124,7 @@ def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
 
 
 def _name_start(text: str, found: re.Match[str]) -> int:
-    """Return where a name begins, without a word that only begins its sentence; its end if it is no answer."""
+    """Return where a name begins, without a word that only begins its sentence; its end if it is none."""
     following = _FOLLOWING.match(text, found.end())
     if following is not None and _classes(following[1]) & _PEOPLE:
         return found.end()  # a person that says something

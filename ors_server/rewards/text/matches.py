@@ -7,7 +7,6 @@ end, and an answer that also names another choice does not count.
 `answer` is a gold, or a list of which any is right; a blank one is a bad gold.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -41,6 +40,7 @@ TIME_LIMIT: Final = 0.25
 
 Match: TypeAlias = Literal["exact", "word", "numeric"]
 RegexMode: TypeAlias = Literal["search", "fullmatch"]
+
 
 @text_reward
 def exact_match_reward(final_response: str, answer: str, strip: bool = True) -> float:  # noqa: FBT001, FBT002  (an option of the source's signature)

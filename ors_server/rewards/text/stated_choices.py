@@ -7,7 +7,7 @@ the answer decides, or else the last one. A place of an answer that names severa
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.mentions import MAX_TAIL, Reading, Mention, read_mentions, single_assertion
-from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of
+from ors_server.rewards.reading.mentions import MAX_TAIL, Mention, Reading, read_mentions, single_assertion
+from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of, words_of
 from ors_server.rewards.text.found_words import word_places
 from ors_server.rewards.text.texts import normalise_text
 
@@ -44,24 +44,50 @@ _DRESS: Final = re.compile(
     r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox)\s{0,4}|[{}$*`]|\\[ ,;:!()]|</?[a-z_]{1,16}>"
 )
 _EMPHASISED: Final = re.compile(r"_[^_]+_")
-_NOUN: Final = re.compile(r"(?:option|choice|letter|answer)\s{1,3}(?=\(?[A-Za-z0-9]{1,4}\)?[.:]?\Z)", re.IGNORECASE)
+_NOUN: Final = re.compile(
+    r"(?:option|choice|letter|answer)\s{1,3}(?=\(?[A-Za-z0-9]{1,4}\)?[.:]?\Z)", re.IGNORECASE
+)
 _LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s)|$)[).:]?")  # noqa: RUF001  (dashes)
 _FOLLOWING: Final = re.compile(r"[ \t]{1,3}([^\W\d_]+)")
 _PRECEDING: Final = re.compile(r"(?<![A-Za-z])([A-Za-z]+)[ \t]\Z")
-_NAMING: Final = frozenset({"copula", "answer", "confirm", "pivot", "correction", "pronoun", "negative", "label", "maybe", "bound", "suppose", "oblique", "reject", "trial"})
-_NAMING_WORDS: Final = frozenset("option choice letter with for choose pick say mark select on to and or than".split())
+_NAMING: Final = frozenset(
+    {
+        "copula",
+        "answer",
+        "confirm",
+        "pivot",
+        "correction",
+        "pronoun",
+        "negative",
+        "label",
+        "maybe",
+        "bound",
+        "suppose",
+        "oblique",
+        "reject",
+        "trial",
+    }
+)
+_NAMING_WORDS: Final = words_of("option choice letter with for choose pick say mark select on to and or than")
 _VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot", "reject", "bound_after"})
-_NOT_VERBS: Final = frozenset("lens series species means gas canvas atlas perhaps always news class process".split())
-_VERBS: Final = frozenset("and or for with by to in on of than over alone only all either too also it i because since as must can both do does yes no not then itself instead rather here first last again please now over".split())
+_NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps always news class process")
+_VERBS: Final = words_of(
+    "and or for with by to in on of than over alone only all either too also it i because since as must can "
+    "both do does yes no not then itself instead rather here first last again please now"
+)
 _LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
 """What a label does not touch; words in Chinese, Japanese and Korean it does."""
 _NOUN_CLASSES: Final = frozenset({"label", "work", "quantity", "work_verb"})
 _NOUN_BEHIND: Final = re.compile(r" ([a-z]{3,})(?=[.!]?\s*(?:\n|\Z))")
 _OPTION: Final = re.compile(r"(?:option|choice|letter|answer)s?\s{1,3}\(?\Z", re.IGNORECASE)
-_ATTACHED: Final = frozenset("+#'’^=@°-")
+_ATTACHED: Final = frozenset("+#'\u2019^=@°-")
 _LINE_START: Final = " \t*_`#>-"
 _LINE_END: Final = " \t*_`.)!"
-_INITIAL: Final = re.compile(r"(?:vitamin|plan|hepatitis|grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|line|variable)\s{1,3}\Z", re.IGNORECASE)
+_INITIAL: Final = re.compile(
+    r"(?:vitamin|plan|hepatitis|grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|"
+    r"line|variable)\s{1,3}\Z",
+    re.IGNORECASE,
+)
 _BEHIND_LABEL: Final = re.compile(r"[)*_}]{0,4}[.):,=]?[*_]{0,3}\s{0,3}[(\"'“*_]{0,3}(?:[-–—:]\s)?[\"'“]?")  # noqa: RUF001  (dashes)
 MAX_STATEMENTS: Final = 64
 """Places of an answer of one kind that are read, from the end."""
@@ -79,7 +105,7 @@ def stated_choice(text: str, choices: Choices) -> str | None:
     text = text[-MAX_TAIL:]
     readings = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
     final = single_assertion(text, readings)
-    return None if final is None or _answers_otherwise(text, readings, final) else final.mention.name
+    return None if final is None or _answers_otherwise(text, final) else final.mention.name
 
 
 def boxed_choice(text: str, choices: Choices) -> str | None:
@@ -153,7 +179,7 @@ def _led(text: str, choices: Choices) -> str | None:
     return label if names == {label} else None
 
 
-def _answers_otherwise(text: str, readings: list[Reading], final: Reading) -> bool:
+def _answers_otherwise(text: str, final: Reading) -> bool:
     """Whether a later line "Answer: ..." names no single choice: "Answer: both"."""
     cue = next(iter(deque(_ANSWER_LINE.finditer(text), 1)), None)
     if cue is None or cue.end() <= final.mention.start or final.mention.is_marked:
@@ -188,7 +214,10 @@ def _mentions(text: str, choices: Choices, places: Iterable[Mention]) -> list[Me
         else:
             merged.append(mention)
     unclosed = _unclosed_box(text)
-    return [*places, *(mention for mention in _without_list(text, merged, choices) if mention.start < unclosed)]
+    return [
+        *places,
+        *(mention for mention in _without_list(text, merged, choices) if mention.start < unclosed),
+    ]
 
 
 def _unclosed_box(text: str) -> int:
@@ -207,16 +236,15 @@ def _without_list(text: str, mentions: list[_Named], choices: Choices) -> list[_
         if [mention.name for mention in listed] == labels and all(lines):
             del mentions[index : index + len(labels)]
             break
-        else:
-            index += 1
+        index += 1
     return mentions
 
 
-def _is_inside(mention: Mention, places: list[Mention]) -> bool:
+def _is_inside(mention: Mention, places: Sequence[Mention]) -> bool:
     return any(place.start <= mention.start < place.end for place in places)
 
 
-def _is_attached(text: str, first: Mention, second: Mention) -> bool:
+def _is_attached(text: str, first: _Named, second: _Named) -> bool:
     """Whether a choice's text stands directly behind its label, or the label in brackets behind the text."""
     if first.is_label is second.is_label:
         return False
@@ -257,10 +285,12 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
         start, end = _with_brackets(text, found.start(), found.end())
         is_lower = label not in choices
         before, after = text[max(0, start - 16) : start], text[end : end + 1]
-        is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[end : _line_end(text, end)].strip(_LINE_END)
-        if is_lower or label.isdigit() or len(label) > 1:
-            if not (is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)):
-                continue
+        is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[
+            end : _line_end(text, end)
+        ].strip(_LINE_END)
+        is_weak = is_lower or label.isdigit() or len(label) > 1
+        if is_weak and not (is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)):
+            continue
         if (after == "_") is not before.endswith("_"):
             continue
         if not is_alone and (
@@ -281,7 +311,11 @@ def _line_end(text: str, start: int) -> int:
 def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
     """Take the brackets or the emphasis around a label to it."""
     for opening, closing in (("(", ")"), ("**", "**"), ("(", ")"), ("**", "**")):
-        if text.startswith(opening, max(0, start - len(opening))) and start >= len(opening) and text.startswith(closing, end):
+        if (
+            text.startswith(opening, max(0, start - len(opening)))
+            and start >= len(opening)
+            and text.startswith(closing, end)
+        ):
             start, end = start - len(opening), end + len(closing)
     return start, end
 
@@ -305,7 +339,11 @@ def _is_article(text: str, end: int) -> bool:
     word = following[1]
     if word[0].isupper():
         return True
-    if word in _VERBS or word.endswith("ly") or (word.endswith("s") and word[-2:-1] not in "sui" and word not in _NOT_VERBS):
+    if (
+        word in _VERBS
+        or word.endswith("ly")
+        or (word.endswith("s") and word[-2:-1] not in "sui" and word not in _NOT_VERBS)
+    ):
         return False
     return not any(lexicon.words.get(word, NO_CLASSES) & _VERB_CLASSES for lexicon in languages_of({word}))
 
