@@ -314,7 +314,14 @@ class _GoldReader:
         self._gold_actions: Callable[[JSONObject], Any] | None = method if callable(method) else None
         self._is_declared = hasattr(source, "shown_at_start")
         tools = len(definition.listing.tools) + (definition.listing.terminal_tool is not None)
-        is_closed = definition.hooks.task_tools is None and not definition.may_need_sandbox and tools == 1
+        is_single = definition.hooks.task_tools is None and not definition.may_need_sandbox and tools == 1
+        # The output of a call that leaves the episode open may tell more than the prompt: "Higher.", "Lower."
+        ends_at_once = (
+            self._is_declared
+            or definition.listing.terminal_tool is not None
+            or definition.policy.step_limit == 1
+        )
+        is_closed = is_single and ends_at_once
         self.follow_from_prompts = is_closed or (self._is_declared and definition.may_need_sandbox)
         """Whether tasks with the same prompt have the same gold: the agent learns nothing more on the way."""
         self._count = 0

@@ -200,7 +200,8 @@ def math_string_equal_reward_tool(
 
     Reads: the answer (`answer_from`). Pays 1 for the same text, 0.1 for another, 0 without a tool.
 
-    Hazards: signs and decimals are ignored, so "-42" is "42"; `math_equal_reward_tool` compares numbers.
+    Hazards: signs and decimals are ignored, so "-42" is "42", and digits count whatever the text states of
+    them; `math_equal_reward_tool` compares numbers.
 
     Source: AgentFly at 1256586.
     """

@@ -1,4 +1,4 @@
-"""What a judge's reply asserts, without the numbers that it denies, quotes, asks or takes back. Pure."""
+"""What a judge's reply asserts: without what it denies, quotes, asks or takes back. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ def asserted_reply(text: str) -> str:
 
 
 def _is_about_answer(text: str, statement: Statement) -> bool:
-    """Whether what seems to take a number back is about the work: "The proof is not complete"."""
+    """Whether the sentence that takes a number back is about the work: "The proof is not complete"."""
     return statement.polarity is Polarity.RETRACTED and _REMARK.match(text, statement.end) is not None
 
 

@@ -59,8 +59,8 @@ _GIVING = _words(
 )
 """Words of which the sentence of a score without another mark has at least one."""
 _QUALIFIERS = frozenset({""}) | _words(
-    "final overall total new revised corrected updated amended my the a an resulting "
-    "assigned numeric numerical this"
+    "final overall total new revised corrected updated amended my the a an resulting assigned numeric "
+    "numerical this"
 )
 """Words before the label of the overall score."""
 _OTHER_SCORES = _words(

@@ -100,7 +100,7 @@ Same: TypeAlias = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnsweredQuestion:
     """What a response answers."""
 
     gold: str
@@ -127,7 +127,7 @@ class Assertion:
     """Texts of the last assertion, likeliest first; `None` where the whole text has to be searched."""
 
 
-def read_assertion(response: str, question: Question) -> Assertion:
+def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
     if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
@@ -161,7 +161,7 @@ def _is_plain_word(text: str, match: re.Match[str]) -> bool:
     return is_product or (len(word) == _PAIR and word.casefold() not in _SHORT_WORDS)
 
 
-def _read_prose(response: str, question: Question) -> Assertion:
+def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     prompt = question.prompt
     boxes = find_boxes(response)
     if boxes:
@@ -236,11 +236,11 @@ def _is_listed(text: str, first: Statement, second: Statement) -> bool:
     return first.sentence == second.sentence and _JOINER.fullmatch(between) is not None
 
 
-def _values(text: str, question: Question) -> list[Span]:
+def _values(text: str, question: AnsweredQuestion) -> list[Span]:
     return find_values(text, has_factorials="!" in question.gold)
 
 
-def _read(text: str, spans: list[Span], question: Question, prompt: Prompt | None) -> list[Statement]:
+def _read(text: str, spans: list[Span], question: AnsweredQuestion, prompt: Prompt | None) -> list[Statement]:
     statements = read_statements(
         text,
         spans,

@@ -112,7 +112,7 @@ def _plain(number: str) -> str:
 
 
 def is_sentence_of(sentence: str, prompt: Prompt) -> bool:
-    """Return whether a sentence stands in the prompt."""
+    """Return whether a sentence is one of the prompt's."""
     words = _as_words(sentence)
     return words.count(" ") + 1 >= _MIN_WORDS and words in prompt.sentences
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from ors_server.rewards.math import choice_letters
 from ors_server.rewards.math.algebra.verdicts import reconsider
 from ors_server.rewards.math.answer_comparison import AnswerComparison
-from ors_server.rewards.math.asserted import Assertion, Question, read_assertion
+from ors_server.rewards.math.asserted import AnsweredQuestion, Assertion, read_assertion
 from ors_server.rewards.math.boxes import boxed, find_boxes, unbox
 from ors_server.rewards.math.dress import undress
 from ors_server.rewards.math.echo import Prompt, has_numbers_of, read_prompt
@@ -76,7 +76,7 @@ def grade_math(
     read_question = read_prompt(prompt) if prompt else None
     assertion = Assertion(response)
     if unfence(response) != reference.text and not _is_worded_so(response, reference, options):
-        question = Question(
+        question = AnsweredQuestion(
             reference.text,
             read_question,
             is_list=_has_several(reference),

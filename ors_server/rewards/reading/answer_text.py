@@ -106,9 +106,7 @@ def find_answer(response: str, source: AnswerSource) -> FoundAnswer:
     try:
         found = _in_place(text, source)
     except _TakenBackError:
-        return FoundAnswer(
-            "", f"the response takes back, or hesitates between, what it writes as its {source.place}"
-        )
+        return FoundAnswer("", f"the response takes its {source.place} back, or leaves it open")
     return FoundAnswer("", f"the response has no {source.place}") if found is None else FoundAnswer(found)
 
 

@@ -37,7 +37,7 @@ def parts_not_taken_back(text: str, parts: Sequence[Span]) -> list[Span]:
 
 
 def _read(text: str, parts: Sequence[Span]) -> list[Reading]:
-    """Read what is said of the parts near the end of a text; the parts themselves are not read."""
+    """Read what is stated of the parts near the end of a text; the parts themselves are not read."""
     start, end = max(0, parts[-1][0] - MAX_TAIL), min(len(text), parts[-1][1] + _MAX_REMARK)
     mentions = [
         Mention(first - start, last - start, " ".join(text[first:last].split()).casefold(), is_marked=True)
@@ -54,7 +54,7 @@ def _read(text: str, parts: Sequence[Span]) -> list[Reading]:
 
 
 def _is_beside(text: str, neighbour: Reading, chosen: Reading) -> bool:
-    """Whether another part stands beside the chosen one, joined by "or" or "and"."""
+    """Whether another part is beside the chosen one, joined by "or" or "and"."""
     first, last = sorted((neighbour.mention, chosen.mention), key=lambda mention: mention.start)
     is_other = neighbour.mention.name != chosen.mention.name
     return (

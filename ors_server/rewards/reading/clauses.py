@@ -1,4 +1,4 @@
-"""Decides from the words of its sentence what is said about a value. Pure.
+"""Decides from the words of its sentence whether a value is asserted. Pure.
 
 The words in front of a value in its clause, those behind it, and the clauses around it decide, in this order.
 `statements.py` then reads what other sentences say.
@@ -201,7 +201,7 @@ class ClauseReader(SentenceReader):
             weak[0].polarity = Polarity.ASSERTED
 
     def _share_predicate(self, sentence: Sentence) -> None:
-        """Give the members of a list what is said behind the last of them: "41, 42 and 43 are ruled out"."""
+        """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
         following: Value | None = None
         for clause in reversed(sentence.clauses):
             for value in reversed(clause.values):
@@ -454,24 +454,21 @@ class ClauseReader(SentenceReader):
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
-        ends_in_denial = len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes
-        if not ends_in_denial and (
-            "copula" in classes or (len(heading.tokens) == 1 and classes & {"negative", "bound"})
-        ):
-            return None
-        if "correction" in classes:
-            return None
-        if classes & {"reject", "negative", "fault"} or (len(heading.tokens) == 1 and "retract" in classes):
-            return Polarity.DENIED
-        if classes & {"intermediate", "remark"} or (len(heading.tokens) == 1 and "label" in classes):
-            return Polarity.INTERMEDIATE
-        if (
-            "report" in classes
-            and "first_person" not in classes
-            and any(" " in token.word for token in heading.tokens)
-        ):
-            return Polarity.QUOTED
-        return Polarity.QUOTED if self._is_of_another(heading.tokens) else None
+        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
+            return Polarity.DENIED  # "The answer is not: 42"
+        is_lone = len(heading.tokens) == 1
+        is_phrase = any(" " in token.word for token in heading.tokens)
+        is_report = "report" in classes and "first_person" not in classes and is_phrase
+        rules: tuple[tuple[bool, Polarity | None], ...] = (
+            (bool(classes & {"copula", "correction"}), None),
+            (is_lone and bool(classes & {"negative", "bound"}), None),
+            (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
+            (is_lone and "retract" in classes, Polarity.DENIED),
+            (bool(classes & {"intermediate", "remark"}), Polarity.INTERMEDIATE),
+            (is_lone and "label" in classes, Polarity.INTERMEDIATE),
+            (is_report or self._is_of_another(heading.tokens), Polarity.QUOTED),
+        )
+        return next((polarity for holds, polarity in rules if holds), None)
 
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
@@ -659,7 +656,7 @@ def disapproves(tokens: Sequence[Token], *, is_framed: bool) -> bool:
     """Whether a remark about a value says that it is wrong.
 
     A negation alone says so of a value that the text has not named as its answer, or with a word of approval
-    ("is not right", "it isn't"): "The answer is 42, which is not a square" stands.
+    ("is not right", "it isn't"): "The answer is 42, which is not a square" asserts 42.
     """
     classes = classes_in(tokens)
     if classes & {"reject", "fault"}:

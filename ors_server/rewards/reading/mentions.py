@@ -12,14 +12,13 @@ from ors_server.rewards.reading.statements import Statement, read_statements
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_WORDS: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
+_WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001  (an apostrophe)
 _JOINERS: Final = words_of(
     "and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge"
 )
 _BETWEEN: Final = words_of(
-    "also too well possibly perhaps maybe probably likely just equally is are alternatively else "
-    "either good possible "
-    "the option choice letter answer correct right much text even indeed soit"
+    "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good "
+    "possible the option choice letter answer correct right much text even indeed soit"
 )
 _CONTRAST: Final = frozenset(
     {
@@ -38,8 +37,8 @@ _CONTRAST: Final = frozenset(
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(
-    r"(?:final|correct|my|chosen|selected)?[_ ]?(?:answer|result|solution|value|choice|"
-    r"option|letter|city|town|name)",
+    r"(?:final|correct|my|chosen|selected)?[_ ]?"
+    r"(?:answer|result|solution|value|choice|option|letter|city|town|name)",
     re.IGNORECASE,
 )
 _KEY_CHARS: Final = 60
@@ -55,7 +54,7 @@ class Mention:
     name: str | None
     """The candidate; `None` for a place of an answer that names none of them, or several."""
     is_marked: bool = False
-    """Whether it stands in a place of an answer: a box, a tag."""
+    """Whether it is in a place of an answer: a box, a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +135,11 @@ def asserted(readings: Iterable[Reading]) -> list[Reading]:
 
 
 def final_assertion(readings: Sequence[Reading]) -> Reading | None:
-    """Return the last assertion that is named as the answer, or else the last one, if any."""
+    """Return the last assertion that is named as the answer, or else the last one, if there is one."""
     assertions = asserted(readings)
     named = [assertion for assertion in assertions if assertion.is_named]
-    return (named or assertions)[-1] if assertions else None
+    ranked = named or assertions
+    return ranked[-1] if ranked else None
 
 
 def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
@@ -171,9 +171,8 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     first, last = sorted((rival.mention, final.mention), key=lambda mention: mention.start)
     gap = text[first.end : last.start]
     if "\n" in gap:
-        is_beside = (
-            not final.mention.is_marked and not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
-        )
+        is_marked = first.is_marked and last.is_marked  # of two marks the last counts
+        is_beside = not is_marked and not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
     else:
         is_beside = "=" not in gap and not any(
             classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
@@ -186,7 +185,7 @@ def _denies(reading: Reading, final: Reading) -> bool:
 
 
 def is_joined(gap: str) -> bool:
-    """Whether the text between two candidates joins them by "and", "or" or a sign for these."""
+    """Return whether the text between two candidates does nothing but join them."""
     words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
     has_joiner = any(word in _JOINERS for word in words) or any(sign in gap for sign in "&/|+")
     return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)

@@ -154,7 +154,7 @@ class Clause:
 
     def classes(self) -> Classes:
         """Return the classes of its tokens."""
-        return frozenset().union(*(token.classes for token in self.tokens))
+        return classes_in(self.tokens)
 
 
 @dataclass(slots=True)
@@ -392,7 +392,8 @@ class SentenceReader:
         after = self._tokens[following] if following < len(self._tokens) else None
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
-        if before is not None and before.word == ":" and after is not None and after.kind == "value":
+        is_colon = before is not None and before.word == ":" and index > 1
+        if is_colon and "negative" in self._tokens[index - 2].classes:
             return True
         if (
             before is not None

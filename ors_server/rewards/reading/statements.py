@@ -1,6 +1,6 @@
 r"""Reads a text the way a careful person does: which of the values in it does it assert? Pure.
 
-A *statement* is a value of the text (numbers, formulas, letters, names: the caller says which), its place and
+A *statement* is a value of the text (numbers, formulas, letters, names: the caller decides), its place, and
 its polarity. Only an asserted value is an answer, and the last one is *the* answer.
 
 How a sentence is read. It is cut into clauses at punctuation and at conjunctions ("but", "because", "which").
@@ -49,14 +49,13 @@ from ors_server.rewards.reading.sentences import (
 
 
 class Place(StrEnum):
-    """Where a value stands."""
+    """Where a value is."""
 
     BOX = "box"
     TAG = "tag"
     HASHES = "hashes"
     FIELD = "field"
     LINE = "line"
-    FENCE = "fence"
     SENTENCE = "sentence"
 
 
@@ -91,6 +90,11 @@ _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|
 _UNDECIDED: Final = frozenset(
     {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
 )
+_MARK_CHARS: Final = 60
+"""Characters around a value in which its mark is."""
+_BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
+_TAGGED: Final = re.compile(r"<(?:answer|final_answer|solution)>\s{0,20}\Z", re.IGNORECASE)
+_FIELD: Final = re.compile(r"""["'][\w -]{1,40}["']\s{0,4}:\s{0,4}["']?\Z""")
 _POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
@@ -105,7 +109,7 @@ _WINDOW: Final = 60
 """Characters at each side of a value that count in a script without spaces."""
 
 
-def read_statements(  # noqa: PLR0913  (options of the callers)
+def read_statements(
     text: str,
     spans: Iterable[Span],
     *,
@@ -114,7 +118,6 @@ def read_statements(  # noqa: PLR0913  (options of the callers)
     is_same: Callable[[str, str], bool] | None = None,
     is_closed: bool = False,
     are_labels: bool = False,
-    place_of: Callable[[Span], Place] | None = None,
 ) -> list[Statement]:
     """Read what a text says about each of the values at `spans`, in order.
 
@@ -126,7 +129,6 @@ def read_statements(  # noqa: PLR0913  (options of the callers)
         is_closed: Whether words that are not known to make a sentence assert nothing: "shy of 42".
         are_labels: Whether the values are labels or names: as the subject of a verb that does not confirm it,
             such a value is no answer ("B comes close").
-        place_of: The place of a value; by default they stand in sentences.
     """
     ordered = sorted(set(spans))
     if not ordered:
@@ -147,12 +149,26 @@ def read_statements(  # noqa: PLR0913  (options of the callers)
         container = struck[index] if index >= 0 and span[1] <= struck[index][1] else None
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
-        place = Place.SENTENCE if place_of is None else place_of(span)
+        place = _place_of(text, span)
         is_definite = reader.is_definite(value)
         statements.append(
             Statement(*span, polarity, place, region, value.is_framed, is_definite, value.sentence)
         )
     return statements
+
+
+def _place_of(text: str, span: Span) -> Place:
+    """Return where a value is, by the marks around it."""
+    before = text[max(0, span[0] - _MARK_CHARS) : span[0]]
+    line = before.rpartition("\n")[2] + text[span[1] : span[1] + _MARK_CHARS].partition("\n")[0]
+    marks = (
+        (_BOXED.match(text, span[0]) is not None, Place.BOX),
+        (_TAGGED.search(before) is not None, Place.TAG),
+        (before.rstrip().endswith("####"), Place.HASHES),
+        (_FIELD.search(before) is not None, Place.FIELD),
+        (not line.strip(" \t.*_`"), Place.LINE),
+    )
+    return next((place for holds, place in marks if holds), Place.SENTENCE)
 
 
 def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
@@ -236,7 +252,7 @@ class _Reader(ClauseReader):
                     value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:
-        """Deny what stands behind words of giving up and is not named as the answer."""
+        """Deny what follows words of giving up and is not named as the answer."""
         has_given_up = False
         for sentence in self._sentences:
             for clause in sentence.clauses:
@@ -405,7 +421,7 @@ class _Reader(ClauseReader):
         return (
             bool(left)
             and bool(left[-1].classes & {"copula"})
-            and left[0].classes & {"pronoun", "copula"} != set()
+            and bool(left[0].classes & {"pronoun", "copula"})
         )
 
     def _differ(self, value: Value, other: Value) -> bool:

@@ -37,7 +37,8 @@ def gui_point_reward(
     """Pays for pointing near a place: (1 - d / 0.15)² for a distance d below 0.15, else 0.
 
     Hazards: the middle of the screen earns something wherever golds are spread around it, so look at the mean
-    of a constant; targets smaller than the radius pay for missing them (`gui_box_reward` does not).
+    of a constant; targets smaller than the radius pay for missing them (`gui_box_reward` does not). A denied
+    point is one, too.
 
     Source: the coordinate reward of NeMo Gym's screen tasks, with Euclidean distances in parts of the screen.
 
@@ -63,7 +64,7 @@ def gui_point_reward(
 def gui_box_reward(final_response: str, answer: Any, *, size: Sequence[float] | None = None) -> RewardResult:
     """Pays 1 for pointing into a box, its edge included, else 0; other cases are those of `gui_point_reward`.
 
-    Hazard: a box that covers much of the screen is hit by a constant.
+    Hazards: a box that covers much of the screen is hit by a constant; a denied point is one, too.
 
     Source: the hit test of screen-grounding data (ScreenSpot and its kin), as in NeMo Gym.
 

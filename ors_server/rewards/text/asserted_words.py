@@ -1,7 +1,7 @@
 """Which of a task's texts a response asserts, as whole words. Pure."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,15 +14,15 @@ from ors_server.rewards.reading.mentions import (
     visible,
 )
 from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of
-from ors_server.rewards.text.found_words import word_places
+from ors_server.rewards.text.found_words import MAX_SEARCH, word_places
 from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, UnparsedAnswerError, normalise_text
 
 GOLD: Final = ""
 """Name of every gold among mentions: any of them is the answer."""
 _WORDS: Final = re.compile(r"[^\W\d_]+")
 _PROPER: Final = re.compile(
-    r"(?<![\w'\u2019.-])[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}(?:[ -](?:of |de |da |la |le |al-)?"
-    r"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}){0,4}(?!['\u2019]s|\w)"
+    r"(?<![\w'’.-])[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}(?:[ -](?:of |de |da |la |le |al-)?"
+    r"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}){0,4}(?!['’]s|\w)"
 )
 """A name: words with a capital letter."""
 _EMPHASIS: Final = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200}[^_\s])_{1,2}(?!\w)")
@@ -52,17 +52,36 @@ def asserted_words(text: str, sought: Collection[str], form: TextForm = PLAIN_FO
 
 def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: TextForm) -> tuple[bool, bool]:
     """Return whether a response asserts a gold in the end, and whether it lists one beside another choice."""
+    sought = {*golds, *others}
+    if len(text) * len(sought) > MAX_SEARCH:
+        raise UnparsedAnswerError(
+            f"the answer is too long to search for {len(sought)} texts: {len(text)} characters"
+        )
     written, searched = _forms(text, form)
-    listed = _mentions(searched, {*golds, *others})
+    listed = _mentions(searched, sought)
     mentions = [replace(mention, name=GOLD) if mention.name in golds else mention for mention in listed]
     if not others:
-        mentions += _candidates(written, golds)
-    readings = _read(written, mentions, {*golds, *others})
+        mentions += _without_appositions(written, mentions, _candidates(written, golds))
+    readings = _read(written, mentions, sought)
     final = single_assertion(written, readings)
-    stated = (Polarity.ASSERTED, Polarity.HEDGED)
-    names = {reading.mention.name for reading in readings if reading.statement.polarity in stated}
-    is_gold = final is not None and final.mention.name == GOLD
-    return is_gold, not is_gold and GOLD in names and len(names) > 1
+    names = {reading.mention.name for reading in asserted(readings)}
+    open_names = names | {r.mention.name for r in readings if r.statement.polarity is Polarity.HEDGED}
+    is_list = bool(others) and len(names) > max(1, len(others) // 2)
+    is_gold = final is not None and final.mention.name == GOLD and not is_list
+    return is_gold, not is_gold and GOLD in open_names and len(open_names) > 1
+
+
+def _without_appositions(
+    text: str, golds: Sequence[Mention], candidates: Iterable[Mention]
+) -> Iterator[Mention]:
+    """Leave out a name that only says more about the gold in front of it: "Paris, France"."""
+    ends = {gold.end for gold in golds}
+    for candidate in candidates:
+        is_last = text[candidate.end : candidate.end + 1] in ("", ".", "\n")
+        if not (
+            is_last and text[candidate.start - 2 : candidate.start] == ", " and candidate.start - 2 in ends
+        ):
+            yield candidate
 
 
 def denies_golds(text: str, golds: Sequence[str]) -> bool:
@@ -80,7 +99,7 @@ def denies_golds(text: str, golds: Sequence[str]) -> bool:
 
 
 def _forms(text: str, form: TextForm) -> tuple[str, str]:
-    """Return a text with its lines and capital letters, and the same as golds are normalised."""
+    """Return the end of a text with its lines and capital letters, and the same as golds are normalised."""
     lines = visible(text).splitlines()
     lines = [_EMPHASIS.sub(r" \1 ", line) for line in lines] if "_" in text else lines
     written = "\n".join(normalise_text(line, replace(form, casefold=False)) for line in lines)
@@ -125,7 +144,7 @@ def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
 
 
 def _name_start(text: str, found: re.Match[str]) -> int:
-    """Return where a name begins, without a word that only begins its sentence; its end if it is none."""
+    """Return where a name begins, without the first word of its sentence; its end if it is no answer."""
     following = _FOLLOWING.match(text, found.end())
     if following is not None and _classes(following[1]) & _PEOPLE:
         return found.end()  # a person that says something

@@ -129,7 +129,8 @@ def gsm8k_reward(final_response: str, answer: str, mode: Gsm8kMode = "strict") -
     """Pays for the number behind the last `####`, or the last number of the response, if it is the gold one.
 
     Hazards: `flexible` takes any number that comes last ("72 clips in 2 months" is 2); `strict` pays nothing
-    for a right number in another form ("#### 72.0", "#### $72"), so tell the model the form.
+    for a right number in another form ("#### 72.0", "#### $72"), so tell the model the form. Both take the
+    number whatever the text states of it ("not #### 72").
 
     Source: GSM8K (Cobbe et al. 2021, arXiv 2110.14168), whose solutions end in `#### 72`. `strict` is verl's
     `compute_score` with its method "strict": digits, points and commas behind "#### " in the last 300

@@ -63,9 +63,10 @@ def edit_similarity_reward(
 ) -> float:
     """Pays for few edits between the response and the nearest gold: 1 less the share of characters to change.
 
-    Hazards: a wrong digit in a long answer still earns nearly 1; unlike texts of one alphabet earn 0.2 to
-    0.4. `token_sort` does not see the order of words. The scores of rapidfuzz that ignore what one side has
-    more (`partial_ratio`, `token_set_ratio`) pay for lists, and are not offered.
+    Hazards: a wrong digit in a long answer still earns nearly 1, and a denied answer earns what its words do;
+    unlike texts of one alphabet earn 0.2 to 0.4. `token_sort` does not see the order of words. The scores of
+    rapidfuzz that ignore what one side has more (`partial_ratio`, `token_set_ratio`) pay for lists, and are
+    not offered.
 
     Source: normalised Levenshtein similarity, and the token sort ratio, of the package rapidfuzz, whose
     values these are: every character counts, unless `casefold` or `normalise` (white space, quotes and
@@ -98,8 +99,8 @@ def rouge_n_reward(
     """Pays the F1 of the n-grams that the response shares with the best gold: ROUGE-1, ROUGE-2 and so on.
 
     Hazards: the right words in any order earn 1 by ROUGE-1; a copy of the source text earns much of what a
-    summary does, and a wrong word in a long answer still leaves most of it. `ascii` sees letters a to z and
-    digits only; for other scripts take `unicode`.
+    summary does, and a wrong word in a long answer still leaves most of it: a denied answer earns what its
+    words do. `ascii` sees letters a to z and digits only; for other scripts take `unicode`.
 
     Source: Lin 2004, as the package rouge-score 0.1.2 tokenises and counts. `stem` drops English endings by
     Porter's stemmer as NLTK has it.
@@ -151,8 +152,8 @@ def bleu_reward(
 
     Hazards: BLEU is a figure of a corpus; of one sentence it depends on the smoothing, so compare only what
     has one signature. Texts of fewer than four words use shorter n-grams (effective order). More than 100,000
-    characters earn 0. A wrong word in a long answer leaves much of it. Tokenizers that download a model are
-    not offered.
+    characters earn 0. A wrong word in a long answer leaves much of it, and a denied answer earns what its
+    words do. Tokenizers that download a model are not offered.
 
     Source: Papineni et al. 2002, by the package sacrebleu (Post 2018); exponential smoothing of Chen and
     Cherry 2014. Report the `signature` beside it.
@@ -182,8 +183,8 @@ def chrf_reward(
 ) -> RewardResult:
     """Pays the chrF of the response against the best gold, over 100: the F2 of shared character n-grams.
 
-    Hazards: unlike texts of one language earn 0.1 to 0.2, and a wrong word in a long answer leaves most.
-    More than 100,000 characters earn 0.
+    Hazards: unlike texts of one language earn 0.1 to 0.2, and a wrong word in a long answer leaves most:
+    a denied answer earns what its words do. More than 100,000 characters earn 0.
 
     Source: Popović 2015 and 2017, by the package sacrebleu; `word_order` is 0 for chrF, 2 for chrF++.
 

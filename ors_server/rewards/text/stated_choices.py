@@ -54,7 +54,7 @@ _EMPHASISED: Final = re.compile(r"_[^_]+_")
 _NOUN: Final = re.compile(
     r"(?:option|choice|letter|answer)\s{1,3}(?=\(?[A-Za-z0-9]{1,4}\)?[.:]?\Z)", re.IGNORECASE
 )
-_LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s)|$)[).:]?")  # noqa: RUF001  (dashes)
+_LED: Final = re.compile(r"\(?([A-Za-z0-9]{1,4})(?:\)|\s?[.:,;](?=\s|$)|(?=\s[-–—]\s)|$)[).:]?")
 _FOLLOWING: Final = re.compile(r"[ \t]{1,3}([^\W\d_]+)")
 _PRECEDING: Final = re.compile(r"(?<![A-Za-z])([A-Za-z]+)[ \t]\Z")
 _NAMING: Final = frozenset(
@@ -80,22 +80,21 @@ _VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot
 _NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps always news class process")
 _VERBS: Final = words_of(
     "and or for with by to in on of than over alone only all either too also it i because since as must can "
-    "both do does yes no not then itself instead rather here first last again please now"
+    "both do does yes no not then itself instead rather here first last again please now over"
 )
 _LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
 """What a label does not touch; words in Chinese, Japanese and Korean it does."""
 _NOUN_CLASSES: Final = frozenset({"label", "work", "quantity", "work_verb"})
 _NOUN_BEHIND: Final = re.compile(r" ([a-z]{3,})(?=[.!]?\s*(?:\n|\Z))")
 _OPTION: Final = re.compile(r"(?:option|choice|letter|answer)s?\s{1,3}\(?\Z", re.IGNORECASE)
-_ATTACHED: Final = frozenset("+#'\u2019^=@°-")
+_ATTACHED: Final = frozenset("+#'’^=@°-")
 _LINE_START: Final = " \t*_`#>-"
 _LINE_END: Final = " \t*_`.)!"
 _INITIAL: Final = re.compile(
-    r"(?:vitamin|plan|hepatitis|grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|"
-    r"line|variable)\s{1,3}\Z",
+    r"(?:vitamin|plan|hepatitis|grade|type|class|group|appendix|section|figure|part|point|vertex|angle|side|line|variable)\s{1,3}\Z",
     re.IGNORECASE,
 )
-_BEHIND_LABEL: Final = re.compile(r"[)*_}]{0,4}[.):,=]?[*_]{0,3}\s{0,3}[(\"'“*_]{0,3}(?:[-–—:]\s)?[\"'“]?")  # noqa: RUF001  (dashes)
+_BEHIND_LABEL: Final = re.compile(r"[)*_}]{0,4}[.):,=]?[*_]{0,3}\s{0,3}[(\"'“*_]{0,3}(?:[-–—:]\s)?[\"'“]?")
 MAX_STATEMENTS: Final = 64
 """Places of an answer of one kind that are read, from the end."""
 
@@ -241,8 +240,8 @@ def _is_inside(mention: Mention, places: Sequence[Mention]) -> bool:
     return any(place.start <= mention.start < place.end for place in places)
 
 
-def _is_attached(text: str, first: _Named, second: _Named) -> bool:
-    """Whether a choice's text stands directly behind its label, or the label in brackets behind the text."""
+def _is_attached(text: str, first: "_Named", second: "_Named") -> bool:
+    """Whether a choice's text is directly behind its label, or the label in brackets behind the text."""
     if first.is_label is second.is_label:
         return False
     between = text[first.end : second.start]
@@ -285,8 +284,10 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
         is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[
             end : _line_end(text, end)
         ].strip(_LINE_END)
-        is_weak = is_lower or label.isdigit() or len(label) > 1
-        if is_weak and not (is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)):
+        is_plain_word = is_lower or label.isdigit() or len(label) > 1
+        if is_plain_word and not (
+            is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)
+        ):
             continue
         if (after == "_") is not before.endswith("_"):
             continue
@@ -329,7 +330,7 @@ def _is_cut_off(text: str, end: int) -> bool:
 
 
 def _is_article(text: str, end: int) -> bool:
-    """Whether an "A" or "I" stands in front of a noun: no verb, conjunction or punctuation follows it."""
+    """Whether an "A" or "I" is in front of a noun: no verb, conjunction or punctuation follows it."""
     following = _FOLLOWING.match(text, end)
     if following is None:
         return re.match(r"[ \t]{1,3}\d", text[end : end + 4]) is not None or _is_cut_off(text, end)

@@ -90,7 +90,9 @@ class Leaking(Good):
 
 
 class Contradicting(Good):
-    """Two tasks of one split have the same prompt and different answers."""
+    """Two tasks of one split have the same prompt and different answers, of which an agent may give one."""
+
+    policy = EpisodePolicy(reward_range=(0.0, 1.0), step_limit=1)
 
     def get_prompt(self):
         return "Guess the word."

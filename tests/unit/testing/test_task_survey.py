@@ -134,8 +134,26 @@ class Hidden(Environment):
         return ToolOutput.final("noted", reward=float(word == self.task_spec["word"]))
 
 
-def test_golds_contradict_only_where_the_prompt_decides_them():
-    found = survey(Hidden)
+class Guessed(Hidden):
+    """Its only tool answers a wrong guess, and the episode goes on."""
+
+    @classmethod
+    def gold_actions(cls, task_spec):
+        return [("say", {"word": task_spec["word"]})]
+
+    look = guess = None  # type: ignore[assignment]  # tools that this game does not have
+
+    @tool
+    def say(self, word: str) -> ToolOutput:
+        """Names the word."""
+        if word == self.task_spec["word"]:
+            return ToolOutput.final("right", reward=1.0)
+        return ToolOutput.ongoing("earlier" if self.task_spec["word"] < word else "later", reward=0.0)
+
+
+@pytest.mark.parametrize("environment", [Hidden, Guessed])
+def test_golds_contradict_only_where_the_prompt_decides_them(environment):
+    found = survey(environment)
     assert found.contradiction_text == found.leak_text == ""
     assert "2 of 3 tasks of split 'train'" in found.repeat_text
     assert "3 of 3 tasks of split 'dev'" in found.repeat_text
