@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from ors_server.rewards.reading.mentions import (
-    MAX_TAIL,
     Mention,
     Reading,
     asserted,
     read_mentions,
     single_assertion,
+    visible,
 )
 from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of
 from ors_server.rewards.text.found_words import MAX_SEARCH, word_places
@@ -100,7 +100,7 @@ def denies_golds(text: str, golds: Sequence[str]) -> bool:
 
 def _forms(text: str, form: TextForm) -> tuple[str, str]:
     """Return the end of a text with its lines and capital letters, and the same as golds are normalised."""
-    lines = text[-MAX_TAIL:].splitlines()
+    lines = visible(text).splitlines()
     lines = [_EMPHASIS.sub(r" \1 ", line) for line in lines] if "_" in text else lines
     written = "\n".join(normalise_text(line, replace(form, casefold=False)) for line in lines)
     searched = " ".join(normalise_text(line, form) for line in lines)
