@@ -123,6 +123,17 @@ _GUESSES: Final = frozenset(
         "version",
     }
 )
+_PARTICLE_VERBS: Final = words_of(
+    "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves left vote throw"
+)
+"""Verbs that reject a value together with a word behind it: "this rules 42 out"."""
+_EVERYTHING: Final = words_of(
+    "all any every anything everything everyone anybody everywhere anywhere another other different"
+)
+_PART_WORDS: Final = words_of("of like towards toward near as than to from")
+_APPOSED: Final = words_of(
+    "city town capital village port island state republic kingdom country letter option choice name"
+)
 _SOURCES: Final = frozenset(
     {"question", "problem", "exercise", "prompt", "task", "statement", "text", "page", "book", "puzzle"}
 )
@@ -290,6 +301,8 @@ class ClauseReader(SentenceReader):
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
+            (self.are_labels and _is_other_than(left), Polarity.DENIED),
+            (self.are_labels and _is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
@@ -362,6 +375,7 @@ class ClauseReader(SentenceReader):
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            (first.word in ("out", "off") and bool(left) and left[-1].word in _PARTICLE_VERBS, Polarity.DENIED),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
@@ -381,6 +395,8 @@ class ClauseReader(SentenceReader):
         """Return what a predicate makes of a value that nothing speaks against."""
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
+        if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
+            return Polarity.ASSERTED  # "41 isn't right; 42 is."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
             and self._text[value.token.start].isalpha()
@@ -437,7 +453,9 @@ class ClauseReader(SentenceReader):
             token.word in _CONNECTING or "maybe" in token.classes for token in left
         )
         is_new = "correction" in classes_in(left) or (
-            bool(right) and not left and "copula" in right[0].classes
+            bool(right)
+            and not left
+            and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
@@ -446,6 +464,9 @@ class ClauseReader(SentenceReader):
         classes = heading.classes()
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
+        is_exception = lead.word in ("but", "save", "except") and not left
+        if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
+            return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
         if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
             return Polarity.QUOTED
@@ -455,8 +476,9 @@ class ClauseReader(SentenceReader):
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
-        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
-            return Polarity.DENIED  # "The answer is not: 42"
+        is_order = heading.tokens[0].word in ("do", "don't", "never") and "negative" in classes
+        if len(heading.tokens) > 1 and (is_order or "negative" in heading.tokens[-1].classes):
+            return Polarity.DENIED  # "The answer is not: 42", "Do not use this: 42"
         is_lone = len(heading.tokens) == 1
         is_phrase = any(" " in token.word for token in heading.tokens)
         is_report = "report" in classes and "first_person" not in classes and is_phrase
@@ -612,6 +634,19 @@ def _is_guess(left: Sequence[TextToken]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def _is_other_than(left: Sequence[TextToken]) -> bool:
+    """Whether words exclude the name behind them: "every town save", "another town than"."""
+    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar")
+    return is_exception and any(token.word in _EVERYTHING for token in left)
+
+
+def _is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
+    """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
+    if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
+        return False
+    return len(left) == 1 or left[-2].word not in _APPOSED
 
 
 def _is_identity(right: Sequence[TextToken]) -> bool:

@@ -20,6 +20,7 @@ _BETWEEN: Final = words_of(
     "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good "
     "possible the option choice letter answer correct right much text even indeed soit"
 )
+_MAYBE: Final = frozenset({"possibly", "perhaps", "maybe"})
 _CONTRAST: Final = frozenset(
     {
         "correction",
@@ -187,7 +188,7 @@ def _denies(reading: Reading, final: Reading) -> bool:
 def is_joined(gap: str) -> bool:
     """Return whether the text between two candidates does nothing but join them."""
     words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
-    has_joiner = any(word in _JOINERS for word in words) or any(sign in gap for sign in "&/|+")
+    has_joiner = any(word in _JOINERS or word in _MAYBE for word in words) or any(sign in gap for sign in "&/|+")
     return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)
 
 

@@ -393,7 +393,7 @@ class SentenceReader:
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
         is_colon = before is not None and before.word == ":" and index > 1
-        if is_colon and "negative" in self._tokens[index - 2].classes:
+        if is_colon and after is not None and after.kind == "value":
             return True
         if (
             before is not None

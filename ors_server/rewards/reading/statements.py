@@ -298,7 +298,8 @@ class _Reader(ClauseReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
-        if sentence.is_question:
+        opening = next((token.word for token in sentence.tokens), "")
+        if sentence.is_question or opening in ("why", "how"):
             return False
         for place, clause in enumerate(sentence.clauses):
             if clause.values:

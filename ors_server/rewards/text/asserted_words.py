@@ -13,7 +13,7 @@ from ors_server.rewards.reading.mentions import (
     single_assertion,
     visible,
 )
-from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of, words_of
 from ors_server.rewards.text.found_words import MAX_SEARCH, word_places
 from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, UnparsedAnswerError, normalise_text
 
@@ -33,6 +33,7 @@ _FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
 _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
+_OPENERS: Final = words_of("the a an this that these those in on at my our their his her its there here with for to by")
 _PEOPLE: Final = frozenset({"report", "first_person"})
 _DENIALS: Final = frozenset(
     {
@@ -151,7 +152,7 @@ def _name_start(text: str, found: re.Match[str]) -> int:
     if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
         return found.start()
     words = found[0].split()
-    if _classes(words[0].casefold()):
+    if _classes(words[0].casefold()) or words[0].casefold() in _OPENERS:
         return found.start() + len(words[0]) + 1 if len(words) > 1 else found.end()
     is_common = (
         len(words) == 1
