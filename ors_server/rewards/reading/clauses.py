@@ -136,7 +136,7 @@ _APPOSED: Final = words_of(
 )
 _SOURCES: Final = frozenset(
     {"question", "problem", "exercise", "prompt", "task", "statement", "text", "page", "book", "puzzle"}
-)
+) | words_of("table data figure passage premise key map chart graph report source translation transcription")
 
 
 class ClauseReader(SentenceReader):
@@ -448,6 +448,8 @@ class ClauseReader(SentenceReader):
         earlier = sentence.clauses[place - 1]
         if not earlier.values:
             return self._introduced(earlier, lead, left)
+        if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
+            return None  # "since 41 fails, 42"
         polarity = earlier.values[-1].polarity
         is_joined = (lead.word in AND or lead.word == ",") and all(
             token.word in _CONNECTING or "maybe" in token.classes for token in left
@@ -496,11 +498,17 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
-        around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
+        start = next((at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2)
+        following = [clause for clause in clauses[place + 1 : place + 2] if not self._is_apart(clause)]
         return any(
-            _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
-            for clause in around
+            _is_mistaken_way(clause)
+            or (_is_condition(clause) and not _is_own_work(clause) and not _is_reservation(clause))
+            for clause in clauses[max(start, 0) : place] + following
         )
+
+    def _is_apart(self, clause: Clause) -> bool:
+        """Whether a semicolon is in front of a clause."""
+        return clause.lead is not None and self._text[clause.lead.start] == ";"
 
     def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
@@ -724,6 +732,16 @@ def _is_condition(clause: Clause) -> bool:
     """Whether a clause begins with "if" or the like."""
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
     return any("suppose" in token.classes for token in opening)
+
+
+def _is_reservation(clause: Clause) -> bool:
+    """Whether a condition is mere caution: "unless I slipped", "if the table is right"."""
+    opening = {token.word for token in (clause.lead, *clause.tokens[:1]) if token is not None}
+    classes = clause.classes()
+    is_of_source = any(token.word in _SOURCES for token in clause.tokens)
+    if "unless" in opening:
+        return "first_person" in classes or (is_of_source and bool(classes & {"reject", "fault"}))
+    return is_of_source and "confirm" in classes and not classes & {"reject", "fault", "negative", "would"}
 
 
 def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:

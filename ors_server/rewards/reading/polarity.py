@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 Classes: TypeAlias = frozenset[str]
 
 NO_CLASSES: Final[Classes] = frozenset()
+_NO_LANGUAGES: Final = frozenset({"characters", "options"})
+"""Tables of `polarity.toml` that are no language."""
 _PATH: Final = Path(__file__).with_name("polarity.toml")
 
 
@@ -85,7 +87,13 @@ class Lexicon:
 def lexicons() -> dict[str, Lexicon]:
     """Return the lexicon of each language; read at the first use."""
     data = tomllib.loads(_PATH.read_text(encoding="utf-8"))
-    return {name: Lexicon(lists.items()) for name, lists in data.items() if name != "characters"}
+    return {name: Lexicon(lists.items()) for name, lists in data.items() if name not in _NO_LANGUAGES}
+
+
+@cache
+def option_lexicon() -> Lexicon:
+    """Return the words that say something else about letters and names than about numbers."""
+    return Lexicon(tomllib.loads(_PATH.read_text(encoding="utf-8"))["options"].items())
 
 
 @cache

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Final, TypeAlias
 
-from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Lexicon, Polarity, languages_of, words_of
+from ors_server.rewards.reading.polarity import (
+    NO_CLASSES,
+    Classes,
+    Lexicon,
+    Polarity,
+    languages_of,
+    option_lexicon,
+    words_of,
+)
 
 Span: TypeAlias = tuple[int, int]
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
@@ -101,6 +109,8 @@ _MAX_CLAUSE: Final = 60
 """Words and values of a clause; what follows is another one, so that the work is linear."""
 _TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
 """Classes of phrases whose words keep their own classes."""
+_ADDED: Final = frozenset({"choosing", "outranks", "outranked", "tied"})
+"""Classes of options that a word has beside its others."""
 NEAR: Final = 2
 """Words between a bound and its value."""
 
@@ -174,7 +184,13 @@ class SentenceReader:
     """A text, cut into sentences."""
 
     def __init__(
-        self, text: str, spans: Sequence[Span], neutral: frozenset[str], *, takes_alternatives: bool
+        self,
+        text: str,
+        spans: Sequence[Span],
+        neutral: frozenset[str],
+        *,
+        takes_alternatives: bool,
+        are_labels: bool = False,
     ) -> None:
         self._text = text
         self._neutral = neutral
@@ -182,7 +198,7 @@ class SentenceReader:
         self.is_same: Callable[[str, str], bool] | None = None
         self.is_closed = True
         """Whether the text is English, whose sentences the lexicon knows."""
-        self.are_labels = False
+        self.are_labels = are_labels
         """Whether the values are labels or names."""
         self._tokens = self._tokenise(spans)
         self._classify()
@@ -322,6 +338,8 @@ class SentenceReader:
                     token.classes = NO_CLASSES
             else:
                 length, classes = _look_up(lexicons, words, index)
+                if self.are_labels:
+                    length, classes = _look_up_option(words, index, length, classes)
                 parts = words[index : index + length]
                 if self._neutral and self._neutral.issuperset(parts):
                     classes = classes & {"copula", "pivot"}
@@ -400,6 +418,7 @@ class SentenceReader:
             and after is not None
             and before.kind == "word"
             and before.classes & {"copula", "negative"}
+            and _LINE_MARK.match(self._text, self._tokens[index].end) is None
         ):
             return True
         if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
@@ -469,6 +488,17 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         classes |= own
     is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
     return length, classes | {"first_person"} if is_mine else classes
+
+
+def _look_up_option(words: list[str], index: int, length: int, classes: Classes) -> tuple[int, Classes]:
+    """Return what words say about options, where it is not what they say about numbers."""
+    lexicon = option_lexicon()
+    phrase = lexicon.match_phrase(words, index)
+    if phrase is None and length == 1 and words[index] in lexicon.words:
+        phrase = 1, lexicon.words[words[index]]
+    if phrase is None or phrase[0] < length:
+        return length, classes
+    return phrase[0], phrase[1] | classes if phrase[1] <= _ADDED else phrase[1]
 
 
 def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:

@@ -28,11 +28,8 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.clauses import (
-    ClauseReader,
-    disapproves,
-    takes_back_words,
-)
+from ors_server.rewards.reading.clauses import disapproves, takes_back_words
+from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.sentences import (
     CJK,
@@ -99,6 +96,7 @@ _POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
 )
+_OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
@@ -135,10 +133,11 @@ def read_statements(
         return []
     struck = struck_regions(text)
     struck_starts = [start for start, _ in struck]
-    reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
+    reader = _Reader(
+        text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives, are_labels=are_labels
+    )
     reader.is_same = is_same
     reader.is_closed = reader.is_closed and is_closed
-    reader.are_labels = are_labels
     values = reader.read()
     statements: list[Statement] = []
     for value in values:
@@ -220,7 +219,7 @@ def struck_regions(text: str) -> list[Span]:
     return _merged(regions)
 
 
-class _Reader(ClauseReader):
+class _Reader(OptionReader):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -321,7 +320,8 @@ class _Reader(ClauseReader):
         orders = [token for token in tokens[:NEAR] if token.word not in _POLITE]
         is_order = bool(orders) and bool(orders[0].classes & {"leave", "reject"})
         rules = (
-            "refuse" in classes or takes_back_words(tokens) or tokens[0].word in ("neither", "none"),
+            "refuse" in classes or takes_back_words(tokens),
+            tokens[0].word in ("neither", "none") and not any(t.word in _OTHERS for t in tokens),
             not has_value and is_short and "reject" in classes,  # "Rejected."
             "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]),  # "don't count this"
             any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),

@@ -1,0 +1,285 @@
+"""Decides what a sentence says about options: letters and names, of which one is the answer. Pure.
+
+Options are compared, ranked, excepted and chosen, as numbers are not. What is read here comes on top of the
+rules for any value in `clauses.py`:
+
+* comparisons: "A over B", "A beats B", "B comes second to A"; rankings: "from best to worst: A, B";
+* exceptions: "all options but A fail", "no option other than A fits";
+* what somebody else chooses: "beginners choose A";
+* two denials that cancel each other: "it would be wrong to choose anything but A", "A cannot be excluded";
+* options that a sentence only lists before it decides: "Of A and B, B fits".
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
+from ors_server.rewards.reading.sentences import AND, Sentence, TextToken, Value, classes_in
+
+_ABSENCE: Final = words_of("no none nothing nobody nowhere neither never not hardly")
+_UNIVERSAL: Final = words_of(
+    "all any every everything everyone everybody everywhere anything anyone anybody anywhere whatever"
+)
+_QUANTIFIERS: Final = _UNIVERSAL | _ABSENCE
+_EXCEPTION: Final = words_of("but except save bar besides excepting excluding than unlike") | {
+    "other than",
+    "apart from",
+    "aside from",
+    "except for",
+    "rather than",
+}
+_ELSE: Final = words_of("other another different else others alternative")
+_WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
+_OPENERS: Final = frozenset({"of", "between", "among", "amongst", "out of", "comparing", "weighing"})
+_RHETORICAL: Final = words_of("could can would might should does")
+_MAX_CANCELLED: Final = 5
+"""Words between two denials of which the second is denied."""
+_PLACES: Final = ("first", "second", "third", "fourth", "last")
+_ONLY: Final = words_of("just only merely simply even")
+_ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
+_DESCENDING: Final = (
+    "order of likelihood",
+    "order of preference",
+    "order of plausibility",
+    "order of probability",
+    "best to worst", "most to least", "strongest to weakest", "highest to lowest")
+_SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
+_SHARE: Final = re.compile(r"[\s(:=–—-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
+
+
+class OptionReader(ClauseReader):
+    """Reads sentences about options with rules that hold for options only."""
+
+    def _read_sentence(self, sentence: Sentence, number: int) -> None:
+        if self.are_labels and sentence.is_question and _is_rhetorical(sentence):
+            sentence.is_question = False
+            _make_harmless(sentence.tokens)
+        super()._read_sentence(sentence, number)
+        if self.are_labels and not sentence.is_question:
+            self._except(sentence)
+            self._compare(sentence)
+            self._rank(sentence)
+            self._weigh(sentence)
+            self._repeat(sentence)
+            self._continue_predicates(sentence)
+            self._set_aside_lists(sentence)
+
+    def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
+        if self.are_labels:
+            _cancel_denials(left)
+            _cancel_denials(right)
+            if left and left[-1].classes & {"outranks"} and "negative" in classes_in(left):
+                _make_harmless(left)  # "there is no better choice than A"
+        super()._judge(value, left, right)
+        if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
+            value.polarity = Polarity.RETRACTED  # "I said A earlier"
+        if self.are_labels and value.polarity is Polarity.ASSERTED and _is_chosen_by_others(left):
+            value.polarity = Polarity.QUOTED
+
+    def _as_subject(
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
+    ) -> Polarity:
+        if self.are_labels and "harmless" in seen:
+            return Polarity.ASSERTED  # "A is not in dispute"
+        return super()._as_subject(value, left, right, before, seen)
+
+    def _except(self, sentence: Sentence) -> None:
+        """Read "all options but A fail" and "no option other than A fits"."""
+        words = list(_words(sentence))
+        positions = {id(word): index for index, word in enumerate(words)}
+        for clause in sentence.clauses:
+            for value in clause.values:
+                at = positions[id(value.token)]
+                before, after = words[max(0, at - 8) : at], words[at + 1 : at + 8]
+                if not before or not _is_exception(before[-1]):
+                    continue
+                quantifier = next((word for word in reversed(before) if _opening(word) in _QUANTIFIERS), None)
+                if quantifier is None:
+                    continue
+                predicate = _until_value(after)
+                is_wrong = bool(classes_in(predicate) & _WRONGNESS)
+                if _opening(quantifier) in _UNIVERSAL:
+                    outside = before[: before.index(quantifier)]
+                    is_wrong = is_wrong or bool(classes_in(outside) & _WRONGNESS)
+                    value.polarity = Polarity.ASSERTED if is_wrong else Polarity.DENIED
+                else:
+                    value.polarity = Polarity.DENIED if is_wrong else Polarity.ASSERTED
+                value.is_framed = value.polarity is Polarity.ASSERTED
+
+    def _compare(self, sentence: Sentence) -> None:
+        """Read "A over B", "A is better than B", "A rather than B": one of two wins."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        words = list(_words(sentence))
+        positions = {id(word): index for index, word in enumerate(words)}
+        for first, second in pairwise(values):
+            between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
+            before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
+            classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
+            if not classes & {"outranks", "outranked", "tied"}:
+                continue
+            if "tied" in classes:
+                first.polarity = second.polarity = Polarity.HEDGED
+            elif (classes | classes_in(before)) & _WRONGNESS:
+                first.polarity = Polarity.DENIED
+            elif first.polarity in _OPEN_TO_COMPARE and "suppose" not in classes_in(before):
+                winner, loser = (first, second) if "outranks" in classes else (second, first)
+                winner.polarity, loser.polarity = Polarity.ASSERTED, Polarity.DENIED
+                winner.is_framed = True
+
+    def _rank(self, sentence: Sentence) -> None:
+        """Read "From best to worst: A, B": the first, or the last, wins."""
+        words = " ".join(token.word for token in _words(sentence) if token.kind == "word")
+        is_falling = any(phrase in words for phrase in _DESCENDING)
+        if not is_falling and not any(phrase in words for phrase in _ASCENDING):
+            return
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if len(values) > 1:
+            for value in values:
+                value.polarity = Polarity.DENIED
+            winner = values[0 if is_falling else -1]
+            winner.polarity, winner.is_framed = Polarity.ASSERTED, True
+
+    def _weigh(self, sentence: Sentence) -> None:
+        """Read "A (90 %), B (10 %)" and "A first, B second": the first, or the likeliest, wins."""
+        shares: dict[int, tuple[float, Value]] = {}
+        for value in (value for clause in sentence.clauses for value in clause.values):
+            share = _SHARE.match(self._text, value.token.end)
+            following = value.clause.tokens[value.clause.tokens.index(value.token) + 1 :][:1]
+            if share is not None:
+                shares[id(value)] = float(share[1]), value
+            elif following and following[0].word in _PLACES:
+                shares[id(value)] = -float(_PLACES.index(following[0].word)), value
+        if len(shares) > 1:
+            best = max(share for share, _ in shares.values())
+            winners = [value for share, value in shares.values() if share == best]
+            for _, value in shares.values():
+                value.polarity = Polarity.DENIED
+            if len(winners) == 1:
+                winners[0].polarity, winners[0].is_framed = Polarity.ASSERTED, True
+
+    def _repeat(self, sentence: Sentence) -> None:
+        """Read "A is wrong and so is B"."""
+        for earlier, clause in pairwise(sentence.clauses):
+            if earlier.values and clause.values and clause.lead is not None:
+                first, second = earlier.values[-1], clause.values[0]
+                words = [clause.lead.word, *(token.word for token in clause.tokens)]
+                at = words.index("so") if "so" in words[:2] else len(words)
+                following = clause.tokens[-len(words[at + 1 :]) :][:2] if at + 1 < len(words) else []
+                if len(following) > 1 and "copula" in following[0].classes and following[1] is second.token:
+                    is_same = first.polarity is Polarity.DENIED
+                    first.polarity = second.polarity = Polarity.DENIED if is_same else Polarity.HEDGED
+
+    def _continue_predicates(self, sentence: Sentence) -> None:
+        """Read "A is cautious and is supported": a second predicate confirms the subject of the first."""
+        for earlier, clause in pairwise(sentence.clauses):
+            if clause.values or not earlier.values or clause.lead is None:
+                continue
+            value = earlier.values[-1]
+            is_predicate = clause.lead.word in ("and", "but", ",") and bool(
+                clause.tokens[0].classes & {"copula", "confirm"}
+            )
+            classes = clause.classes()
+            is_weak = value.is_weak and value.polarity is Polarity.INTERMEDIATE
+            if is_predicate and is_weak and "confirm" in classes and not classes & _WRONGNESS:
+                value.polarity, value.is_framed = Polarity.ASSERTED, True
+
+    def _set_aside_lists(self, sentence: Sentence) -> None:
+        """Take options that a sentence lists before it decides for no answer: "Of A and B, B fits"."""
+        if not sentence.clauses or sentence.clauses[0].tokens[0].word not in _OPENERS:
+            return
+        values = [value for clause in sentence.clauses for value in clause.values]
+        listed: list[Value] = []
+        for clause in sentence.clauses:
+            is_list = clause is sentence.clauses[0] or (
+                clause.lead is not None
+                and clause.lead.word in (*AND, ",")
+                and all(token.kind == "value" or token.word in AND for token in clause.tokens)
+            )
+            if not is_list or clause.tokens[-1].kind != "value":
+                break
+            listed += clause.values
+        if 1 < len(listed) < len(values):
+            for value in listed:
+                value.polarity = Polarity.INTERMEDIATE
+
+
+_OPEN_TO_COMPARE: Final = frozenset(
+    {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
+)
+
+
+def _opening(word: TextToken) -> str:
+    return word.word.partition(" ")[0]
+
+
+def _is_exception(word: TextToken) -> bool:
+    is_phrase = _opening(word) in _UNIVERSAL and word.word.rpartition(" ")[2] in _EXCEPTION
+    return word.word in _EXCEPTION or "exceptive" in word.classes or is_phrase
+
+
+def _words(sentence: Sentence) -> Iterator[TextToken]:
+    """Yield the words and values of a sentence with the conjunctions between its clauses."""
+    for clause in sentence.clauses:
+        lead = clause.lead
+        if lead is not None and lead.kind == "word" and lead not in clause.tokens[:1]:
+            yield lead
+        yield from clause.tokens
+
+
+def _until_value(words: Sequence[TextToken]) -> Sequence[TextToken]:
+    end = next((index for index, word in enumerate(words) if word.kind == "value"), len(words))
+    return words[:end]
+
+
+def _make_harmless(tokens: Sequence[TextToken]) -> None:
+    for token in tokens:
+        if token.kind == "word":
+            token.classes = frozenset({"harmless"})
+
+
+def _is_rhetorical(sentence: Sentence) -> bool:
+    """Whether a question only stresses what it says: "What else could it be but A?", "Who could doubt A?"."""
+    words = [token for token in _words(sentence) if token.kind == "word"]
+    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004
+        return False
+    rest = words[1:]
+    opening = words[0].word
+    if opening == "how":
+        return "negative" in classes_in(rest)
+    if opening == "who":
+        return "reject" in classes_in(rest) and "negative" not in classes_in(rest)
+    has_else = any(word.word.partition(" ")[0] in _ELSE for word in rest)
+    return opening in ("what", "which", "where") and has_else and any(w.word in _EXCEPTION for w in rest)
+
+
+def _cancel_denials(words: Sequence[TextToken]) -> None:
+    """Take the marks of two denials of which one denies the other: "cannot be excluded", "nobody doubts"."""
+    for index, word in enumerate(words):
+        if "negative" not in word.classes or word.word in _ONLY:
+            continue
+        following = words[index + 1 : index + 1 + _MAX_CANCELLED]
+        end = next((at for at, token in enumerate(following) if token.kind != "word"), len(following))
+        for offset, denied in enumerate(following[:end]):
+            if denied.word.partition(" ")[0] in _ONLY or "negative" in denied.classes:
+                break
+            if denied.classes & {"reject", "fault"}:
+                _make_harmless([word, *following[: offset + 1]])
+                return
+
+
+def _is_chosen_by_others(left: Sequence[TextToken]) -> bool:
+    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
+    at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
+    subject = [token for token in left[:at] if token.kind == "word"]
+    if not subject or len(left) - at > _MAX_CANCELLED:
+        return False
+    return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL
+
+
+_SPEAKERS: Final = frozenset(
+    {"first_person", "pronoun", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
+)
+_GENERAL: Final = words_of("you one so then to therefore thus hence and finally please let must should that this")
