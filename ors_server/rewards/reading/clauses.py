@@ -447,6 +447,8 @@ class ClauseReader(SentenceReader):
             return None
         earlier = sentence.clauses[place - 1]
         if not earlier.values:
+            if lead.word == ")" and place > 1 and sentence.clauses[place - 2].values:
+                return None  # "41 (crossed out) 42"
             return self._introduced(earlier, lead, left)
         if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
             return None  # "since 41 fails, 42"
@@ -731,7 +733,8 @@ def _is_mistaken_way(clause: Clause) -> bool:
 def _is_condition(clause: Clause) -> bool:
     """Whether a clause begins with "if" or the like."""
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
-    return any("suppose" in token.classes for token in opening)
+    is_inverted = len(clause.tokens) > NEAR and clause.tokens[0].word in _INVERTED and not clause.values
+    return is_inverted or any("suppose" in token.classes for token in opening)
 
 
 def _is_reservation(clause: Clause) -> bool:

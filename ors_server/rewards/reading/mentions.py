@@ -43,7 +43,7 @@ _ANSWER_KEY: Final = re.compile(
     re.IGNORECASE,
 )
 _KEY_CHARS: Final = 60
-_LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐"
+_LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐\"'"
 
 
 @dataclass(frozen=True, slots=True)

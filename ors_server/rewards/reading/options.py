@@ -17,7 +17,7 @@ from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
-from ors_server.rewards.reading.sentences import AND, Sentence, TextToken, Value, classes_in
+from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
 
 _ABSENCE: Final = words_of("no none nothing nobody nowhere neither never not hardly")
 _UNIVERSAL: Final = words_of(
@@ -37,6 +37,7 @@ _OPENERS: Final = frozenset({"of", "between", "among", "amongst", "out of", "com
 _RHETORICAL: Final = words_of("could can would might should does")
 _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
+_ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
 _ONLY: Final = words_of("just only merely simply even")
 _ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
@@ -71,7 +72,7 @@ class OptionReader(ClauseReader):
         if self.are_labels:
             _cancel_denials(left)
             _cancel_denials(right)
-            if left and left[-1].classes & {"outranks"} and "negative" in classes_in(left):
+            if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
                 _make_harmless(left)  # "there is no better choice than A"
         super()._judge(value, left, right)
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
@@ -86,6 +87,12 @@ class OptionReader(ClauseReader):
             return Polarity.ASSERTED  # "A is not in dispute"
         return super()._as_subject(value, left, right, before, seen)
 
+    def _headed(self, heading: Clause) -> Polarity | None:
+        is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
+        if self.are_labels and is_correction and "negative" not in heading.classes():
+            return None  # "I take that back: B"
+        return super()._headed(heading)
+
     def _except(self, sentence: Sentence) -> None:
         """Read "all options but A fail" and "no option other than A fits"."""
         words = list(_words(sentence))
@@ -94,7 +101,11 @@ class OptionReader(ClauseReader):
             for value in clause.values:
                 at = positions[id(value.token)]
                 before, after = words[max(0, at - 8) : at], words[at + 1 : at + 8]
-                if not before or not _is_exception(before[-1]):
+                is_exception = bool(before) and (
+                    _is_exception(before[-1])
+                    or (before[-1].word == "than" and before[-2:-1] != [] and before[-2].word in _ELSE)
+                )
+                if not is_exception:
                     continue
                 quantifier = next((word for word in reversed(before) if _opening(word) in _QUANTIFIERS), None)
                 if quantifier is None:
@@ -103,7 +114,7 @@ class OptionReader(ClauseReader):
                 is_wrong = bool(classes_in(predicate) & _WRONGNESS)
                 if _opening(quantifier) in _UNIVERSAL:
                     outside = before[: before.index(quantifier)]
-                    is_wrong = is_wrong or bool(classes_in(outside) & _WRONGNESS)
+                    is_wrong = is_wrong or any(map(_is_denial, outside))
                     value.polarity = Polarity.ASSERTED if is_wrong else Polarity.DENIED
                 else:
                     value.polarity = Polarity.DENIED if is_wrong else Polarity.ASSERTED
@@ -118,11 +129,11 @@ class OptionReader(ClauseReader):
             between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
             before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
-            if not classes & {"outranks", "outranked", "tied"}:
+            if not classes & _ORDER:
                 continue
             if "tied" in classes:
                 first.polarity = second.polarity = Polarity.HEDGED
-            elif (classes | classes_in(before)) & _WRONGNESS:
+            elif classes_in([*before, *(word for word in between if not word.classes & _ORDER)]) & _WRONGNESS:
                 first.polarity = Polarity.DENIED
             elif first.polarity in _OPEN_TO_COMPARE and "suppose" not in classes_in(before):
                 winner, loser = (first, second) if "outranks" in classes else (second, first)
@@ -188,27 +199,38 @@ class OptionReader(ClauseReader):
 
     def _set_aside_lists(self, sentence: Sentence) -> None:
         """Take options that a sentence lists before it decides for no answer: "Of A and B, B fits"."""
-        if not sentence.clauses or sentence.clauses[0].tokens[0].word not in _OPENERS:
-            return
         values = [value for clause in sentence.clauses for value in clause.values]
         listed: list[Value] = []
         for clause in sentence.clauses:
-            is_list = clause is sentence.clauses[0] or (
+            is_list = not listed or (
                 clause.lead is not None
                 and clause.lead.word in (*AND, ",")
                 and all(token.kind == "value" or token.word in AND for token in clause.tokens)
             )
-            if not is_list or clause.tokens[-1].kind != "value":
+            if not listed and clause.values:
+                at = clause.tokens.index(clause.values[0].token)
+                is_list = at > 0 and clause.tokens[at - 1].word in _OPENERS
+            if not is_list or (clause.values and clause.tokens[-1].kind != "value"):
                 break
             listed += clause.values
-        if 1 < len(listed) < len(values):
+        is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
+        if 1 < len(listed) < len(values) and not is_none:
             for value in listed:
                 value.polarity = Polarity.INTERMEDIATE
+        elif is_none and len(values) > 1 and all(value.polarity in _DENIABLE for value in values):
+            for value in values:
+                value.polarity = Polarity.DENIED
 
 
+_DENIABLE: Final = frozenset({Polarity.DENIED, Polarity.ASSERTED, Polarity.INTERMEDIATE})
 _OPEN_TO_COMPARE: Final = frozenset(
     {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
 )
+
+
+def _is_denial(word: TextToken) -> bool:
+    is_cancelled = "harmless" in word.classes and (word.word in _ABSENCE or word.word.endswith(("n't", "not")))
+    return is_cancelled or bool(word.classes & _WRONGNESS)
 
 
 def _opening(word: TextToken) -> str:
@@ -282,4 +304,4 @@ def _is_chosen_by_others(left: Sequence[TextToken]) -> bool:
 _SPEAKERS: Final = frozenset(
     {"first_person", "pronoun", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
 )
-_GENERAL: Final = words_of("you one so then to therefore thus hence and finally please let must should that this")
+_GENERAL: Final = words_of("let's lets you one so then to therefore thus hence and finally please let must should that this")

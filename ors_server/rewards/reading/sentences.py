@@ -418,6 +418,7 @@ class SentenceReader:
             and after is not None
             and before.kind == "word"
             and before.classes & {"copula", "negative"}
+            and "confirm" not in before.classes
             and _LINE_MARK.match(self._text, self._tokens[index].end) is None
         ):
             return True

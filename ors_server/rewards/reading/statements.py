@@ -247,7 +247,8 @@ class _Reader(OptionReader):
             for value in self._values[first:]:
                 if value.token.end >= match.end():
                     break
-                if value.polarity is Polarity.ASSERTED:
+                is_all = value.token.start <= match.start() + 1 and value.token.end >= match.end() - 1
+                if value.polarity is Polarity.ASSERTED and not is_all:
                     value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:

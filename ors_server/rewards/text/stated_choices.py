@@ -296,6 +296,7 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             or after in _ATTACHED
             or (before[-1:] in _ATTACHED and before)
             or _INITIAL.search(before)
+            or (label == "A" and before.endswith(" an "))
         ):
             continue
         yield _Named(start, end, label.upper() if is_lower else label, is_label=True)
