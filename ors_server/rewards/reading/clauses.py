@@ -105,6 +105,7 @@ _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
+_REASONS: Final = frozenset({"because", "since", "for"})
 _INVERTED: Final = frozenset({"should", "were", "had"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
@@ -501,7 +502,11 @@ class ClauseReader(SentenceReader):
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
         start = next((at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2)
-        following = [clause for clause in clauses[place + 1 : place + 2] if not self._is_apart(clause)]
+        following = [
+            clause
+            for clause in clauses[place + 1 : place + 2]
+            if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
+        ]
         return any(
             _is_mistaken_way(clause)
             or (_is_condition(clause) and not _is_own_work(clause) and not _is_reservation(clause))
@@ -744,7 +749,9 @@ def _is_reservation(clause: Clause) -> bool:
     is_of_source = any(token.word in _SOURCES for token in clause.tokens)
     if "unless" in opening:
         return "first_person" in classes or (is_of_source and bool(classes & {"reject", "fault"}))
-    return is_of_source and "confirm" in classes and not classes & {"reject", "fault", "negative", "would"}
+    is_contrary = any(token.word in _CONTRARY for token in clause.tokens)
+    is_doubted = is_contrary or bool(classes & {"reject", "fault", "negative", "would"})
+    return is_of_source and "confirm" in classes and not is_doubted
 
 
 def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:

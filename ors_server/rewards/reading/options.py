@@ -39,6 +39,13 @@ _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
+_REST: Final = words_of("other others else rest remaining alternatives everything")
+_GOVERNORS: Final = words_of(
+    "have has going decided decide need needs want wants ought best safe safest reasonable wise logical natural like "
+    "happy ready inclined prefer chose choose is was supposed enough led leads forced likely sure glad me us you up "
+    "instructed told made answer free compelled obliged bound able here now had about"
+)
+"""Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")
 _ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
 _DESCENDING: Final = (
@@ -48,6 +55,12 @@ _DESCENDING: Final = (
     "order of probability",
     "best to worst", "most to least", "strongest to weakest", "highest to lowest")
 _SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
+_RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
+_OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet"})
+_POSSIBLE: Final = frozenset({"could be", "might be", "may be", "could", "might", "may", "may well be", "could also be"})
+_EQUALLY: Final = frozenset({"as likely", "equally", "as plausible", "as good", "as well", "likewise", "as probable"})
+_TICK: Final = re.compile(r"\A\s*(?:[-*+]\s+)?[\[(]([ xX\u2713\u2714])[\])]\s{0,3}\Z")
+_MAX_TICK: Final = 16
 _SHARE: Final = re.compile(r"[\s(:=–—-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
 
 
@@ -67,9 +80,12 @@ class OptionReader(ClauseReader):
             self._repeat(sentence)
             self._continue_predicates(sentence)
             self._set_aside_lists(sentence)
+            self._leave_open(sentence)
+            self._tick(sentence)
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         if self.are_labels:
+            _spare_others(left)
             _cancel_denials(left)
             _cancel_denials(right)
             if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
@@ -77,15 +93,33 @@ class OptionReader(ClauseReader):
         super()._judge(value, left, right)
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
             value.polarity = Polarity.RETRACTED  # "I said A earlier"
-        if self.are_labels and value.polarity is Polarity.ASSERTED and _is_chosen_by_others(left):
-            value.polarity = Polarity.QUOTED
+        if self.are_labels and value.polarity is Polarity.ASSERTED:
+            if _is_chosen_by_others(left):
+                value.polarity = Polarity.QUOTED
+            elif _is_only_wanted(left):
+                value.polarity = Polarity.SUPPOSED
 
     def _as_subject(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
-        if self.are_labels and "harmless" in seen:
+        is_elliptic = len(right) == 1 and "copula" in right[0].classes and not before & {"answer", "copula"}
+        if self.are_labels and ("harmless" in seen or is_elliptic):
             return Polarity.ASSERTED  # "A is not in dispute"
         return super()._as_subject(value, left, right, before, seen)
+
+    def _is_yes(self, number: int) -> bool:
+        if super()._is_yes(number) or not self.are_labels or number >= len(self._sentences):
+            return super()._is_yes(number)
+        sentence = self._sentences[number]
+        tokens, classes = sentence.tokens, classes_in(sentence.tokens)
+        if sentence.is_question or classes & _WRONGNESS or any(token.kind == "value" for token in tokens):
+            return False
+        lead = sentence.clauses[0].lead
+        is_reason = lead is not None and lead.word == "because"
+        question = self._sentences[number - 1].tokens
+        if is_reason:
+            return question[0].word == "why" and not classes_in(question) & _WRONGNESS
+        return "pronoun" in tokens[0].classes and "confirm" in classes
 
     def _headed(self, heading: Clause) -> Polarity | None:
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
@@ -197,6 +231,35 @@ class OptionReader(ClauseReader):
             if is_predicate and is_weak and "confirm" in classes and not classes & _WRONGNESS:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
 
+    def _leave_open(self, sentence: Sentence) -> None:
+        """Read "A, though it could be B" and "A, but B is as likely"; "A is similar to B" states neither."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for first, second in pairwise(values):
+            tokens, at = second.clause.tokens, second.clause.tokens.index(second.token)
+            lead = second.clause.lead
+            if second.clause is first.clause:
+                between = tokens[tokens.index(first.token) + 1 : at]
+                is_relation = len(between) > 2 and between[-1].word in _RELATING  # noqa: PLR2004
+                if is_relation and "copula" in between[0].classes and not classes_in(between) & _ORDER:
+                    first.polarity = second.polarity = Polarity.INTERMEDIATE
+                continue
+            behind = _until_value(tokens[at + 1 :])
+            is_opposed = lead is not None and lead.word in _OPPOSED and first.polarity is Polarity.ASSERTED
+            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or any(
+                token.word in _EQUALLY for token in behind
+            )
+            if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
+                first.polarity = second.polarity = Polarity.HEDGED
+
+    def _tick(self, sentence: Sentence) -> None:
+        """Read boxes in front of options: "[ ] A", "[x] B"."""
+        for value in (value for clause in sentence.clauses for value in clause.values):
+            start = value.token.start
+            tick = _TICK.search(self._text[self._text.rfind("\n", max(0, start - 16), start) + 1 : start])
+            if tick is not None and start - self._text.rfind("\n", 0, start) < _MAX_TICK:
+                value.polarity = Polarity.DENIED if tick[1].isspace() else Polarity.ASSERTED
+                value.is_framed = not tick[1].isspace()
+
     def _set_aside_lists(self, sentence: Sentence) -> None:
         """Take options that a sentence lists before it decides for no answer: "Of A and B, B fits"."""
         values = [value for clause in sentence.clauses for value in clause.values]
@@ -231,6 +294,23 @@ _OPEN_TO_COMPARE: Final = frozenset(
 def _is_denial(word: TextToken) -> bool:
     is_cancelled = "harmless" in word.classes and (word.word in _ABSENCE or word.word.endswith(("n't", "not")))
     return is_cancelled or bool(word.classes & _WRONGNESS)
+
+
+def _spare_others(left: Sequence[TextToken]) -> None:
+    """Take the marks of words that reject other options: "I eliminate everything else, leaving A"."""
+    for index, word in enumerate(left):
+        following = left[index + 1 : index + 4]
+        if word.classes & {"reject", "leave"} and any(_opening(token) in _REST for token in following):
+            _make_harmless([word])
+
+
+def _is_only_wanted(left: Sequence[TextToken]) -> bool:
+    """Whether a choice is only wanted or avoided: "I was tempted to choose", "it is easy to pick"."""
+    at = next((index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0)
+    if at < 2 or left[at - 1].word != "to":  # noqa: PLR2004  (a word and "to")
+        return False
+    governor = left[at - 2]
+    return governor.word not in _GOVERNORS and not governor.classes & {"confirm", "harmless", "answer"}
 
 
 def _opening(word: TextToken) -> str:
@@ -302,6 +382,6 @@ def _is_chosen_by_others(left: Sequence[TextToken]) -> bool:
 
 
 _SPEAKERS: Final = frozenset(
-    {"first_person", "pronoun", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
+    {"first_person", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
 )
-_GENERAL: Final = words_of("let's lets you one so then to therefore thus hence and finally please let must should that this")
+_GENERAL: Final = words_of("let's lets you one so then to therefore thus hence and finally please let must should that this it which")

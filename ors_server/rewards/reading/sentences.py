@@ -27,7 +27,7 @@ _LATIN: Final = re.compile(r"[a-z]")
 _LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")
 """Letters of other scripts inside Latin words, which only look like theirs: a denial stays one."""
 _TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
-_LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
+_LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>|]|\d{1,3}[.)]|#{1,6})[ \t]+")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]{1,20})")
 _RELATIONS: Final = {
     "ne": "negative",
@@ -111,6 +111,11 @@ _TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
 """Classes of phrases whose words keep their own classes."""
 _ADDED: Final = frozenset({"choosing", "outranks", "outranked", "tied"})
 """Classes of options that a word has beside its others."""
+_FAULTY: Final = re.compile(
+    r"un(?!den|mist|amb|beat|quest|ass|avoid|disp|chall|equal|paral|riv|contest|doubt|der|anim)\w{3,}(?:ed|ing|ive|ful|able|ible)"
+    r"|(?:mis|over|dis)(?!play|cuss|cov|cern|tin)\w{4,}s|ir(?:rel|reg|rat)\w+|il(?:log|leg)\w+"
+)
+"""Predicates that a prefix makes ones of wrongness: "unconvincing", "misreads", "overstates"."""
 NEAR: Final = 2
 """Words between a bound and its value."""
 
@@ -253,6 +258,8 @@ class SentenceReader:
         text, char = self._text, self._text[position]
         if (kind := _KINDS.get(char)) is not None and text[position + 1 : position + 2] != "=":
             return TextToken(kind, position, position + 1)
+        if char == "|" and self.are_labels and self._is_cell(position):
+            return TextToken("mark", position, position + 1, ",")
         if char == "." and self._ends_sentence(position, tokens):
             return TextToken("stop", position, position + 1)
         if (unequal := _UNEQUAL.match(text, position, end)) is not None:
@@ -317,6 +324,11 @@ class SentenceReader:
             and tokens[-1].word == "not"
             and tokens[-1].end == position
         )
+
+    def _is_cell(self, position: int) -> bool:
+        """Whether a bar ends a cell of a table."""
+        start = self._text.rfind("\n", 0, position) + 1
+        return start < position and self._text.startswith("|", start)
 
     def _is_dash(self, position: int) -> bool:
         text = self._text
@@ -453,6 +465,9 @@ class SentenceReader:
                     clauses[-1].lead = TextToken(
                         "word", clauses[-1].lead.start, token.end, token.word, token.classes
                     )
+                elif not clauses[-1].tokens and clauses[-1].lead is not None and clauses[-1].lead.word == "because":
+                    clauses[-1].tokens.append(token)
+                    continue
                 else:
                     clauses.append(Clause(token))
                 if token.classes - {"pivot", "reason"}:
@@ -495,6 +510,8 @@ def _look_up_option(words: list[str], index: int, length: int, classes: Classes)
     """Return what words say about options, where it is not what they say about numbers."""
     lexicon = option_lexicon()
     phrase = lexicon.match_phrase(words, index)
+    if not classes and phrase is None and words[index] not in lexicon.words and _FAULTY.fullmatch(words[index]):
+        return 1, frozenset({"fault"})
     if phrase is None and length == 1 and words[index] in lexicon.words:
         phrase = 1, lexicon.words[words[index]]
     if phrase is None or phrase[0] < length:

@@ -65,7 +65,11 @@ def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: T
         mentions += _without_appositions(written, mentions, _candidates(written, golds))
     readings = _read(written, mentions, sought)
     final = single_assertion(written, readings)
-    names = {reading.mention.name for reading in asserted(readings)}
+    names = {
+        reading.mention.name
+        for reading in asserted(readings)
+        if final is None or reading.is_named is final.is_named
+    }
     open_names = names | {r.mention.name for r in readings if r.statement.polarity is Polarity.HEDGED}
     is_list = bool(others) and len(names) > max(1, len(others) // 2)
     is_gold = final is not None and final.mention.name == GOLD and not is_list
