@@ -68,6 +68,7 @@ _RECKONINGS: Final = words_of(
     "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
     "program code output"
 )
+_FACTS: Final = words_of("text passage data evidence definition theory rule law facts numbers table graph source")
 _NOUNS: Final = (
     "votes",
     "states",
@@ -632,7 +633,7 @@ def _is_mine(tokens: Sequence[TextToken]) -> bool:
         ):
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
-            return any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
+            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
     return True
 
 

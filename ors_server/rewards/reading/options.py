@@ -39,6 +39,9 @@ _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
+_CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
+_FRONTED: Final = frozenset({"for", "with", "under", "by", "in", "on", "about", "at", "to", "without", "concerning"})
+_AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't", "don't", "not", "none"})
 _REST: Final = words_of("other others else rest remaining alternatives everything")
 _GOVERNORS: Final = words_of(
     "have has going decided decide need needs want wants ought best safe safest reasonable wise logical natural like "
@@ -82,6 +85,7 @@ class OptionReader(ClauseReader):
             self._set_aside_lists(sentence)
             self._leave_open(sentence)
             self._tick(sentence)
+            self._finish(sentence)
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         if self.are_labels:
@@ -90,6 +94,7 @@ class OptionReader(ClauseReader):
             _cancel_denials(right)
             if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
                 _make_harmless(left)  # "there is no better choice than A"
+            self._frame(value, left)
         super()._judge(value, left, right)
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
             value.polarity = Polarity.RETRACTED  # "I said A earlier"
@@ -98,6 +103,14 @@ class OptionReader(ClauseReader):
                 value.polarity = Polarity.QUOTED
             elif _is_only_wanted(left):
                 value.polarity = Polarity.SUPPOSED
+
+    def _frame(self, value: Value, left: Sequence[TextToken]) -> None:
+        """Take what the author chooses or concludes for named as the answer: "I now choose A", "so A"."""
+        lead = value.clause.lead
+        is_own = any("choosing" in token.classes for token in left) and "first_person" in classes_in(left)
+        is_conclusion = not left and lead is not None and lead.word in _CONCLUSIONS
+        is_first = value is value.clause.values[0]
+        value.is_framed = value.is_framed or (is_first and (is_own or is_conclusion))
 
     def _as_subject(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
@@ -143,9 +156,14 @@ class OptionReader(ClauseReader):
                     continue
                 quantifier = next((word for word in reversed(before) if _opening(word) in _QUANTIFIERS), None)
                 if quantifier is None:
+                    before, after = _turned(before, after)
+                    quantifier = before[0] if before else None
+                if quantifier is None:
                     continue
                 predicate = _until_value(after)
                 is_wrong = bool(classes_in(predicate) & _WRONGNESS)
+                between = before[before.index(quantifier) + 1 : -1]
+                is_wrong = is_wrong or bool(classes_in(between) & _WRONGNESS)
                 if _opening(quantifier) in _UNIVERSAL:
                     outside = before[: before.index(quantifier)]
                     is_wrong = is_wrong or any(map(_is_denial, outside))
@@ -251,6 +269,26 @@ class OptionReader(ClauseReader):
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
                 first.polarity = second.polarity = Polarity.HEDGED
 
+    def _finish(self, sentence: Sentence) -> None:
+        """Read "For A, one needs a prism", and "B has a flaw, A doesn't"."""
+        for place, clause in enumerate(sentence.clauses):
+            if not clause.values:
+                continue
+            value = clause.values[-1]
+            at = clause.tokens.index(value.token)
+            left, right = clause.tokens[:at], clause.tokens[at + 1 :]
+            goes_on = bool(right) or place + 1 < len(sentence.clauses)
+            if len(left) == 1 and left[0].word in _FRONTED and goes_on:
+                value.polarity = Polarity.INTERMEDIATE
+            earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
+            is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004
+            if is_contrast and not left and earlier & {"reject", "fault"} and "negative" not in earlier:
+                value.polarity, value.is_framed = Polarity.ASSERTED, True
+            is_would = "would" in classes_in(left) and value.polarity is Polarity.ASSERTED
+            opening = sentence.clauses[0].tokens
+            if is_would and opening[0].word in _FRONTED and not classes_in(opening[:3]) & _OWN:
+                value.polarity = Polarity.SUPPOSED  # "in a vacuum the answer would be A"
+
     def _tick(self, sentence: Sentence) -> None:
         """Read boxes in front of options: "[ ] A", "[x] B"."""
         for value in (value for clause in sentence.clauses for value in clause.values):
@@ -286,9 +324,16 @@ class OptionReader(ClauseReader):
 
 
 _DENIABLE: Final = frozenset({Polarity.DENIED, Polarity.ASSERTED, Polarity.INTERMEDIATE})
+_OWN: Final = frozenset({"first_person", "harmless", "pronoun"})
 _OPEN_TO_COMPARE: Final = frozenset(
     {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
 )
+
+
+def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextToken], list[TextToken]]:
+    """Put the quantifier behind an exception in front of it: "except for A, all are wrong"."""
+    at = next((index for index, word in enumerate(after) if _opening(word) in _QUANTIFIERS), None)
+    return ([], after) if at is None else ([after[at], before[-1]], after[at + 1 :])
 
 
 def _is_denial(word: TextToken) -> bool:

@@ -258,8 +258,8 @@ class _Reader(OptionReader):
             for clause in sentence.clauses:
                 has_given_up = has_given_up or ("refuse" in clause.classes() and not sentence.is_question)
                 for value in clause.values:
-                    is_definite = value.is_framed or any(
-                        "copula" in t.classes and " " not in t.word and "'" in t.word for t in clause.tokens
+                    is_definite = value.is_framed or self.is_definite(value) or any(
+                        not self.are_labels and "copula" in t.classes and " " not in t.word and "'" in t.word for t in clause.tokens
                     )
                     if has_given_up and not is_definite and value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.DENIED
@@ -298,6 +298,8 @@ class _Reader(OptionReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
+        if [token.word for token in sentence.tokens] == ["or", "is", "it"]:
+            return True
         opening = next((token.word for token in sentence.tokens), "")
         if sentence.is_question or opening in ("why", "how"):
             return False
