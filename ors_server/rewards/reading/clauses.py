@@ -126,7 +126,7 @@ _GUESSES: Final = frozenset(
     }
 )
 _PARTICLE_VERBS: Final = words_of(
-    "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves left vote throw"
+    "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves left vote throw set sets put puts push brush cast"
 )
 """Verbs that reject a value together with a word behind it: "this rules 42 out"."""
 _EVERYTHING: Final = words_of(
@@ -337,7 +337,7 @@ class ClauseReader(SentenceReader):
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         return bool(before & {"answer"}) or any(
-            token.word in ("that", "this", "which", "i", "we") for token in left
+            token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
     def _is_of_another(self, left: list[TextToken]) -> bool:
@@ -377,7 +377,7 @@ class ClauseReader(SentenceReader):
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
-            (first.word in ("out", "off") and bool(left) and left[-1].word in _PARTICLE_VERBS, Polarity.DENIED),
+            (first.word in ("out", "off", "aside", "away") and bool(left) and left[-1].word in _PARTICLE_VERBS, Polarity.DENIED),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
@@ -547,6 +547,8 @@ class ClauseReader(SentenceReader):
         """Return what a clause without a value says of the value in front of it."""
         classes = clause.classes()
         lead = clause.lead
+        if _is_condition(clause) and _is_reservation(clause):
+            return None
         if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
             return None
         if polarity is Polarity.QUOTED:
@@ -740,7 +742,7 @@ def _is_condition(clause: Clause) -> bool:
     """Whether a clause begins with "if" or the like."""
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
     is_inverted = len(clause.tokens) > NEAR and clause.tokens[0].word in _INVERTED and not clause.values
-    return is_inverted or any("suppose" in token.classes for token in opening)
+    return is_inverted or any("suppose" in token.classes and token.word != "even if" for token in opening)
 
 
 def _is_reservation(clause: Clause) -> bool:

@@ -24,6 +24,7 @@ _UNIVERSAL: Final = words_of(
     "all any every everything everyone everybody everywhere anything anyone anybody anywhere whatever"
 )
 _QUANTIFIERS: Final = _UNIVERSAL | _ABSENCE
+_DETERMINERS: Final = _UNIVERSAL | words_of("no none nothing nobody nowhere")
 _EXCEPTION: Final = words_of("but except save bar besides excepting excluding than unlike") | {
     "other than",
     "apart from",
@@ -40,7 +41,7 @@ _MAX_CANCELLED: Final = 5
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
 _CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
-_FRONTED: Final = frozenset({"for", "with", "under", "by", "in", "on", "about", "at", "to", "without", "concerning"})
+_FRONTED: Final = frozenset({"for", "with", "under", "by", "in", "on", "about", "at", "without", "concerning"})
 _AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't", "don't", "not", "none"})
 _REST: Final = words_of("other others else rest remaining alternatives everything")
 _GOVERNORS: Final = words_of(
@@ -89,6 +90,8 @@ class OptionReader(ClauseReader):
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         if self.are_labels:
+            if left and left[0].word in ("<", ">"):
+                del left[0]  # a quotation of Markdown
             _spare_others(left)
             _cancel_denials(left)
             _cancel_denials(right)
@@ -108,7 +111,8 @@ class OptionReader(ClauseReader):
         """Take what the author chooses or concludes for named as the answer: "I now choose A", "so A"."""
         lead = value.clause.lead
         is_own = any("choosing" in token.classes for token in left) and "first_person" in classes_in(left)
-        is_conclusion = not left and lead is not None and lead.word in _CONCLUSIONS
+        is_concluding = bool(left) or (lead is not None and lead.word in _CONCLUSIONS)
+        is_conclusion = is_concluding and all(token.word in _CONCLUSIONS for token in left)
         is_first = value is value.clause.values[0]
         value.is_framed = value.is_framed or (is_first and (is_own or is_conclusion))
 
@@ -133,6 +137,12 @@ class OptionReader(ClauseReader):
         if is_reason:
             return question[0].word == "why" and not classes_in(question) & _WRONGNESS
         return "pronoun" in tokens[0].classes and "confirm" in classes
+
+    def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
+        is_impression = lead.word == "," and len(heading.tokens) == 1 and "report" in heading.classes()
+        if self.are_labels and is_impression and "first_person" not in heading.classes():
+            return Polarity.QUOTED  # "At first glance, A"
+        return super()._introduced(heading, lead, left)
 
     def _headed(self, heading: Clause) -> Polarity | None:
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
@@ -318,12 +328,14 @@ class OptionReader(ClauseReader):
         if 1 < len(listed) < len(values) and not is_none:
             for value in listed:
                 value.polarity = Polarity.INTERMEDIATE
-        elif is_none and len(values) > 1 and all(value.polarity in _DENIABLE for value in values):
-            for value in values:
-                value.polarity = Polarity.DENIED
+        elif is_none:
+            for clause in sentence.clauses:
+                if clause.lead is not None and clause.lead.word not in (*AND, ","):
+                    break
+                for value in clause.values:
+                    value.polarity = Polarity.DENIED
 
 
-_DENIABLE: Final = frozenset({Polarity.DENIED, Polarity.ASSERTED, Polarity.INTERMEDIATE})
 _OWN: Final = frozenset({"first_person", "harmless", "pronoun"})
 _OPEN_TO_COMPARE: Final = frozenset(
     {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
@@ -332,8 +344,8 @@ _OPEN_TO_COMPARE: Final = frozenset(
 
 def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextToken], list[TextToken]]:
     """Put the quantifier behind an exception in front of it: "except for A, all are wrong"."""
-    at = next((index for index, word in enumerate(after) if _opening(word) in _QUANTIFIERS), None)
-    return ([], after) if at is None else ([after[at], before[-1]], after[at + 1 :])
+    at = next((index for index, word in enumerate(after) if _opening(word) in _DETERMINERS), None)
+    return ([], after) if at is None or len(before) > 2 else ([after[at], before[-1]], after[at + 1 :])
 
 
 def _is_denial(word: TextToken) -> bool:

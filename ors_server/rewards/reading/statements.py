@@ -96,6 +96,7 @@ _POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
 )
+_CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
 _OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _MAX_BETWEEN: Final = 6
@@ -298,7 +299,7 @@ class _Reader(OptionReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
-        if [token.word for token in sentence.tokens] == ["or", "is", "it"]:
+        if " ".join(token.word for token in sentence.tokens) == "or is it":
             return True
         opening = next((token.word for token in sentence.tokens), "")
         if sentence.is_question or opening in ("why", "how"):
@@ -422,6 +423,8 @@ class _Reader(OptionReader):
     def is_definite(self, value: Value) -> bool:
         """Whether a clause names its value by a pronoun: "it is 42", "that makes 42"."""
         left = value.clause.tokens[: value.clause.tokens.index(value.token)]
+        if left and left[0].word in _CONCLUSIONS:
+            left = left[1:]
         return (
             bool(left)
             and bool(left[-1].classes & {"copula"})
