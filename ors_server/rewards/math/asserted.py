@@ -143,7 +143,7 @@ def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
     marked = _MARKED.fullmatch(text)
     if marked is not None:
-        text = marked[1] or marked[2]
+        text = marked[1] or marked[2] or ""
     if _SAYING.search(text) is not None or _CODE.search(text) is not None:
         return False
     return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
@@ -186,6 +186,8 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
         return Assertion(head + response)
     spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
     statements = _read(response, spans, question, prompt)
+    if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
+        return Assertion("", ())
     text = keep_asserted(response, statements)
     return Assertion(text, _final_texts(response, statements, question.gold) if question.is_closed else None)
 

@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from ors_server.rewards.reading.frames import (
+    governor_states,
+    is_apt_answer,
+    is_filler,
+    is_of_another,
+    is_unit,
+)
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import (
     AND,
@@ -43,6 +50,21 @@ _CONNECTING: Final = frozenset(
         "either",
     }
 )
+_TEMPORAL: Final = words_of("when whenever once until after before while where wherever")
+_FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
+_SECOND_SUBJECTS: Final = words_of("other another common many some most mistake mistakes others error errors students people trap careful")
+_DEMONSTRATIVES: Final = words_of(
+    "everything all both above check test verification equation sum sides calculation calculations reasoning work "
+    "argument method formula arithmetic proof derivation solution line lines whole computation it's that's"
+)
+_ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
+_PASSING: Final = words_of("to from with by of on into")
+_TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
+_THIS: Final = words_of("it this that everything all")
+_ENDORSING: Final = words_of(
+    "agree hold holds work works fit fits satisfy satisfies check checks match matches add equality equal equation balance count stand "
+    "trust believe rely sense valid sound tally follow"
+)
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
 _RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
 _FUNCTION_WORDS: Final = words_of(
@@ -57,10 +79,11 @@ _CONTRARY: Final = frozenset(
     {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
 )
 _AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
-_FILLERS: Final = words_of(
-    "so thus hence then and or nor but finally ok okay well now the a an of to for all"
+_STATING: Final = frozenset({"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_OF_FORM: Final = frozenset(
+    {"source", "preposition", "condition", "apt", "no_unit", "linking", "epistemic", "alternative", "belief"}
 )
+"""Classes that do not make a sentence of words around a value."""
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
@@ -92,6 +115,7 @@ _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or e
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
 _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _ORDERED: Final = frozenset(
@@ -274,9 +298,11 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, before) or self._from_right(value, left, right, before)
+        value.polarity = self._from_left(value, left, right, before) or self._from_right(value, left, right, before)
 
-    def _from_left(self, value: Value, left: list[TextToken], before: Classes) -> Polarity | None:
+    def _from_left(
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
+    ) -> Polarity | None:
         """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
         near_value = _behind_value(left)
@@ -292,14 +318,15 @@ class ClauseReader(SentenceReader):
             (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
             (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
-            ("unfinished" in before, Polarity.INTERMEDIATE),
+            ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
-            (is_reported, Polarity.QUOTED),
+            (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
@@ -408,11 +435,12 @@ class ClauseReader(SentenceReader):
         if self.are_labels and value.token.end - value.token.start > NEAR and _is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
-        value.is_weak = is_subject and not seen & {"confirm", "answer"}
+        is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
+        value.is_weak = is_subject and not seen & ({"answer"} if is_one_of_many else {"confirm", "answer"})
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
-        value.is_weak = not self._has_frame(left, right)
+        value.is_weak = not self._has_frame(value, left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _is_about_the_work(self, left: list[TextToken], right: list[TextToken], before: Classes) -> bool:
@@ -425,16 +453,21 @@ class ClauseReader(SentenceReader):
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
-    def _has_frame(self, left: list[TextToken], right: list[TextToken]) -> bool:
+    def _has_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> bool:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
         words = [
             token
             for token in left
-            if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1
+            if token.kind == "word" and not is_filler(token)
         ]
-        if not words or all(token.classes for token in words):
+        if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
+            return False
+        if not words:
+            is_predicate = bool(right) and "copula" in right[0].classes
+            return bool(left) or value.clause.lead is not None or is_predicate or is_unit(right)
+        if all(token.classes - _OF_FORM for token in words):
             return True
         if any(token.word.endswith("ed") and index for index, token in enumerate(words)):
             return True  # a verb of the past: "the crew loaded 42 crates"
@@ -474,6 +507,10 @@ class ClauseReader(SentenceReader):
         if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
             return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
+        if lead.word in (":", ",") and heading.tokens[0].word in _ACCORDING and not _is_mine(heading.tokens):
+            return Polarity.QUOTED
+        if lead.word == ":" and "wish" in classes:
+            return Polarity.SUPPOSED
         if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
             return Polarity.QUOTED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
@@ -510,7 +547,7 @@ class ClauseReader(SentenceReader):
         ]
         return any(
             _is_mistaken_way(clause)
-            or (_is_condition(clause) and not _is_own_work(clause) and not _is_reservation(clause))
+            or (_is_condition(clause) and not _is_own_work(clause))
             for clause in clauses[max(start, 0) : place] + following
         )
 
@@ -547,7 +584,7 @@ class ClauseReader(SentenceReader):
         """Return what a clause without a value says of the value in front of it."""
         classes = clause.classes()
         lead = clause.lead
-        if _is_condition(clause) and _is_reservation(clause):
+        if _is_modest(clause) or _is_of_sound_source(clause):
             return None
         if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
             return None
@@ -562,7 +599,9 @@ class ClauseReader(SentenceReader):
         )
         rules = (
             (is_retraction, Polarity.RETRACTED),
-            ("unfinished" in classes, Polarity.INTERMEDIATE),
+            ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
+            ("hearsay" in classes, Polarity.QUOTED),
+            (is_passed_on(clause), Polarity.INTERMEDIATE),
             ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
             ("refuse" in classes, Polarity.RETRACTED),
             (_is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
@@ -615,6 +654,12 @@ class ClauseReader(SentenceReader):
         return (
             bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
         )
+
+
+def is_passed_on(clause: Clause) -> bool:
+    """Whether a remark uses the value in front of it: "to which the tax must be added"."""
+    words = [token.word for token in (clause.lead, *clause.tokens) if token is not None]
+    return len(words) > NEAR and words[0] in _PASSING and "which" in words[:NEAR]
 
 
 def _is_range(clause: Clause, index: int) -> bool:
@@ -722,6 +767,26 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
 
 
+def refutes(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence says that the work in front of it is wrong: "Everything above is nonsense."."""
+    classes = classes_in(tokens)
+    if not classes & _FAILING or tokens[0].word in _TO_ABSURDITY:
+        return False
+    at = next(index for index, token in enumerate(tokens) if token.classes & _FAILING)
+    subject = tokens[:at]
+    if any(token.word in _SECOND_SUBJECTS or "source" in token.classes for token in tokens):
+        return False
+    is_about = any(
+        word in _DEMONSTRATIVES for token in subject for word in token.word.split()
+    ) or bool(classes_in(subject[:NEAR + 1]) & {"pronoun"})
+    behind = tokens[at + 1 :]
+    verdict = tokens[at].classes & {"reject", "fault"}
+    if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
+        return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
+    return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
+
+
 def _is_mistaken_way(clause: Clause) -> bool:
     """Whether a clause says how one goes wrong: "using the wrong formula, one gets 42"."""
     if clause.values or not clause.tokens:
@@ -739,22 +804,44 @@ def _is_mistaken_way(clause: Clause) -> bool:
 
 
 def _is_condition(clause: Clause) -> bool:
-    """Whether a clause begins with "if" or the like."""
+    """Whether a clause begins with "if" or the like: "when n is even", "had we counted zero"."""
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
-    is_inverted = len(clause.tokens) > NEAR and clause.tokens[0].word in _INVERTED and not clause.values
-    return is_inverted or any("suppose" in token.classes and token.word != "even if" for token in opening)
+    if _is_modest(clause) or _is_of_sound_source(clause):
+        return False
+    if any("suppose" in token.classes and token.word != "even if" for token in opening):
+        return True
+    classes = clause.classes()
+    if any(token.word in _TEMPORAL for token in opening):
+        return bool(classes & {"bound", "condition", "negative"}) and "first_person" not in classes
+    if clause.lead is not None or clause.values or len(clause.tokens) < _MAX_UNIT:
+        return False
+    return clause.tokens[0].word in _INVERTED and clause.tokens[1].kind == "word"
 
 
-def _is_reservation(clause: Clause) -> bool:
-    """Whether a condition is mere caution: "unless I slipped", "if the table is right"."""
+def _is_modest(clause: Clause) -> bool:
+    """Whether a condition only grants that the author may err: "unless I made a slip", "if I counted right"."""
+    words = [token for token in (clause.lead, *clause.tokens) if token is not None]
+    classes = classes_in(words)
+    opener = words[0].word
+    errs = bool(classes & {"reject", "fault", "retract"})
+    if opener == "unless" and errs:
+        return True
+    if opener not in ("if", "provided", "assuming") or "first_person" not in classes:
+        return False
+    denies = "negative" in classes or "harmless" in classes
+    return (errs and denies) or bool(classes & {"approval"})
+
+
+def _is_of_sound_source(clause: Clause) -> bool:
+    """Whether a condition only grants that the question is right: "unless it is flawed", "if the table is right"."""
     opening = {token.word for token in (clause.lead, *clause.tokens[:1]) if token is not None}
     classes = clause.classes()
-    is_of_source = any(token.word in _SOURCES for token in clause.tokens)
+    if not any(token.word in _SOURCES for token in clause.tokens):
+        return False
     if "unless" in opening:
-        return "first_person" in classes or (is_of_source and bool(classes & {"reject", "fault"}))
+        return bool(classes & {"reject", "fault"})
     is_contrary = any(token.word in _CONTRARY for token in clause.tokens)
-    is_doubted = is_contrary or bool(classes & {"reject", "fault", "negative", "would"})
-    return is_of_source and "confirm" in classes and not is_doubted
+    return "confirm" in classes and not is_contrary and not classes & {"reject", "fault", "negative", "would"}
 
 
 def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:

@@ -385,7 +385,10 @@ class SentenceReader:
                 if token.word not in _ORDERS_NOT and not is_softened:
                     token.classes |= {"refuse"}
                 return
-            if word.classes & {"negative", "reject"}:
+            if word.classes & {"reject", "fault"} and not token.classes & {"exceptive"} and word.word != "wrong":
+                _make_harmless(token, words[: offset + 1])  # "nobody disputes"
+                return
+            if "negative" in word.classes:
                 return
 
     def _split(self) -> list[Sentence]:

@@ -28,7 +28,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.clauses import disapproves, takes_back_words
+from ors_server.rewards.reading.clauses import disapproves, refutes, takes_back_words
 from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.sentences import (
@@ -87,6 +87,7 @@ _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|
 _UNDECIDED: Final = frozenset(
     {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
 )
+_HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE}
 _MARK_CHARS: Final = 60
 """Characters around a value in which its mark is."""
 _BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
@@ -99,6 +100,7 @@ _REFERENCES: Final = words_of(
 _CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
 _OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
+_NOES: Final = frozenset({"no", "nope", "nah"})
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -220,6 +222,11 @@ def struck_regions(text: str) -> list[Span]:
     return _merged(regions)
 
 
+def _sets_beside(clause: Clause) -> bool:
+    """Whether a clause brings a second answer beside another one."""
+    return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
+
+
 class _Reader(OptionReader):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
@@ -307,6 +314,8 @@ class _Reader(OptionReader):
         for place, clause in enumerate(sentence.clauses):
             if clause.values:
                 break
+            if clause.lead is not None and clause.lead.word in ("if", "in case"):
+                continue  # "Let me know if I made a mistake."
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
             if following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
@@ -331,6 +340,7 @@ class _Reader(OptionReader):
             any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),
             is_lone and is_order and any(t.word in _REFERENCES or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
+            not has_value and refutes(tokens),
         )
         return any(rules)
 
@@ -346,6 +356,7 @@ class _Reader(OptionReader):
                 opened = any("correction" in token.classes for token in head) or (
                     clause.lead is not None and "correction" in clause.lead.classes
                 )
+                opened = opened or (len(clause.tokens) == 1 and clause.tokens[0].word in _NOES)
                 is_led = is_led or opened
                 for value in clause.values:
                     if value.polarity is Polarity.ASSERTED and is_led:
@@ -364,6 +375,7 @@ class _Reader(OptionReader):
                 for value in doubtful:
                     value.polarity = Polarity.HEDGED
         self._hedge_by_doubt()
+        self._hedge_alternatives()
         for sentence in self._sentences:
             words = [
                 token.word
@@ -385,6 +397,22 @@ class _Reader(OptionReader):
                 continue
             if self._leaves_open(earlier, value, between):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _hedge_alternatives(self) -> None:
+        """Decide for no value beside which a text sets another one: "The answer is 42. Another candidate is 43."."""
+        if self._takes_alternatives:
+            return
+        earlier: list[Value] = []
+        for number, sentence in enumerate(self._sentences):
+            values = [value for clause in sentence.clauses for value in clause.values]
+            named = [clause for clause in sentence.clauses if _sets_beside(clause)]
+            near = [value for value in earlier if value.sentence >= number - 2]
+            if named and not any("correction" in token.classes for token in sentence.tokens):
+                later = [value for clause in sentence.clauses for value in clause.values if clause.start >= named[0].start]
+                first = [value for value in values if value not in later]
+                beside = [*near, *first, *later] if later or not values else [*first]
+                self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
+            earlier += values
 
     def _leaves_open(self, earlier: Value, value: Value, between: Sequence[TextToken]) -> bool:
         """Whether the words between two values leave open which of them it is."""
