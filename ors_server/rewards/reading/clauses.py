@@ -59,6 +59,9 @@ _DEMONSTRATIVES: Final = words_of(
 )
 _ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
 _PASSING: Final = words_of("to from with by of on into")
+_VERDICTS: Final = words_of(
+    "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish garbage absurd nonsensical inaccurate void fallacious"
+)
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
 _THIS: Final = words_of("it this that everything all")
 _ENDORSING: Final = words_of(
@@ -309,7 +312,7 @@ class ClauseReader(SentenceReader):
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(near_value)
+            "negative" in before and not self._is_in_relative_clause(left)
         )
         is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
         rules: tuple[tuple[bool, Polarity | None], ...] = (
@@ -488,7 +491,7 @@ class ClauseReader(SentenceReader):
         if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
             return None  # "since 41 fails, 42"
         polarity = earlier.values[-1].polarity
-        is_joined = (lead.word in AND or lead.word == ",") and all(
+        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
             token.word in _CONNECTING or "maybe" in token.classes for token in left
         )
         is_new = "correction" in classes_in(left) or (
@@ -507,7 +510,9 @@ class ClauseReader(SentenceReader):
         if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
             return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
-        if lead.word in (":", ",") and heading.tokens[0].word in _ACCORDING and not _is_mine(heading.tokens):
+        is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
+        is_source = is_name or "source" in classes
+        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
             return Polarity.QUOTED
         if lead.word == ":" and "wish" in classes:
             return Polarity.SUPPOSED
@@ -651,8 +656,10 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        return (
-            bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        return any("yes" in token.classes for token in opening) and not any(
+            token.classes & {"negative", "reject"} for token in tokens
         )
 
 
@@ -778,11 +785,15 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
         return False
     is_about = any(
         word in _DEMONSTRATIVES for token in subject for word in token.word.split()
-    ) or bool(classes_in(subject[:NEAR + 1]) & {"pronoun"})
+    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
+    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    if is_predicate:
+        return True
     behind = tokens[at + 1 :]
     verdict = tokens[at].classes & {"reject", "fault"}
     if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
-        return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+        if "copula" not in classes_in(subject):
+            return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
     endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 
@@ -863,4 +874,6 @@ def _is_own_work(clause: Clause) -> bool:
         for token in clause.tokens
     ):
         return False
+    if clause.values and any(token.word == "you" for token in clause.tokens[:3]):
+        return False  # "if you got 42, you forgot a term"
     return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])

@@ -50,7 +50,8 @@ _ARROWS: Final = frozenset(
 _NUMBERED: Final = re.compile(r"\s{0,2}\d")
 CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
-CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+CJK: Final = re.compile(r"[\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Scripts that are read by the characters around a value: Chinese, Japanese, Korean, Arabic, Hindi, Thai."""
 _ABBREVIATIONS: Final = words_of(
     "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
 )
@@ -103,6 +104,8 @@ _EXCEPTIVES: Final = frozenset(
 )
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
+_NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
 _MAX_CLAUSE: Final = 60
@@ -364,7 +367,7 @@ class SentenceReader:
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
         for index, token in enumerate(tokens):
-            if "negative" in token.classes and " " not in token.word:
+            if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
                 self._soften(index)
 
     def _soften(self, index: int) -> None:
@@ -385,8 +388,9 @@ class SentenceReader:
                 if token.word not in _ORDERS_NOT and not is_softened:
                     token.classes |= {"refuse"}
                 return
-            if word.classes & {"reject", "fault"} and not token.classes & {"exceptive"} and word.word != "wrong":
-                _make_harmless(token, words[: offset + 1])  # "nobody disputes"
+            if word.classes & {"reject", "fault"} and word.word not in _NOT_DOUBLED:
+                if offset < NEAR and not token.classes & {"exceptive"}:
+                    _make_harmless(token, words[: offset + 1])  # "nobody disputes"
                 return
             if "negative" in word.classes:
                 return
@@ -459,6 +463,7 @@ class SentenceReader:
                     and "bound_after" not in token.classes
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
+                or (clauses[-1].values and _opens_sentence(tokens, index))
             ):
                 if (
                     clauses[-1].lead is not None
@@ -529,6 +534,11 @@ def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:
 
 def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
+
+
+def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
+    """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
+    return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:

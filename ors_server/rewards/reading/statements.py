@@ -101,6 +101,13 @@ _CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
 _OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = frozenset({"no", "nope", "nah"})
+_TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
+"""Words that open an argument by contradiction."""
+_ELSE: Final = words_of("otherwise")
+_BESIDE: Final = words_of("and , ; while whereas but though although –")
+_AHEAD: Final = words_of("following below next underneath hereafter")
+_LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -222,6 +229,21 @@ def struck_regions(text: str) -> list[Span]:
     return _merged(regions)
 
 
+def _announces_wrong(sentence: Sentence) -> bool:
+    """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
+    words = {part for token in sentence.tokens for part in token.word.split()}
+    classes = classes_in(sentence.tokens)
+    is_wrong = bool(classes & {"reject", "fault"}) or ("negative" in classes and bool(classes & {"answer", "confirm"}))
+    return bool(words & _AHEAD) and is_wrong and not sentence.is_question
+
+
+def _verb_of(value: Value) -> str | None:
+    """Return the verb in front of a value in its clause."""
+    at = value.clause.tokens.index(value.token)
+    verb = value.clause.tokens[at - 1] if at else None
+    return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
+
+
 def _sets_beside(clause: Clause) -> bool:
     """Whether a clause brings a second answer beside another one."""
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
@@ -275,6 +297,7 @@ class _Reader(OptionReader):
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
         open_values: list[Value] = []
+        is_announced = False
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
@@ -286,6 +309,12 @@ class _Reader(OptionReader):
                     if value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.RETRACTED
                 open_values = []
+            if is_announced:
+                for value in asserted:
+                    value.polarity = Polarity.DENIED
+                asserted = []
+            is_listed = is_announced and _LISTED.match(self._text[sentence.clauses[-1].end :]) is not None
+            is_announced = is_listed or (not values and _announces_wrong(sentence))
             open_values += asserted
             if not values and any("undecided" in token.classes for token in sentence.tokens):
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
@@ -306,10 +335,16 @@ class _Reader(OptionReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
+<<<<<<< HEAD
         if " ".join(token.word for token in sentence.tokens) == "or is it":
             return True
         opening = next((token.word for token in sentence.tokens), "")
         if sentence.is_question or opening in ("why", "how"):
+=======
+        lead = sentence.clauses[0].lead if sentence.clauses else None
+        words = {token.word for token in sentence.tokens[:2]} | ({lead.word} if lead is not None else set())
+        if sentence.is_question or words & _TO_ABSURDITY or any(t.word in _ELSE for t in sentence.tokens):
+>>>>>>> math-2
             return False
         for place, clause in enumerate(sentence.clauses):
             if clause.values:
@@ -376,6 +411,8 @@ class _Reader(OptionReader):
                     value.polarity = Polarity.HEDGED
         self._hedge_by_doubt()
         self._hedge_alternatives()
+        self._hedge_cases()
+        self._hedge_parallels()
         for sentence in self._sentences:
             words = [
                 token.word
@@ -397,6 +434,59 @@ class _Reader(OptionReader):
                 continue
             if self._leaves_open(earlier, value, between):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _hedge_parallels(self) -> None:
+        """Decide for no value of two clauses alike: "Method A yields 42, method B yields 43"."""
+        if self._takes_alternatives:
+            return
+        for sentence in self._sentences:
+            self._hedge_choice(sentence)
+            values = [value for clause in sentence.clauses for value in clause.values]
+            for earlier, value in pairwise(values):
+                lead = value.clause.lead
+                if (
+                    {earlier.polarity, value.polarity} == {Polarity.ASSERTED}
+                    and earlier.is_framed is value.is_framed
+                    and lead is not None
+                    and lead.word in _BESIDE
+                    and value.clause is not earlier.clause
+                    and (verb := _verb_of(value)) is not None
+                    and verb == _verb_of(earlier)
+                ):
+                    self._hedge_all([earlier, value])
+
+    def _hedge_choice(self, sentence: Sentence) -> None:
+        """Decide for none of the values of a choice that a sentence leaves open: "one of 42 and 43 is right"."""
+        tokens = sentence.tokens
+        at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
+        if at is None:
+            return
+        values = [value for clause in sentence.clauses for value in clause.values if value.token.start > tokens[at].start]
+        listed = values[:1]
+        for value in values[1:]:
+            lead = value.clause.lead
+            is_listed = value.clause is listed[-1].clause or (lead is not None and lead.word in ("and", "or", ",", "nor"))
+            if not is_listed:
+                break
+            listed.append(value)
+        self._hedge_all([value for value in listed if value.polarity in _HEDGEABLE])
+
+    def _hedge_cases(self) -> None:
+        """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
+        for sentence in self._sentences:
+            values = [value for clause in sentence.clauses for value in clause.values]
+            asserted = [value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed]
+            if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
+                continue
+            tokens = sentence.tokens
+            cases = [
+                token.word
+                for token, following in pairwise(tokens)
+                if token.word in _CASES and (following.classes & {"condition", "alternative"} or following.kind == "value")
+            ]
+            cases += [token.word for token in tokens[-1:] if token.word == "without"]
+            if len(cases) > 1:
+                self._hedge_all(asserted)
 
     def _hedge_alternatives(self) -> None:
         """Decide for no value beside which a text sets another one: "The answer is 42. Another candidate is 43."."""
@@ -513,6 +603,7 @@ def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -
         ("reported_before", before, Polarity.QUOTED),
         ("reported_after", head, Polarity.QUOTED),
         ("asked_after", head, Polarity.ASKED),
+        ("label_after", head[:4], Polarity.INTERMEDIATE),
     )
     for name, window, polarity in rows:
         if any(word in window for word in lists[name]):
