@@ -335,16 +335,12 @@ class _Reader(OptionReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
-<<<<<<< HEAD
         if " ".join(token.word for token in sentence.tokens) == "or is it":
             return True
-        opening = next((token.word for token in sentence.tokens), "")
-        if sentence.is_question or opening in ("why", "how"):
-=======
         lead = sentence.clauses[0].lead if sentence.clauses else None
         words = {token.word for token in sentence.tokens[:2]} | ({lead.word} if lead is not None else set())
-        if sentence.is_question or words & _TO_ABSURDITY or any(t.word in _ELSE for t in sentence.tokens):
->>>>>>> math-2
+        is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
+        if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
         for place, clause in enumerate(sentence.clauses):
             if clause.values:
