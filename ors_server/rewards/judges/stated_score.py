@@ -10,15 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ors_server.rewards.judges.asserted_scores import GAP, asserted_reply
+from ors_server.rewards.reading.polarity import classes_of
 from ors_server.rewards.reward_errors import UnusableReplyError
 
 _PLAIN = r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
 _SCORE = re.compile(rf"(?P<number>{_PLAIN})(?:/(?P<of>\d{{1,6}}(?:\.0{{1,9}})?)|(?P<percent>%))?")
 _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
-_LABELS = "score|rating|reward|grade|mark|verdict|overall|evaluation"
+_LABELS = (
+    "score|rating|reward|grade|mark|verdict|overall|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
+    "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数|得点|スコア|評価|점수|평점"
+)
 _LABEL = re.compile(
-    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore)\b){{0,2}}[\s:=,']{{0,6}}"
+    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore)\b){{0,2}}[\s:：=,']{{0,6}}"
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
@@ -186,7 +190,8 @@ class _Reply:
         if not only.is_score or only.is_count or before & _OTHER_SCORES:
             return None
         is_sentence = not before and not self.text[only.end :].strip(_STOPS + " \t\r\n")
-        return only if before & _GIVING or is_sentence else None
+        is_stressed = bool(before) and all(classes_of(word) for word in before)  # "no doubt", "nothing but"
+        return only if before & _GIVING or is_sentence or is_stressed or GAP in self.text else None
 
     def _is_line(self, one: _Number) -> bool:
         """Return whether a number fills the first or the last line."""

@@ -99,6 +99,8 @@ class OptionReader(ClauseReader):
                 _make_harmless(left)  # "there is no better choice than A"
             self._frame(value, left)
         super()._judge(value, left, right)
+        if self.are_labels and value.polarity is Polarity.ASSERTED and self._is_inside_noun_phrase(value, left, right):
+            value.polarity = Polarity.INTERMEDIATE
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
             value.polarity = Polarity.RETRACTED  # "I said A earlier"
         if self.are_labels and value.polarity is Polarity.ASSERTED:
@@ -106,6 +108,21 @@ class OptionReader(ClauseReader):
                 value.polarity = Polarity.QUOTED
             elif _is_only_wanted(left):
                 value.polarity = Polarity.SUPPOSED
+
+    def _is_inside_noun_phrase(
+        self, value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
+    ) -> bool:
+        """Whether a name only says more about a noun: "the Basel Philharmonic", "the old Porto road"."""
+        is_name = value.token.end - value.token.start > 2 and self._text[value.token.start].isupper()  # noqa: PLR2004
+        noun = right[0] if right else None
+        return (
+            is_name
+            and noun is not None
+            and noun.kind == "word"
+            and not noun.classes
+            and self._text[value.token.end : noun.start] == " "
+            and any(token.word in ("the", "a", "an", "its", "this", "that") for token in left[-2:])
+        )
 
     def _frame(self, value: Value, left: Sequence[TextToken]) -> None:
         """Take what the author chooses or concludes for named as the answer: "I now choose A", "so A"."""
@@ -148,7 +165,20 @@ class OptionReader(ClauseReader):
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
         if self.are_labels and is_correction and "negative" not in heading.classes():
             return None  # "I take that back: B"
+        is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
+        if self.are_labels and is_replaced and "negative" not in heading.tokens[-1].classes:
+            return None  # "Instead of Riga: Porto"
         return super()._headed(heading)
+
+    def _judge_remark(
+        self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
+    ) -> Polarity | None:
+        tokens = [token for token in clause.tokens if token.word not in ("and", "but", "certainly", "definitely")]
+        is_contrast = len(tokens) > 1 and "negative" in tokens[0].classes and not tokens[0].classes & {"retract"}
+        is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
+        if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
+            return None  # "Basel, not Tartu"
+        return super()._judge_remark(clause, polarity, is_framed=is_framed, is_corrected=is_corrected)
 
     def _except(self, sentence: Sentence) -> None:
         """Read "all options but A fail" and "no option other than A fits"."""
@@ -325,6 +355,13 @@ class OptionReader(ClauseReader):
                 break
             listed += clause.values
         is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
+        words = [token.word for token in _words(sentence)]
+        if len(listed) == 2 and "correct" in words or "right" in words:  # noqa: PLR2004
+            chosen = 1 if "latter" in words else 0 if "former" in words else None
+            if chosen is not None and not any(map(_is_denial, sentence.tokens)):
+                for index, value in enumerate(listed):
+                    value.polarity = Polarity.ASSERTED if index == chosen else Polarity.DENIED
+                return
         if 1 < len(listed) < len(values) and not is_none:
             for value in listed:
                 value.polarity = Polarity.INTERMEDIATE

@@ -357,6 +357,9 @@ class _Reader(OptionReader):
     def _clause_takes_back(self, clause: Clause, *, has_value: bool) -> bool:
         """Return whether a clause without a value takes back the values in front of its sentence."""
         tokens = clause.tokens
+        has_subject = len(tokens) > 1 and not tokens[0].classes and "copula" in tokens[1].classes
+        if self.are_labels and (has_subject or any(token.word in _OTHERS for token in tokens)):
+            return False  # "Riga is wrong.", "The others are wrong."
         classes = clause.classes()
         is_short = len(tokens) <= NEAR
         heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), 0)
