@@ -59,8 +59,13 @@ _JOINING = _words("because since as for due given on in with overall and but - s
 _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
-    "worth judge"
+    "worth judge get gets got it's that's settle lean"
 )
+_VERDICT = re.compile(
+    r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
+    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best))?\s{0,3}(?:[.!\n]|\Z)"
+)
+"""What follows a score that is the subject of its sentence: "0.4 seems fair."."""
 """Words of which the sentence of a score without another mark has at least one."""
 _QUALIFIERS = frozenset({""}) | _words(
     "final overall total new revised corrected updated amended my the a an resulting assigned numeric "
@@ -191,7 +196,9 @@ class _Reply:
             return None
         is_sentence = not before and not self.text[only.end :].strip(_STOPS + " \t\r\n")
         is_stressed = bool(before) and all(classes_of(word) for word in before)  # "no doubt", "nothing but"
-        return only if before & _GIVING or is_sentence or is_stressed or GAP in self.text else None
+        is_subject = not before and _VERDICT.match(self.text, only.end) is not None
+        is_given = bool(before & _GIVING) or GAP in self.text
+        return only if is_given or is_sentence or is_stressed or is_subject else None
 
     def _is_line(self, one: _Number) -> bool:
         """Return whether a number fills the first or the last line."""
@@ -228,7 +235,7 @@ class _Reply:
 
 
 def _prepared(text: str) -> str:
-    text = _NOTE.sub(" ", text.replace("\\boxed", " "))
+    text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
     text = _TAG.sub(_untagged, text).translate(_MARKUP)
     for pattern, spelling in _REWRITES:
         text = pattern.sub(spelling, text)

@@ -52,12 +52,16 @@ _CONNECTING: Final = frozenset(
 )
 _TEMPORAL: Final = words_of("when whenever once until after before while where wherever")
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
-_SECOND_SUBJECTS: Final = words_of("other another common many some most mistake mistakes others error errors students people trap careful")
+_SECOND_SUBJECTS: Final = words_of(
+    "other another common many some most mistake mistakes others error errors students people trap careful"
+)
 _DEMONSTRATIVES: Final = words_of(
     "everything all both above check test verification equation sum sides calculation calculations reasoning work "
     "argument method formula arithmetic proof derivation solution line lines whole computation it's that's"
 )
-_ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
+_ACCORDING: Final = frozenset(
+    {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
+)
 _PASSING: Final = words_of("to from with by of on into")
 _VERDICTS: Final = words_of(
     "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish garbage absurd nonsensical inaccurate void fallacious"
@@ -82,7 +86,9 @@ _CONTRARY: Final = frozenset(
     {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
 )
 _AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_STATING: Final = frozenset({"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_STATING: Final = frozenset(
+    {"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"}
+)
 _OF_FORM: Final = frozenset(
     {"source", "preposition", "condition", "apt", "no_unit", "linking", "epistemic", "alternative", "belief"}
 )
@@ -94,7 +100,9 @@ _RECKONINGS: Final = words_of(
     "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
     "program code output"
 )
-_FACTS: Final = words_of("text passage data evidence definition theory rule law facts numbers table graph source")
+_FACTS: Final = words_of(
+    "text passage data evidence definition theory rule law facts numbers table graph source"
+)
 _NOUNS: Final = (
     "votes",
     "states",
@@ -301,7 +309,9 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, right, before) or self._from_right(value, left, right, before)
+        value.polarity = self._from_left(value, left, right, before) or self._from_right(
+            value, left, right, before
+        )
 
     def _from_left(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
@@ -407,7 +417,12 @@ class ClauseReader(SentenceReader):
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
-            (first.word in ("out", "off", "aside", "away") and bool(left) and left[-1].word in _PARTICLE_VERBS, Polarity.DENIED),
+            (
+                first.word in ("out", "off", "aside", "away")
+                and bool(left)
+                and left[-1].word in _PARTICLE_VERBS,
+                Polarity.DENIED,
+            ),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
@@ -460,11 +475,7 @@ class ClauseReader(SentenceReader):
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
-        words = [
-            token
-            for token in left
-            if token.kind == "word" and not is_filler(token)
-        ]
+        words = [token for token in left if token.kind == "word" and not is_filler(token)]
         if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
@@ -491,8 +502,10 @@ class ClauseReader(SentenceReader):
         if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
             return None  # "since 41 fails, 42"
         polarity = earlier.values[-1].polarity
-        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
-            token.word in _CONNECTING or "maybe" in token.classes for token in left
+        is_joined = (
+            earlier.tokens[-1].kind == "value"
+            and (lead.word in AND or lead.word == ",")
+            and all(token.word in _CONNECTING or "maybe" in token.classes for token in left)
         )
         is_new = "correction" in classes_in(left) or (
             bool(right)
@@ -544,15 +557,16 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
-        start = next((at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2)
+        start = next(
+            (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
+        )
         following = [
             clause
             for clause in clauses[place + 1 : place + 2]
             if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
         ]
         return any(
-            _is_mistaken_way(clause)
-            or (_is_condition(clause) and not _is_own_work(clause))
+            _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
             for clause in clauses[max(start, 0) : place] + following
         )
 
@@ -656,7 +670,9 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        is_short = len(tokens) <= 2 * NEAR or not any(
+            clause.values for clause in self._sentences[number].clauses
+        )
         opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
@@ -783,10 +799,12 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     subject = tokens[:at]
     if any(token.word in _SECOND_SUBJECTS or "source" in token.classes for token in tokens):
         return False
-    is_about = any(
-        word in _DEMONSTRATIVES for token in subject for word in token.word.split()
-    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
-    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    is_about = any(word in _DEMONSTRATIVES for token in subject for word in token.word.split()) or bool(
+        classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"}
+    )
+    is_predicate = (
+        bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    )
     if is_predicate:
         return True
     behind = tokens[at + 1 :]
@@ -794,7 +812,9 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
         if "copula" not in classes_in(subject):
             return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
-    endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
+    endorsed = any(
+        token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4]
+    )
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 
 

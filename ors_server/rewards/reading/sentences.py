@@ -473,7 +473,11 @@ class SentenceReader:
                     clauses[-1].lead = TextToken(
                         "word", clauses[-1].lead.start, token.end, token.word, token.classes
                     )
-                elif not clauses[-1].tokens and clauses[-1].lead is not None and clauses[-1].lead.word == "because":
+                elif (
+                    not clauses[-1].tokens
+                    and clauses[-1].lead is not None
+                    and clauses[-1].lead.word == "because"
+                ):
                     clauses[-1].tokens.append(token)
                     continue
                 else:
@@ -518,7 +522,12 @@ def _look_up_option(words: list[str], index: int, length: int, classes: Classes)
     """Return what words say about options, where it is not what they say about numbers."""
     lexicon = option_lexicon()
     phrase = lexicon.match_phrase(words, index)
-    if not classes and phrase is None and words[index] not in lexicon.words and _FAULTY.fullmatch(words[index]):
+    if (
+        not classes
+        and phrase is None
+        and words[index] not in lexicon.words
+        and _FAULTY.fullmatch(words[index])
+    ):
         return 1, frozenset({"fault"})
     if phrase is None and length == 1 and words[index] in lexicon.words:
         phrase = 1, lexicon.words[words[index]]

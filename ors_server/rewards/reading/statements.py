@@ -233,7 +233,9 @@ def _announces_wrong(sentence: Sentence) -> bool:
     """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
     words = {part for token in sentence.tokens for part in token.word.split()}
     classes = classes_in(sentence.tokens)
-    is_wrong = bool(classes & {"reject", "fault"}) or ("negative" in classes and bool(classes & {"answer", "confirm"}))
+    is_wrong = bool(classes & {"reject", "fault"}) or (
+        "negative" in classes and bool(classes & {"answer", "confirm"})
+    )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
 
 
@@ -288,8 +290,16 @@ class _Reader(OptionReader):
             for clause in sentence.clauses:
                 has_given_up = has_given_up or ("refuse" in clause.classes() and not sentence.is_question)
                 for value in clause.values:
-                    is_definite = value.is_framed or self.is_definite(value) or any(
-                        not self.are_labels and "copula" in t.classes and " " not in t.word and "'" in t.word for t in clause.tokens
+                    is_definite = (
+                        value.is_framed
+                        or self.is_definite(value)
+                        or any(
+                            not self.are_labels
+                            and "copula" in t.classes
+                            and " " not in t.word
+                            and "'" in t.word
+                            for t in clause.tokens
+                        )
                     )
                     if has_given_up and not is_definite and value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.DENIED
@@ -460,11 +470,18 @@ class _Reader(OptionReader):
         at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
         if at is None:
             return
-        values = [value for clause in sentence.clauses for value in clause.values if value.token.start > tokens[at].start]
+        values = [
+            value
+            for clause in sentence.clauses
+            for value in clause.values
+            if value.token.start > tokens[at].start
+        ]
         listed = values[:1]
         for value in values[1:]:
             lead = value.clause.lead
-            is_listed = value.clause is listed[-1].clause or (lead is not None and lead.word in ("and", "or", ",", "nor"))
+            is_listed = value.clause is listed[-1].clause or (
+                lead is not None and lead.word in ("and", "or", ",", "nor")
+            )
             if not is_listed:
                 break
             listed.append(value)
@@ -474,14 +491,17 @@ class _Reader(OptionReader):
         """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
-            asserted = [value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed]
+            asserted = [
+                value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
+            ]
             if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
                 continue
             tokens = sentence.tokens
             cases = [
                 token.word
                 for token, following in pairwise(tokens)
-                if token.word in _CASES and (following.classes & {"condition", "alternative"} or following.kind == "value")
+                if token.word in _CASES
+                and (following.classes & {"condition", "alternative"} or following.kind == "value")
             ]
             cases += [token.word for token in tokens[-1:] if token.word == "without"]
             if len(cases) > 1:
@@ -497,7 +517,12 @@ class _Reader(OptionReader):
             named = [clause for clause in sentence.clauses if _sets_beside(clause)]
             near = [value for value in earlier if value.sentence >= number - 2]
             if named and not any("correction" in token.classes for token in sentence.tokens):
-                later = [value for clause in sentence.clauses for value in clause.values if clause.start >= named[0].start]
+                later = [
+                    value
+                    for clause in sentence.clauses
+                    for value in clause.values
+                    if clause.start >= named[0].start
+                ]
                 first = [value for value in values if value not in later]
                 beside = [*near, *first, *later] if later or not values else [*first]
                 self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])

@@ -75,7 +75,9 @@ _NAMING: Final = frozenset(
         "trial",
     }
 )
-_NAMING_WORDS: Final = words_of("option choice letter with for choose pick say mark select on to and or than lor vee cup text")
+_NAMING_WORDS: Final = words_of(
+    "option choice letter with for choose pick say mark select on to and or than lor vee cup text"
+)
 _VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot", "reject", "bound_after"})
 _NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps always news class process")
 _VERBS: Final = words_of(
