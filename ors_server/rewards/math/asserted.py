@@ -100,7 +100,9 @@ _BETWEEN_QUANTITIES: Final = re.compile(
 )
 """The unit in the middle of "2 hours and 30 minutes"."""
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
-_ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE)
+_ANSWER_KEY: Final = re.compile(
+    r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE
+)
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 300

@@ -56,12 +56,16 @@ _CHANGES: Final = ("rise", "rose", "fall", "fell", "grow", "grew", "drop", "incr
 _NEEDING: Final = words_of("would need must requires require needs required")
 _OBJECT_STARTS: Final = words_of("the a an it this that its no every each all")
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
-_SECOND_SUBJECTS: Final = words_of("other another common many some most mistake mistakes others error errors students people trap careful")
+_SECOND_SUBJECTS: Final = words_of(
+    "other another common many some most mistake mistakes others error errors students people trap careful"
+)
 _DEMONSTRATIVES: Final = words_of(
     "everything all both above check test verification equation sum sides calculation calculations reasoning work "
     "argument method formula arithmetic proof derivation solution line lines whole computation it's that's"
 )
-_ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
+_ACCORDING: Final = frozenset(
+    {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
+)
 _PASSING: Final = words_of("to from with by of on into")
 _NOTING: Final = words_of("note notice observe remember recall remark beware please")
 _THERE: Final = words_of("there there's there's something here")
@@ -89,7 +93,9 @@ _CONTRARY: Final = frozenset(
     {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
 )
 _AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_STATING: Final = frozenset({"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_STATING: Final = frozenset(
+    {"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"}
+)
 _OF_FORM: Final = frozenset(
     {"source", "preposition", "condition", "apt", "no_unit", "linking", "epistemic", "alternative", "belief"}
 )
@@ -100,6 +106,9 @@ _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "for
 _RECKONINGS: Final = words_of(
     "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
     "program code output"
+)
+_FACTS: Final = words_of(
+    "text passage data evidence definition theory rule law facts numbers table graph source"
 )
 _NOUNS: Final = (
     "votes",
@@ -139,6 +148,7 @@ _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
+_REASONS: Final = frozenset({"because", "since", "for"})
 _INVERTED: Final = frozenset({"should", "were", "had"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
@@ -157,9 +167,20 @@ _GUESSES: Final = frozenset(
         "version",
     }
 )
+_PARTICLE_VERBS: Final = words_of(
+    "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves left vote throw set sets put puts push brush cast"
+)
+"""Verbs that reject a value together with a word behind it: "this rules 42 out"."""
+_EVERYTHING: Final = words_of(
+    "all any every anything everything everyone anybody everywhere anywhere another other different"
+)
+_PART_WORDS: Final = words_of("of like towards toward near as than to from")
+_APPOSED: Final = words_of(
+    "city town capital village port island state republic kingdom country letter option choice name"
+)
 _SOURCES: Final = frozenset(
     {"question", "problem", "exercise", "prompt", "task", "statement", "text", "page", "book", "puzzle"}
-)
+) | words_of("table data figure passage premise key map chart graph report source translation transcription")
 
 
 class ClauseReader(SentenceReader):
@@ -320,7 +341,9 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, right, before) or self._from_right(value, left, right, before)
+        value.polarity = self._from_left(value, left, right, before) or self._from_right(
+            value, left, right, before
+        )
 
     def _from_left(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
@@ -353,6 +376,8 @@ class ClauseReader(SentenceReader):
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
+            (self.are_labels and _is_other_than(left), Polarity.DENIED),
+            (self.are_labels and _is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
@@ -385,7 +410,7 @@ class ClauseReader(SentenceReader):
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         return bool(before & {"answer"}) or any(
-            token.word in ("that", "this", "which", "i", "we") for token in left
+            token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
     def _is_of_another(self, left: list[TextToken]) -> bool:
@@ -426,6 +451,12 @@ class ClauseReader(SentenceReader):
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            (
+                first.word in ("out", "off", "aside", "away")
+                and bool(left)
+                and left[-1].word in _PARTICLE_VERBS,
+                Polarity.DENIED,
+            ),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
@@ -445,6 +476,8 @@ class ClauseReader(SentenceReader):
         """Return what a predicate makes of a value that nothing speaks against."""
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
+        if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
+            return Polarity.ASSERTED  # "41 isn't right; 42 is."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
             and self._text[value.token.start].isalpha()
@@ -480,11 +513,7 @@ class ClauseReader(SentenceReader):
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
-        words = [
-            token
-            for token in left
-            if token.kind == "word" and not is_filler(token)
-        ]
+        words = [token for token in left if token.kind == "word" and not is_filler(token)]
         if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
@@ -507,15 +536,23 @@ class ClauseReader(SentenceReader):
             return None
         earlier = sentence.clauses[place - 1]
         if not earlier.values:
+            if lead.word == ")" and place > 1 and sentence.clauses[place - 2].values:
+                return None  # "41 (crossed out) 42"
             return self._introduced(earlier, lead, left)
+        if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
+            return None  # "since 41 fails, 42"
         polarity = earlier.values[-1].polarity
         if "exceptive" in earlier.tokens[0].classes:
             return None  # "unlike 41, 42 works"
-        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
-            token.word in _CONNECTING or "maybe" in token.classes for token in left
+        is_joined = (
+            earlier.tokens[-1].kind == "value"
+            and (lead.word in AND or lead.word == ",")
+            and all(token.word in _CONNECTING or "maybe" in token.classes for token in left)
         )
         is_new = "correction" in classes_in(left) or (
-            bool(right) and not left and "copula" in right[0].classes
+            bool(right)
+            and not left
+            and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
@@ -524,6 +561,9 @@ class ClauseReader(SentenceReader):
         classes = heading.classes()
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
+        is_exception = lead.word in ("but", "save", "except") and not left
+        if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
+            return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
@@ -539,8 +579,9 @@ class ClauseReader(SentenceReader):
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
-        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
-            return Polarity.DENIED  # "The answer is not: 42"
+        is_order = heading.tokens[0].word in ("do", "don't", "never") and "negative" in classes
+        if len(heading.tokens) > 1 and (is_order or "negative" in heading.tokens[-1].classes):
+            return Polarity.DENIED  # "The answer is not: 42", "Do not use this: 42"
         is_lone = len(heading.tokens) == 1
         is_phrase = any(" " in token.word for token in heading.tokens)
         is_report = "report" in classes and "first_person" not in classes and is_phrase
@@ -564,11 +605,22 @@ class ClauseReader(SentenceReader):
         is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
         if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
             return any(token.word in _NEEDING for clause in clauses[place + 1 :] for token in clause.tokens)
-        around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
+        start = next(
+            (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
+        )
+        following = [
+            clause
+            for clause in clauses[place + 1 : place + 2]
+            if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
+        ]
         return any(
             _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
-            for clause in around
+            for clause in clauses[max(start, 0) : place] + following
         )
+
+    def _is_apart(self, clause: Clause) -> bool:
+        """Whether a semicolon is in front of a clause."""
+        return clause.lead is not None and self._text[clause.lead.start] == ";"
 
     def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
@@ -599,6 +651,8 @@ class ClauseReader(SentenceReader):
         """Return what a clause without a value says of the value in front of it."""
         classes = clause.classes()
         lead = clause.lead
+        if _is_modest(clause) or _is_of_sound_source(clause):
+            return None
         if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
             return None
         if polarity is Polarity.QUOTED:
@@ -664,7 +718,9 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        is_short = len(tokens) <= 2 * NEAR or not any(
+            clause.values for clause in self._sentences[number].clauses
+        )
         opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
@@ -695,7 +751,7 @@ def _is_mine(tokens: Sequence[TextToken]) -> bool:
         ):
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
-            return any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
+            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
     return True
 
 
@@ -712,6 +768,19 @@ def _is_guess(left: Sequence[TextToken]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def _is_other_than(left: Sequence[TextToken]) -> bool:
+    """Whether words exclude the name behind them: "every town save", "another town than"."""
+    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar")
+    return is_exception and any(token.word in _EVERYTHING for token in left)
+
+
+def _is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
+    """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
+    if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
+        return False
+    return len(left) == 1 or left[-2].word not in _APPOSED
 
 
 def _is_identity(right: Sequence[TextToken]) -> bool:
@@ -791,10 +860,12 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     words = {word for token in tokens for word in token.word.split()}
     if words & _SECOND_SUBJECTS or "source" in classes or tokens[0].word in _NOTING:
         return False
-    is_about = any(
-        word in _DEMONSTRATIVES for token in subject for word in token.word.split()
-    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
-    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    is_about = any(word in _DEMONSTRATIVES for token in subject for word in token.word.split()) or bool(
+        classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"}
+    )
+    is_predicate = (
+        bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    )
     if is_predicate:
         return True
     behind = tokens[at + 1 :]
@@ -802,7 +873,9 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
         if "copula" not in classes_in(subject):
             return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
-    endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
+    endorsed = any(
+        token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4]
+    )
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 
 
@@ -825,9 +898,9 @@ def _is_mistaken_way(clause: Clause) -> bool:
 def _is_condition(clause: Clause) -> bool:
     """Whether a clause begins with "if" or the like: "when n is even", "had we counted zero"."""
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
-    if _is_modest(clause):
+    if _is_modest(clause) or _is_of_sound_source(clause):
         return False
-    supposing = [token.word for token in opening if "suppose" in token.classes]
+    supposing = [token.word for token in opening if "suppose" in token.classes and token.word != "even if"]
     if any(not word.partition(" ")[0].endswith("ing") or word.startswith(_SUPPOSING) for word in supposing):
         return True
     classes = clause.classes()
@@ -851,6 +924,18 @@ def _is_modest(clause: Clause) -> bool:
         return False
     denies = "negative" in classes or "harmless" in classes
     return (errs and denies) or bool(classes & {"approval"})
+
+
+def _is_of_sound_source(clause: Clause) -> bool:
+    """Whether a condition only grants that the question is right: "unless it is flawed", "if the table is right"."""
+    opening = {token.word for token in (clause.lead, *clause.tokens[:1]) if token is not None}
+    classes = clause.classes()
+    if not any(token.word in _SOURCES for token in clause.tokens):
+        return False
+    if "unless" in opening:
+        return bool(classes & {"reject", "fault"})
+    is_contrary = any(token.word in _CONTRARY for token in clause.tokens)
+    return "confirm" in classes and not is_contrary and not classes & {"reject", "fault", "negative", "would"}
 
 
 def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
