@@ -1,9 +1,8 @@
 """Tells the sentences that may state a value from words around one. Pure.
 
-A value is stated behind a verb of results or a noun for the answer ("that leaves 42"), by itself ("So 42.") or with a
-unit ("42 red balloons"). Words that no list knows do not speak for it: an unknown preposition in front of it
-("the answer ends in 42"), an unknown noun ("Psalm 42"), an unknown adjective of the answer ("the fashionable
-answer is 42"), a clause behind it.
+A value is stated behind a verb of results or a noun for the answer ("that leaves 42"), by itself ("So 42.")
+or with a unit ("42 red balloons"). Words that no list knows do not speak for it: an unknown preposition
+("the answer ends in 42"), an unknown noun ("Psalm 42"), an unknown adjective of the answer, a clause behind it.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,8 @@ _GOVERNORS: Final = {
 }
 """Classes of the word in front of a preposition behind which a value may be stated."""
 _STATING_WITH: Final = words_of(
-    "left go goes went going end ends ended ending come comes came up finish finishes finished wind wound stay stick stuck "
+    "left go goes went going end ends ended ending come comes came up finish finishes finished wind "
+    "wound stay stick stuck "
     "leaves leaving conclude answer remain be am 're satisfied"
 )
 _OBJECTS: Final = words_of("it this that everything all us me them itself together up down out back nicely")
@@ -45,11 +45,14 @@ _MAX_UNKNOWN: Final = 3
 """Words of an unknown unit."""
 _MIN_NOUN: Final = 2
 _PARTS: Final = words_of(
-    "part half previous other another different next subproblem subquestion sub-question step warm-up easier simpler related similar "
+    "part half previous other another different next subproblem subquestion sub-question step warm-up "
+    "easier simpler related similar "
     "opposite earlier last's preceding"
 )
 _SUBJECTS: Final = words_of("it that this answer result solution")
 _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're one")
+_OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
+_SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 
 
 def is_filler(token: TextToken) -> bool:
@@ -177,3 +180,23 @@ def is_apt_answer(left: Sequence[TextToken]) -> bool:
         or "'" in adjective.word
         or not adjective.word.isalpha()
     )
+
+
+def is_label_of(left: Sequence[TextToken]) -> bool:
+    """Whether a clause says the number of something that is only numbered: "the room number is 42"."""
+    if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
+        return False
+    noun = left[-2]
+    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004
+    return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
+
+
+def is_guess(left: Sequence[TextToken]) -> bool:
+    """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
+    names = [token for token in left if "suppose" in token.classes]
+    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def is_identity(right: Sequence[TextToken]) -> bool:
+    """Whether words behind a value say what it is: "is the town"."""
+    return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"

@@ -7,7 +7,7 @@ from typing import Final
 
 from ors_server.rewards.reading.braces import unclosed_box
 from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
-from ors_server.rewards.reading.statements import Statement, read_statements
+from ors_server.rewards.reading.statements import FIELD_KEY, Statement, read_statements
 
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
@@ -36,7 +36,6 @@ _CONTRAST: Final = frozenset(
     }
 )
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
-_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(
     r"(?:final|correct|my|chosen|selected)?[_ ]?"
     r"(?:answer|result|solution|value|choice|option|letter|city|town|name)",
@@ -124,7 +123,7 @@ def read_mentions(
 
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
-    field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    field = FIELD_KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
     if field is None or _ANSWER_KEY.fullmatch(field[1].strip()):
         return statement
     return replace(statement, polarity=Polarity.INTERMEDIATE)

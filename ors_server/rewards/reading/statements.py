@@ -28,9 +28,9 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.clauses import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
+from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
     CJK,
     CROSSES,
@@ -92,7 +92,8 @@ _MARK_CHARS: Final = 60
 """Characters around a value in which its mark is."""
 _BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
 _TAGGED: Final = re.compile(r"<(?:answer|final_answer|solution)>\s{0,20}\Z", re.IGNORECASE)
-_FIELD: Final = re.compile(r"""["'][\w -]{1,40}["']\s{0,4}:\s{0,4}["']?\Z""")
+FIELD_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
+"""The key of a JSON field in front of its value."""
 _POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
@@ -175,7 +176,7 @@ def _place_of(text: str, span: Span) -> Place:
         (_BOXED.match(text, span[0]) is not None, Place.BOX),
         (_TAGGED.search(before) is not None, Place.TAG),
         (before.rstrip().endswith("####"), Place.HASHES),
-        (_FIELD.search(before) is not None, Place.FIELD),
+        (FIELD_KEY.search(before) is not None, Place.FIELD),
         (not line.strip(" \t.*_`"), Place.LINE),
     )
     return next((place for holds, place in marks if holds), Place.SENTENCE)
@@ -478,7 +479,7 @@ class _Reader(OptionReader):
                     self._hedge_all([earlier, value])
 
     def _hedge_choice(self, sentence: Sentence) -> None:
-        """Decide for none of the values of a choice that a sentence leaves open: "one of 42 and 43 is right"."""
+        """Decide for none of the values of a choice that a sentence leaves open: "one of 42 and 43"."""
         tokens = sentence.tokens
         at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
         if at is None:
@@ -521,7 +522,7 @@ class _Reader(OptionReader):
                 self._hedge_all(asserted)
 
     def _hedge_alternatives(self) -> None:
-        """Decide for no value beside which a text sets another one: "The answer is 42. Another candidate is 43."."""
+        """Decide for no value beside which a text sets another one: "Another candidate is 43."."""
         if self._takes_alternatives:
             return
         earlier: list[Value] = []
