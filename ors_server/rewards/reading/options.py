@@ -39,6 +39,10 @@ _RHETORICAL: Final = words_of("could can would might should does")
 _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
+_SO: Final = frozenset({"so", "and so"})
+_AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "will", "can", "would"})
+_FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
+_ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
 _CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
 _FRONTED: Final = frozenset(
@@ -177,6 +181,9 @@ class OptionReader(ClauseReader):
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         if self.are_labels and lead.word == ":" and not left and _denies_what_follows(heading):
             return Polarity.DENIED
+        opening = heading.tokens[0].word if len(heading.tokens) == 1 and lead.word == "," and not left else ""
+        if self.are_labels and opening in _FAREWELLS | _ENUMERATORS:
+            return Polarity.DENIED if opening in _FAREWELLS else Polarity.INTERMEDIATE
         is_impression = lead.word == "," and len(heading.tokens) == 1 and "report" in heading.classes()
         if self.are_labels and is_impression and "first_person" not in heading.classes():
             return Polarity.QUOTED  # "At first glance, A"
@@ -203,6 +210,9 @@ class OptionReader(ClauseReader):
         is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
         if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
             return None  # "Basel, not Tartu"
+        is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
+        if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
+            return Polarity.DENIED  # "I marked A as wrong"
         return super()._judge_remark(clause, polarity, is_framed=is_framed, is_corrected=is_corrected)
 
     def _except(self, sentence: Sentence) -> None:
@@ -291,14 +301,14 @@ class OptionReader(ClauseReader):
     def _repeat(self, sentence: Sentence) -> None:
         """Read "A is wrong and so is B"."""
         for earlier, clause in pairwise(sentence.clauses):
-            if earlier.values and clause.values and clause.lead is not None:
-                first, second = earlier.values[-1], clause.values[0]
-                words = [clause.lead.word, *(token.word for token in clause.tokens)]
-                at = next((at for at, word in enumerate(words[:2]) if word in ("so", "and so")), len(words))
-                following = clause.tokens[-len(words[at + 1 :]) :][:2] if at + 1 < len(words) else []
-                if len(following) > 1 and "copula" in following[0].classes and following[1] is second.token:
-                    is_same = first.polarity is Polarity.DENIED
-                    first.polarity = second.polarity = Polarity.DENIED if is_same else Polarity.HEDGED
+            if not earlier.values or not clause.values or clause.lead is None:
+                continue
+            words = [token for token in clause.tokens if token is not clause.lead and token.word not in _SO]
+            is_so = clause.lead.word in _SO or any(token.word in _SO for token in clause.tokens[:2])
+            first, second = earlier.values[-1], clause.values[0]
+            if is_so and len(words) > 1 and words[0].word in _AGREEING and words[1] is second.token:
+                is_denied = first.polarity is not Polarity.ASSERTED
+                first.polarity = second.polarity = Polarity.DENIED if is_denied else Polarity.HEDGED
 
     def _continue_predicates(self, sentence: Sentence) -> None:
         """Read "A is cautious and is supported": a second predicate confirms the subject of the first."""
@@ -516,7 +526,8 @@ def _is_rhetorical(sentence: Sentence) -> bool:
 def _cancel_denials(words: Sequence[TextToken]) -> None:
     """Take the marks of two denials of which one denies the other: "cannot be excluded", "nobody doubts"."""
     for index, word in enumerate(words):
-        if "negative" not in word.classes or word.word in _ONLY:
+        is_order = word.word in ("don't", "never", "dont") or [w.word for w in words[:index]] == ["do"]
+        if "negative" not in word.classes or word.word in _ONLY or (is_order and index <= 1):
             continue
         following = words[index + 1 : index + 1 + _MAX_CANCELLED]
         end = next((at for at, token in enumerate(following) if token.kind != "word"), len(following))
