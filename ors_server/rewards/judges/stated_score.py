@@ -22,7 +22,7 @@ _LABELS = (
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
-    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore)\b){{0,2}}[\s:：=,']{{0,6}}"
+    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore)\b){{0,2}}[\s:=,']{{0,6}}"
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
@@ -32,7 +32,7 @@ _NOTE = re.compile(
 """The scale between a label and its number: "Score (0 to 1): "."""
 _TAG = re.compile(r"<(/?)([A-Za-z]{1,20})>")
 _REWRITES = (
-    (re.compile(r"[—–]"), " - "),  # noqa: RUF001  (dashes are meant)
+    (re.compile(r"[—–]"), " - "),
     (re.compile(r"(?<=[\d.])\s{0,3}/\s{0,3}(?=\d)"), "/"),
     (re.compile(r"(?<=[\d.])\s{1,3}(?:points?\s{1,3})?out\s{1,3}of\s{1,3}(?=\d)", re.IGNORECASE), "/"),
     (re.compile(r"(?<=\d)\s{0,3}(?:%|per\s?cent\b)", re.IGNORECASE), "%"),
@@ -61,6 +61,8 @@ _GIVING = _words(
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
     "worth judge get gets got it's that's settle lean"
 )
+_STRESS = _words("no not nothing without doubt question")
+"""Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
 _VERDICT = re.compile(
     r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
     r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best))?\s{0,3}(?:[.!\n]|\Z)"
@@ -195,7 +197,7 @@ class _Reply:
         if not only.is_score or only.is_count or before & _OTHER_SCORES:
             return None
         is_sentence = not before and not self.text[only.end :].strip(_STOPS + " \t\r\n")
-        is_stressed = bool(before) and all(classes_of(word) for word in before)  # "no doubt", "nothing but"
+        is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
         is_subject = not before and _VERDICT.match(self.text, only.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text
         return only if is_given or is_sentence or is_stressed or is_subject else None

@@ -761,7 +761,7 @@ def _is_mine(tokens: Sequence[TextToken]) -> bool:
 
 def _is_other_than(left: Sequence[TextToken]) -> bool:
     """Whether words exclude the name behind them: "every town save", "another town than"."""
-    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar")
+    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar", "from")
     return is_exception and any(token.word in _EVERYTHING for token in left)
 
 

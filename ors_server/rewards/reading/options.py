@@ -39,6 +39,10 @@ _RHETORICAL: Final = words_of("could can would might should does")
 _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
+_SO: Final = frozenset({"so", "and so"})
+_AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "will", "can", "would"})
+_FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
+_ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
 _CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
 _FRONTED: Final = frozenset(
@@ -47,9 +51,9 @@ _FRONTED: Final = frozenset(
 _AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't", "don't", "not", "none"})
 _REST: Final = words_of("other others else rest remaining alternatives everything")
 _GOVERNORS: Final = words_of(
-    "have has going decided decide need needs want wants ought best safe safest reasonable wise logical natural like "
-    "happy ready inclined prefer chose choose is was supposed enough led leads forced likely sure glad me us you up "
-    "instructed told made answer free compelled obliged bound able here now had about"
+    "have has going decided decide need needs want wants ought best safe safest reasonable wise logical like "
+    "natural happy ready inclined prefer chose choose is was supposed enough led leads forced likely sure glad me "
+    "us you up instructed told made answer free compelled obliged bound able here now had about"
 )
 """Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")
@@ -75,7 +79,7 @@ _EQUALLY: Final = frozenset(
 )
 _TICK: Final = re.compile(r"\A\s*(?:[-*+]\s+)?[\[(]([ xX\u2713\u2714])[\])]\s{0,3}\Z")
 _MAX_TICK: Final = 16
-_SHARE: Final = re.compile(r"[\s(:=–—-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
+_SHARE: Final = re.compile(r"[\s(:=\u2013\u2014-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
 
 
 class OptionReader(ClauseReader):
@@ -118,7 +122,9 @@ class OptionReader(ClauseReader):
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
             value.polarity = Polarity.RETRACTED  # "I said A earlier"
         if self.are_labels and value.polarity is Polarity.ASSERTED:
-            if _is_chosen_by_others(left):
+            if left and "beside" in left[-1].classes:
+                value.polarity = Polarity.BOUNDED
+            elif _is_chosen_by_others(left):
                 value.polarity = Polarity.QUOTED
             elif _is_only_wanted(left):
                 value.polarity = Polarity.SUPPOSED
@@ -141,7 +147,10 @@ class OptionReader(ClauseReader):
     def _frame(self, value: Value, left: Sequence[TextToken]) -> None:
         """Take what the author chooses or concludes for named as the answer: "I now choose A", "so A"."""
         lead = value.clause.lead
-        is_own = any("choosing" in token.classes for token in left) and "first_person" in classes_in(left)
+        classes = classes_in(left)
+        is_changed = any(_opening(token).startswith(("chang", "switch", "settl")) for token in left)
+        is_own = "first_person" in classes and "former" not in classes
+        is_own = is_own and (is_changed or any("choosing" in token.classes for token in left))
         is_concluding = bool(left) or (lead is not None and lead.word in _CONCLUSIONS)
         is_conclusion = is_concluding and all(token.word in _CONCLUSIONS for token in left)
         is_first = value is value.clause.values[0]
@@ -172,6 +181,9 @@ class OptionReader(ClauseReader):
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         if self.are_labels and lead.word == ":" and not left and _denies_what_follows(heading):
             return Polarity.DENIED
+        opening = heading.tokens[0].word if len(heading.tokens) == 1 and lead.word == "," and not left else ""
+        if self.are_labels and opening in _FAREWELLS | _ENUMERATORS:
+            return Polarity.DENIED if opening in _FAREWELLS else Polarity.INTERMEDIATE
         is_impression = lead.word == "," and len(heading.tokens) == 1 and "report" in heading.classes()
         if self.are_labels and is_impression and "first_person" not in heading.classes():
             return Polarity.QUOTED  # "At first glance, A"
@@ -198,6 +210,9 @@ class OptionReader(ClauseReader):
         is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
         if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
             return None  # "Basel, not Tartu"
+        is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
+        if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
+            return Polarity.DENIED  # "I marked A as wrong"
         return super()._judge_remark(clause, polarity, is_framed=is_framed, is_corrected=is_corrected)
 
     def _except(self, sentence: Sentence) -> None:
@@ -286,14 +301,14 @@ class OptionReader(ClauseReader):
     def _repeat(self, sentence: Sentence) -> None:
         """Read "A is wrong and so is B"."""
         for earlier, clause in pairwise(sentence.clauses):
-            if earlier.values and clause.values and clause.lead is not None:
-                first, second = earlier.values[-1], clause.values[0]
-                words = [clause.lead.word, *(token.word for token in clause.tokens)]
-                at = words.index("so") if "so" in words[:2] else len(words)
-                following = clause.tokens[-len(words[at + 1 :]) :][:2] if at + 1 < len(words) else []
-                if len(following) > 1 and "copula" in following[0].classes and following[1] is second.token:
-                    is_same = first.polarity is Polarity.DENIED
-                    first.polarity = second.polarity = Polarity.DENIED if is_same else Polarity.HEDGED
+            if not earlier.values or not clause.values or clause.lead is None:
+                continue
+            words = [token for token in clause.tokens if token is not clause.lead and token.word not in _SO]
+            is_so = clause.lead.word in _SO or any(token.word in _SO for token in clause.tokens[:2])
+            first, second = earlier.values[-1], clause.values[0]
+            if is_so and len(words) > 1 and words[0].word in _AGREEING and words[1] is second.token:
+                is_denied = first.polarity is not Polarity.ASSERTED
+                first.polarity = second.polarity = Polarity.DENIED if is_denied else Polarity.HEDGED
 
     def _continue_predicates(self, sentence: Sentence) -> None:
         """Read "A is cautious and is supported": a second predicate confirms the subject of the first."""
@@ -361,36 +376,48 @@ class OptionReader(ClauseReader):
     def _set_aside_lists(self, sentence: Sentence) -> None:
         """Take options that a sentence lists before it decides for no answer: "Of A and B, B fits"."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        listed: list[Value] = []
-        for clause in sentence.clauses:
-            is_list = not listed or (
-                clause.lead is not None
-                and clause.lead.word in (*AND, ",")
-                and all(token.kind == "value" or token.word in AND for token in clause.tokens)
-            )
-            if not listed and clause.values:
-                at = clause.tokens.index(clause.values[0].token)
-                is_list = at > 0 and clause.tokens[at - 1].word in _OPENERS
-            if not is_list or (clause.values and clause.tokens[-1].kind != "value"):
-                break
-            listed += clause.values
+        listed = _listed(sentence)
         is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
-        words = [token.word for token in _words(sentence)]
-        if len(listed) == 2 and "correct" in words or "right" in words:  # noqa: PLR2004
-            chosen = 1 if "latter" in words else 0 if "former" in words else None
-            if chosen is not None and not any(map(_is_denial, sentence.tokens)):
-                for index, value in enumerate(listed):
-                    value.polarity = Polarity.ASSERTED if index == chosen else Polarity.DENIED
-                return
-        if 1 < len(listed) < len(values) and not is_none:
-            for value in listed:
-                value.polarity = Polarity.INTERMEDIATE
-        elif is_none:
+        if len(listed) == 2 and _choose_by_place(sentence, listed):  # noqa: PLR2004
+            return
+        if is_none:
             for clause in sentence.clauses:
                 if clause.lead is not None and clause.lead.word not in (*AND, ","):
                     break
                 for value in clause.values:
                     value.polarity = Polarity.DENIED
+        elif 1 < len(listed) < len(values):
+            for value in listed:
+                value.polarity = Polarity.RETRACTED
+
+
+def _listed(sentence: Sentence) -> list[Value]:
+    """Return the options of a list that "of", "between" or the like opens."""
+    listed: list[Value] = []
+    for clause in sentence.clauses:
+        is_list = not listed or (
+            clause.lead is not None
+            and clause.lead.word in (*AND, ",")
+            and all(token.kind == "value" or token.word in AND for token in clause.tokens)
+        )
+        if not listed and clause.values:
+            at = clause.tokens.index(clause.values[0].token)
+            is_list = at > 0 and clause.tokens[at - 1].word in _OPENERS
+        if not is_list or (clause.values and clause.tokens[-1].kind != "value"):
+            break
+        listed += clause.values
+    return listed
+
+
+def _choose_by_place(sentence: Sentence, listed: Sequence[Value]) -> bool:
+    """Read "Between A and B, the latter is right"; return whether it is such a sentence."""
+    words = {token.word.rpartition(" ")[2] for token in _words(sentence)}
+    chosen = 1 if "latter" in words else 0 if "former" in words else None
+    if chosen is None or not words & {"correct", "right"} or any(map(_is_denial, sentence.tokens)):
+        return False
+    for index, value in enumerate(listed):
+        value.polarity = Polarity.ASSERTED if index == chosen else Polarity.DENIED
+    return True
 
 
 _OWN: Final = frozenset({"first_person", "harmless", "pronoun"})
@@ -403,6 +430,8 @@ def _denies_what_follows(heading: Clause) -> bool:
     """Whether a heading denies what is behind it: "Do not use this:", "This is wrong:", "A wrong answer:"."""
     tokens = heading.tokens
     last = tokens[-1]
+    if "correction" in heading.classes():
+        return False
     denials = [token for token in tokens if token.classes & _WRONGNESS and "outranks" not in token.classes]
     if not denials:
         return False
@@ -410,7 +439,8 @@ def _denies_what_follows(heading: Clause) -> bool:
         last.word.rpartition(" ")[2] in ("this", "these", "following", "below", "that")
         or "heed" in last.classes
     )
-    is_wrong = bool(last.classes & {"reject", "fault"})
+    is_of_others = any(token.word in ("they", "he", "she", "others") for token in tokens)
+    is_wrong = bool(last.classes & {"reject", "fault"}) and not is_of_others
     is_attribute = len(tokens) > 1 and bool(tokens[-2].classes & {"reject"}) and tokens[-2] in denials
     return is_shown or is_wrong or is_attribute
 
@@ -418,7 +448,9 @@ def _denies_what_follows(heading: Clause) -> bool:
 def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextToken], list[TextToken]]:
     """Put the quantifier behind an exception in front of it: "except for A, all are wrong"."""
     at = next((index for index, word in enumerate(after) if _opening(word) in _DETERMINERS), None)
-    return ([], after) if at is None or len(before) > 2 else ([after[at], before[-1]], after[at + 1 :])
+    if at is None or len(before) > 2:  # noqa: PLR2004  ("and except")
+        return [], after
+    return [after[at], before[-1]], after[at + 1 :]
 
 
 def _is_denial(word: TextToken) -> bool:
@@ -494,7 +526,8 @@ def _is_rhetorical(sentence: Sentence) -> bool:
 def _cancel_denials(words: Sequence[TextToken]) -> None:
     """Take the marks of two denials of which one denies the other: "cannot be excluded", "nobody doubts"."""
     for index, word in enumerate(words):
-        if "negative" not in word.classes or word.word in _ONLY:
+        is_order = word.word in ("don't", "never", "dont") or [w.word for w in words[:index]] == ["do"]
+        if "negative" not in word.classes or word.word in _ONLY or (is_order and index <= 1):
             continue
         following = words[index + 1 : index + 1 + _MAX_CANCELLED]
         end = next((at for at, token in enumerate(following) if token.kind != "word"), len(following))

@@ -261,8 +261,6 @@ class SentenceReader:
         text, char = self._text, self._text[position]
         if (kind := _KINDS.get(char)) is not None and text[position + 1 : position + 2] != "=":
             return TextToken(kind, position, position + 1)
-        if char == "|" and self.are_labels and self._is_cell(position):
-            return TextToken("mark", position, position + 1, ",")
         if char == "." and self._ends_sentence(position, tokens):
             return TextToken("stop", position, position + 1)
         if (unequal := _UNEQUAL.match(text, position, end)) is not None:
@@ -276,8 +274,11 @@ class SentenceReader:
         return self._read_word_sign(position, tokens)
 
     def _read_word_sign(self, position: int, tokens: Sequence[TextToken]) -> TextToken | None:
-        """Read a sign that stands for a word."""
+        """Read a sign that stands for a word, or ends a cell of a table."""
         char = self._text[position]
+        if char == "|":
+            is_cell = self.are_labels and self._is_cell(position)
+            return TextToken("mark", position, position + 1, ",") if is_cell else None
         around = self._text[position - 1 : position] + self._text[position + 1 : position + 2]
         is_behind = bool(tokens) and tokens[-1].kind == "value" and tokens[-1].end == position
         if char == "/" and around.isspace() and len(around) > 1:

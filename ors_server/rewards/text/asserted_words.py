@@ -158,6 +158,9 @@ def _name_start(text: str, found: re.Match[str]) -> int:
     if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
         return found.start()
     words = found[0].split()
+    is_heading = text.startswith((":", "**:", ":**"), found.end())
+    if len(words) == 1 and (is_heading or words[0].endswith("ly")):
+        return found.end()  # "City: Riga", "Clearly, Riga"
     if _classes(words[0].casefold()) or words[0].casefold() in _OPENERS:
         return found.start() + len(words[0]) + 1 if len(words) > 1 else found.end()
     is_common = (

@@ -82,7 +82,8 @@ _VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot
 _NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps always news class process")
 _VERBS: Final = words_of(
     "and or for with by to in on of than over alone only all either too also it i because since as must can "
-    "both do does yes no not then itself instead rather here first last again please now over before after between among from at"
+    "both do does yes no not then itself instead rather here first last again please now before after "
+    "between among from at"
 )
 _LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
 """What a label does not touch; words in Chinese, Japanese and Korean it does."""
