@@ -30,7 +30,7 @@ OF_THE_EPISODE = frozenset(
 """Names of the episode's own values; fields of a task with these names are ignored."""
 SPARE_TIME = 0.1
 """Share of a call's remaining time that a slow reward must leave for the answer."""
-MOST_SPARE_TIME = 1.0
+MAX_SPARE_TIME = 1.0
 """Seconds that it must leave at most."""
 
 _ATTRIBUTE = "_ors_episode"
@@ -215,7 +215,7 @@ async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object])
 def remaining_call_time() -> float:
     """Return the seconds that the running call has left, less those for its answer; may be infinite."""
     left = anyio.current_effective_deadline() - anyio.current_time()
-    return left if math.isinf(left) else max(0.0, left - min(MOST_SPARE_TIME, SPARE_TIME * left))
+    return left if math.isinf(left) else max(0.0, left - min(MAX_SPARE_TIME, SPARE_TIME * left))
 
 
 def _time_limit() -> float | None:

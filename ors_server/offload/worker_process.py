@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.offload.child_process import ChildProcess, worker_command
+from ors_server.offload.child_variables import worker_variables
 from ors_server.offload.offload_errors import (
     CrashedError,
     OverCpuError,
@@ -101,10 +102,9 @@ class WorkerProcess:
         """Start it; raises `OSError` if that is not possible.
 
         Args:
-            variables: Environment variables besides this process's.
+            variables: Environment variables besides those that every worker gets.
         """
-        both = {**os.environ, **variables} if variables else None
-        self._child = ChildProcess(worker_command(_MODULE), variables=both)
+        self._child = ChildProcess(worker_command(_MODULE), variables=worker_variables(variables))
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
 

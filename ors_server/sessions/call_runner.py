@@ -100,7 +100,9 @@ class CallRunner:
     async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
         result: CallResult = Failure(ShuttingDownError("the server is shutting down"))
         try:
-            if self._make_end_error is not None:
+            if call.repeats is not None and self._recorder.has_run(call.repeats):
+                result = await self._repeat(call, call.repeats)
+            elif self._make_end_error is not None:
                 result = Failure(self._make_end_error())
             elif call.is_cancelled:
                 result = Failure(call.cancel_error)
@@ -115,6 +117,12 @@ class CallRunner:
             if isinstance(result, Failure):
                 forget_frames(result.error)
             self.calls.finish(call, result)
+
+    async def _repeat(self, call: Call, first: Call) -> CallResult:
+        """Write the step of a call that ran; nothing runs, so that a cancellation has nothing to stop."""
+        with call.seal():
+            result = await self._recorder.write_pending(call) or self._recorder.refusal(call.tool)
+        return result or Failure(OrsServerError(f"the step of the call {first.id!r} is lost"))
 
     async def _play(self, call: Call) -> CallResult | None:
         """Play one step; return `None` if the call was cancelled before its tool was found."""
@@ -165,6 +173,8 @@ class CallRunner:
         """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
         thread = LingeringThread()
         try:
+            if call.is_cancelled:
+                return Failure(call.cancel_error)
             over = self._recorder.refusal(call.tool)
             return over if over is not None else await self._run_tool(call, tool, parsed, thread)
         finally:

@@ -88,6 +88,9 @@ class CallTable:
     async def stop(self, time_limit: float, make_error: Callable[[], OrsServerError]) -> None:
         """Cancel every call and wait until each has its result.
 
+        A call whose step is being written has it when the store has taken the step or refused it: its caller
+        is never told of a failure while the step may be paid.
+
         Args:
             time_limit: Seconds after which calls that ignore their cancellation fail without ending.
         """
@@ -99,11 +102,13 @@ class CallTable:
             for call in list(self._running):
                 await call.wait()
         if scope.cancelled_caught:
-            for call in list(self._running):
+            for call in [call for call in self._running if not call.is_sealed]:
                 log.warning(
                     "call_ignores_cancellation", session_id=self._session_id, tool=call.tool, call_id=call.id
                 )
                 self.finish(call, Failure(call.cancel_error))
+            for call in list(self._running):
+                await call.wait()
 
     def finish(self, call: Call, result: CallResult) -> None:
         """Give a call its result; the first one stays."""

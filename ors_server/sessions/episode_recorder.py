@@ -158,13 +158,15 @@ class EpisodeRecorder:
         """Count one call: move the state, write the step, and return the result.
 
         Returns:
-            The call's result. If the episode ended while the call ran, the result is discarded and nothing is
-            paid.
+            The call's result. If the episode ended while the call ran, or the call was answered because its
+            session ends, the result is discarded and nothing is paid.
 
         Raises:
             StoreError: If the step could not be written; then the state has not moved, and the step is
                 pending: it waits for `write_pending`, and `summary` counts it.
         """
+        if call.is_done:  # its caller was told of the session's end
+            return _discarded(call, "its session is being ended")
         with call.seal():
             async with self._one_at_a_time():
                 if self._unwritten:
@@ -173,8 +175,7 @@ class EpisodeRecorder:
                 before = self._latest
                 if before.is_over:
                     await self._write()
-                    text = f"the result of {call.tool!r} was discarded: {_ending(before)}"
-                    return Refusal(RefusalReason.EPISODE_FINISHED, text)
+                    return _discarded(call, _ending(before))
                 now = self.now
                 state, charge = apply_outcome(before, self.policy, entry.outcome, now)
                 step = self._step(call, entry, charge, state, now)
@@ -212,10 +213,16 @@ class EpisodeRecorder:
         return None if first is None or first.is_unwritten else first.result
 
     async def end(self, event: EpisodeEvent, reason: StopReason) -> None:
-        """Move an episode whose session is ending, after its last step was written if that is possible."""
-        with suppress(StoreError):  # closing the record tries once more, and says so
-            await self._write()
-        self.apply_event(event, reason)
+        """Move an episode whose session is ending, after its last step was written if that is possible.
+
+        It waits for a step that is being written. Steps that the store would not take are never written later.
+        """
+        async with self._one_at_a_time():
+            try:
+                with suppress(StoreError):  # closing the record says so
+                    await self._write()
+            finally:
+                self.apply_event(event, reason)
 
     async def close(self) -> None:
         """Write the final figures."""
@@ -225,7 +232,7 @@ class EpisodeRecorder:
 
     def summary(self) -> EpisodeSummary:
         """Return the current figures, with the steps that wait to be written."""
-        return self._sum_up(self._lapse(self.state if self.state.is_over else self._latest))
+        return self._sum_up(self._lapse(self._latest))
 
     @property
     def has_pending(self) -> bool:
@@ -239,8 +246,12 @@ class EpisodeRecorder:
 
     @property
     def _latest(self) -> EpisodeState:
-        """The state after the last step that was played, written or not."""
-        return self._unwritten[-1].state if self._unwritten else self.state
+        """The state after the last step that was played, written or not; one that is over stays."""
+        return self.state if self.state.is_over or not self._unwritten else self._unwritten[-1].state
+
+    def has_run(self, call: Call) -> bool:
+        """Whether a call whose step could not be written has run, so that a repeat only asks for its step."""
+        return not call.is_unwritten or any(pending.call is call for pending in self._unwritten)
 
     @property
     def _played_until(self) -> float:
@@ -256,7 +267,7 @@ class EpisodeRecorder:
 
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health
-        while self._unwritten:
+        while self._unwritten and not self.state.is_over:
             pending = self._unwritten[0]
             try:
                 await store.append(self.origin.episode_id, pending.step, self._sum_up(pending.state))
@@ -356,6 +367,10 @@ def _pending(error: StoreError, pending: _PendingStep) -> StoreError:
         f"call id {call.id!r}, which runs nothing",
         pending_call=call.id,
     )
+
+
+def _discarded(call: Call, reason: str) -> Refusal:
+    return Refusal(RefusalReason.EPISODE_FINISHED, f"the result of {call.tool!r} was discarded: {reason}")
 
 
 def _ending(state: EpisodeState) -> str:

@@ -1,6 +1,6 @@
 """One session: an environment instance, its episode, and every call made on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
@@ -16,7 +16,7 @@ from ors_server.authoring.definition import (
 )
 from ors_server.authoring.environment import restore_rng
 from ors_server.authoring.prompt_blocks import flatten_messages
-from ors_server.authoring.simulated_user.conversation import load_turns
+from ors_server.authoring.simulated_user.conversation import load_conversation
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, Phase, StopReason
@@ -148,7 +148,7 @@ class Session:
         await self._setup.start_from_snapshot(snapshot.memory, snapshot.files)
         load_reached_milestones(self._instance, snapshot.milestones)
         restore_rng(self._instance, snapshot.rng_state)
-        load_turns(self._instance, snapshot.user_turns)
+        load_conversation(self._instance, snapshot.conversation)
         await self.recorder.open_fork(snapshot.resumed_at(self.recorder.now), steps)
 
     async def prompt(self) -> Blocks:
@@ -283,7 +283,14 @@ class Session:
         while calls.is_only_on_record(call_id):
             await calls.load_recorded(call_id, self.recorder.origin.episode_id)
 
-    async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
+    async def aclose(
+        self,
+        event: EpisodeEvent,
+        reason: StopReason,
+        *,
+        server_stops: bool = False,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
         The ending goes on in the background even if the caller leaves; a second call waits for the
@@ -291,6 +298,7 @@ class Session:
 
         Args:
             server_stops: Whether the server goes, and not this session alone.
+            on_end: Is called once, by the ending and not by its caller, when the end can be answered.
         """
         if self._ending is None:
             parts = SessionParts(
@@ -302,7 +310,7 @@ class Session:
                 self._reward_view,
                 self._made_snapshots,
             )
-            self._ending = SessionEnding(parts, event, reason, server_stops=server_stops)
+            self._ending = SessionEnding(parts, event, reason, server_stops=server_stops, on_end=on_end)
         await self._ending.answered.wait()
 
     @property

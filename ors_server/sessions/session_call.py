@@ -110,6 +110,7 @@ class Call:
         is_named: Whether the caller gave the id.
         repeats: The first call of this id, if its step could not be written.
         is_cancelled: Whether a request, or the end of the session, cancelled the call.
+        is_sealed: Whether its result is being written, so that a cancellation comes too late.
         scope: What `cancel` cancels; `None` before the call runs and once its result is being written.
     """
 
@@ -123,6 +124,7 @@ class Call:
     repeats: "Call | None" = field(default=None, init=False)
     scope: anyio.CancelScope | None = field(default=None, init=False)
     is_cancelled: bool = field(default=False, init=False)
+    is_sealed: bool = field(default=False, init=False)
     _cancel_error: OrsServerError | None = field(default=None, init=False)
     _readers: list[asyncio.Future[None]] | None = field(default=None, init=False)
     _senders: int = field(default=0, init=False)
@@ -222,6 +224,7 @@ class Call:
     def seal(self) -> AbstractContextManager[object]:
         """Return the context in which the result is written; a cancellation from now on comes too late."""
         self.scope = None
+        self.is_sealed = True
         return anyio.CancelScope(shield=True) if self.is_cancelled else nullcontext()
 
     def use_scope(self, scope: anyio.CancelScope) -> None:

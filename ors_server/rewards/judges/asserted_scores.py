@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ors_server.rewards.reading.mentions import visible
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import Statement, read_statements
@@ -41,6 +42,7 @@ _GONE: Final = frozenset(
 
 def asserted_reply(text: str) -> str:
     """Return a reply in plain text with a blank for every number that it does not assert."""
+    text = visible(text)
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
     statements = read_statements(text, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)

@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from ors_server.rewards.reading.frames import (
+    governor_states,
+    is_apt_answer,
+    is_filler,
+    is_of_another,
+    is_unit,
+)
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import (
     AND,
@@ -43,6 +50,24 @@ _CONNECTING: Final = frozenset(
         "either",
     }
 )
+_TEMPORAL: Final = words_of("when whenever once until after before while where wherever")
+_FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
+_SECOND_SUBJECTS: Final = words_of("other another common many some most mistake mistakes others error errors students people trap careful")
+_DEMONSTRATIVES: Final = words_of(
+    "everything all both above check test verification equation sum sides calculation calculations reasoning work "
+    "argument method formula arithmetic proof derivation solution line lines whole computation it's that's"
+)
+_ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
+_PASSING: Final = words_of("to from with by of on into")
+_VERDICTS: Final = words_of(
+    "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish garbage absurd nonsensical inaccurate void fallacious"
+)
+_TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
+_THIS: Final = words_of("it this that everything all")
+_ENDORSING: Final = words_of(
+    "agree hold holds work works fit fits satisfy satisfies check checks match matches add equality equal equation balance count stand "
+    "trust believe rely sense valid sound tally follow"
+)
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
 _RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
 _FUNCTION_WORDS: Final = words_of(
@@ -57,10 +82,11 @@ _CONTRARY: Final = frozenset(
     {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
 )
 _AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
-_FILLERS: Final = words_of(
-    "so thus hence then and or nor but finally ok okay well now the a an of to for all"
+_STATING: Final = frozenset({"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_OF_FORM: Final = frozenset(
+    {"source", "preposition", "condition", "apt", "no_unit", "linking", "epistemic", "alternative", "belief"}
 )
+"""Classes that do not make a sentence of words around a value."""
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
@@ -68,6 +94,7 @@ _RECKONINGS: Final = words_of(
     "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
     "program code output"
 )
+_FACTS: Final = words_of("text passage data evidence definition theory rule law facts numbers table graph source")
 _NOUNS: Final = (
     "votes",
     "states",
@@ -91,6 +118,7 @@ _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or e
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
 _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _ORDERED: Final = frozenset(
@@ -105,6 +133,7 @@ _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
+_REASONS: Final = frozenset({"because", "since", "for"})
 _INVERTED: Final = frozenset({"should", "were", "had"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
@@ -123,9 +152,20 @@ _GUESSES: Final = frozenset(
         "version",
     }
 )
+_PARTICLE_VERBS: Final = words_of(
+    "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves left vote throw set sets put puts push brush cast"
+)
+"""Verbs that reject a value together with a word behind it: "this rules 42 out"."""
+_EVERYTHING: Final = words_of(
+    "all any every anything everything everyone anybody everywhere anywhere another other different"
+)
+_PART_WORDS: Final = words_of("of like towards toward near as than to from")
+_APPOSED: Final = words_of(
+    "city town capital village port island state republic kingdom country letter option choice name"
+)
 _SOURCES: Final = frozenset(
     {"question", "problem", "exercise", "prompt", "task", "statement", "text", "page", "book", "puzzle"}
-)
+) | words_of("table data figure passage premise key map chart graph report source translation transcription")
 
 
 class ClauseReader(SentenceReader):
@@ -261,16 +301,18 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, before) or self._from_right(value, left, right, before)
+        value.polarity = self._from_left(value, left, right, before) or self._from_right(value, left, right, before)
 
-    def _from_left(self, value: Value, left: list[TextToken], before: Classes) -> Polarity | None:
+    def _from_left(
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
+    ) -> Polarity | None:
         """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
         near_value = _behind_value(left)
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(near_value)
+            "negative" in before and not self._is_in_relative_clause(left)
         )
         is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
         rules: tuple[tuple[bool, Polarity | None], ...] = (
@@ -279,17 +321,20 @@ class ClauseReader(SentenceReader):
             (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
             (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
-            ("unfinished" in before, Polarity.INTERMEDIATE),
+            ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
-            (is_reported, Polarity.QUOTED),
+            (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
+            (self.are_labels and _is_other_than(left), Polarity.DENIED),
+            (self.are_labels and _is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
@@ -322,7 +367,7 @@ class ClauseReader(SentenceReader):
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         return bool(before & {"answer"}) or any(
-            token.word in ("that", "this", "which", "i", "we") for token in left
+            token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
     def _is_of_another(self, left: list[TextToken]) -> bool:
@@ -362,6 +407,7 @@ class ClauseReader(SentenceReader):
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            (first.word in ("out", "off", "aside", "away") and bool(left) and left[-1].word in _PARTICLE_VERBS, Polarity.DENIED),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
@@ -381,6 +427,8 @@ class ClauseReader(SentenceReader):
         """Return what a predicate makes of a value that nothing speaks against."""
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
+        if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
+            return Polarity.ASSERTED  # "41 isn't right; 42 is."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
             and self._text[value.token.start].isalpha()
@@ -390,11 +438,12 @@ class ClauseReader(SentenceReader):
         if self.are_labels and value.token.end - value.token.start > NEAR and _is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
-        value.is_weak = is_subject and not seen & {"confirm", "answer"}
+        is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
+        value.is_weak = is_subject and not seen & ({"answer"} if is_one_of_many else {"confirm", "answer"})
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
-        value.is_weak = not self._has_frame(left, right)
+        value.is_weak = not self._has_frame(value, left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _is_about_the_work(self, left: list[TextToken], right: list[TextToken], before: Classes) -> bool:
@@ -407,16 +456,21 @@ class ClauseReader(SentenceReader):
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
-    def _has_frame(self, left: list[TextToken], right: list[TextToken]) -> bool:
+    def _has_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> bool:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
         words = [
             token
             for token in left
-            if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1
+            if token.kind == "word" and not is_filler(token)
         ]
-        if not words or all(token.classes for token in words):
+        if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
+            return False
+        if not words:
+            is_predicate = bool(right) and "copula" in right[0].classes
+            return bool(left) or value.clause.lead is not None or is_predicate or is_unit(right)
+        if all(token.classes - _OF_FORM for token in words):
             return True
         if any(token.word.endswith("ed") and index for index, token in enumerate(words)):
             return True  # a verb of the past: "the crew loaded 42 crates"
@@ -431,13 +485,19 @@ class ClauseReader(SentenceReader):
             return None
         earlier = sentence.clauses[place - 1]
         if not earlier.values:
+            if lead.word == ")" and place > 1 and sentence.clauses[place - 2].values:
+                return None  # "41 (crossed out) 42"
             return self._introduced(earlier, lead, left)
+        if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
+            return None  # "since 41 fails, 42"
         polarity = earlier.values[-1].polarity
-        is_joined = (lead.word in AND or lead.word == ",") and all(
+        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
             token.word in _CONNECTING or "maybe" in token.classes for token in left
         )
         is_new = "correction" in classes_in(left) or (
-            bool(right) and not left and "copula" in right[0].classes
+            bool(right)
+            and not left
+            and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
@@ -446,7 +506,16 @@ class ClauseReader(SentenceReader):
         classes = heading.classes()
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
+        is_exception = lead.word in ("but", "save", "except") and not left
+        if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
+            return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
+        is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
+        is_source = is_name or "source" in classes
+        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
+            return Polarity.QUOTED
+        if lead.word == ":" and "wish" in classes:
+            return Polarity.SUPPOSED
         if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
             return Polarity.QUOTED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
@@ -455,8 +524,9 @@ class ClauseReader(SentenceReader):
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
-        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
-            return Polarity.DENIED  # "The answer is not: 42"
+        is_order = heading.tokens[0].word in ("do", "don't", "never") and "negative" in classes
+        if len(heading.tokens) > 1 and (is_order or "negative" in heading.tokens[-1].classes):
+            return Polarity.DENIED  # "The answer is not: 42", "Do not use this: 42"
         is_lone = len(heading.tokens) == 1
         is_phrase = any(" " in token.word for token in heading.tokens)
         is_report = "report" in classes and "first_person" not in classes and is_phrase
@@ -474,11 +544,21 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
-        around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
+        start = next((at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2)
+        following = [
+            clause
+            for clause in clauses[place + 1 : place + 2]
+            if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
+        ]
         return any(
-            _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
-            for clause in around
+            _is_mistaken_way(clause)
+            or (_is_condition(clause) and not _is_own_work(clause))
+            for clause in clauses[max(start, 0) : place] + following
         )
+
+    def _is_apart(self, clause: Clause) -> bool:
+        """Whether a semicolon is in front of a clause."""
+        return clause.lead is not None and self._text[clause.lead.start] == ";"
 
     def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
@@ -509,6 +589,8 @@ class ClauseReader(SentenceReader):
         """Return what a clause without a value says of the value in front of it."""
         classes = clause.classes()
         lead = clause.lead
+        if _is_modest(clause) or _is_of_sound_source(clause):
+            return None
         if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
             return None
         if polarity is Polarity.QUOTED:
@@ -522,7 +604,9 @@ class ClauseReader(SentenceReader):
         )
         rules = (
             (is_retraction, Polarity.RETRACTED),
-            ("unfinished" in classes, Polarity.INTERMEDIATE),
+            ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
+            ("hearsay" in classes, Polarity.QUOTED),
+            (is_passed_on(clause), Polarity.INTERMEDIATE),
             ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
             ("refuse" in classes, Polarity.RETRACTED),
             (_is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
@@ -572,9 +656,17 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        return (
-            bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        return any("yes" in token.classes for token in opening) and not any(
+            token.classes & {"negative", "reject"} for token in tokens
         )
+
+
+def is_passed_on(clause: Clause) -> bool:
+    """Whether a remark uses the value in front of it: "to which the tax must be added"."""
+    words = [token.word for token in (clause.lead, *clause.tokens) if token is not None]
+    return len(words) > NEAR and words[0] in _PASSING and "which" in words[:NEAR]
 
 
 def _is_range(clause: Clause, index: int) -> bool:
@@ -595,7 +687,7 @@ def _is_mine(tokens: Sequence[TextToken]) -> bool:
         ):
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
-            return any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
+            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
     return True
 
 
@@ -612,6 +704,19 @@ def _is_guess(left: Sequence[TextToken]) -> bool:
     """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
     names = [token for token in left if "suppose" in token.classes]
     return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def _is_other_than(left: Sequence[TextToken]) -> bool:
+    """Whether words exclude the name behind them: "every town save", "another town than"."""
+    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar")
+    return is_exception and any(token.word in _EVERYTHING for token in left)
+
+
+def _is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
+    """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
+    if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
+        return False
+    return len(left) == 1 or left[-2].word not in _APPOSED
 
 
 def _is_identity(right: Sequence[TextToken]) -> bool:
@@ -669,6 +774,30 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
 
 
+def refutes(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence says that the work in front of it is wrong: "Everything above is nonsense."."""
+    classes = classes_in(tokens)
+    if not classes & _FAILING or tokens[0].word in _TO_ABSURDITY:
+        return False
+    at = next(index for index, token in enumerate(tokens) if token.classes & _FAILING)
+    subject = tokens[:at]
+    if any(token.word in _SECOND_SUBJECTS or "source" in token.classes for token in tokens):
+        return False
+    is_about = any(
+        word in _DEMONSTRATIVES for token in subject for word in token.word.split()
+    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
+    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    if is_predicate:
+        return True
+    behind = tokens[at + 1 :]
+    verdict = tokens[at].classes & {"reject", "fault"}
+    if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
+        if "copula" not in classes_in(subject):
+            return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
+    return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
+
+
 def _is_mistaken_way(clause: Clause) -> bool:
     """Whether a clause says how one goes wrong: "using the wrong formula, one gets 42"."""
     if clause.values or not clause.tokens:
@@ -686,9 +815,44 @@ def _is_mistaken_way(clause: Clause) -> bool:
 
 
 def _is_condition(clause: Clause) -> bool:
-    """Whether a clause begins with "if" or the like."""
+    """Whether a clause begins with "if" or the like: "when n is even", "had we counted zero"."""
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
-    return any("suppose" in token.classes for token in opening)
+    if _is_modest(clause) or _is_of_sound_source(clause):
+        return False
+    if any("suppose" in token.classes and token.word != "even if" for token in opening):
+        return True
+    classes = clause.classes()
+    if any(token.word in _TEMPORAL for token in opening):
+        return bool(classes & {"bound", "condition", "negative"}) and "first_person" not in classes
+    if clause.lead is not None or clause.values or len(clause.tokens) < _MAX_UNIT:
+        return False
+    return clause.tokens[0].word in _INVERTED and clause.tokens[1].kind == "word"
+
+
+def _is_modest(clause: Clause) -> bool:
+    """Whether a condition only grants that the author may err: "unless I made a slip", "if I counted right"."""
+    words = [token for token in (clause.lead, *clause.tokens) if token is not None]
+    classes = classes_in(words)
+    opener = words[0].word
+    errs = bool(classes & {"reject", "fault", "retract"})
+    if opener == "unless" and errs:
+        return True
+    if opener not in ("if", "provided", "assuming") or "first_person" not in classes:
+        return False
+    denies = "negative" in classes or "harmless" in classes
+    return (errs and denies) or bool(classes & {"approval"})
+
+
+def _is_of_sound_source(clause: Clause) -> bool:
+    """Whether a condition only grants that the question is right: "unless it is flawed", "if the table is right"."""
+    opening = {token.word for token in (clause.lead, *clause.tokens[:1]) if token is not None}
+    classes = clause.classes()
+    if not any(token.word in _SOURCES for token in clause.tokens):
+        return False
+    if "unless" in opening:
+        return bool(classes & {"reject", "fault"})
+    is_contrary = any(token.word in _CONTRARY for token in clause.tokens)
+    return "confirm" in classes and not is_contrary and not classes & {"reject", "fault", "negative", "would"}
 
 
 def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
@@ -710,4 +874,6 @@ def _is_own_work(clause: Clause) -> bool:
         for token in clause.tokens
     ):
         return False
+    if clause.values and any(token.word == "you" for token in clause.tokens[:3]):
+        return False  # "if you got 42, you forgot a term"
     return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])

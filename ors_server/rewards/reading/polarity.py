@@ -5,16 +5,20 @@ of another language count where the text has a word that only that language has.
 """
 
 import tomllib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from ors_server.rewards.reading.inflection import inflect, read_irregular
 
 Classes: TypeAlias = frozenset[str]
 
 NO_CLASSES: Final[Classes] = frozenset()
 _PATH: Final = Path(__file__).with_name("polarity.toml")
+_OTHER_TABLES: Final = ("characters", "irregular_verbs", "options")
+"""Tables of `polarity.toml` that are no language."""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -60,10 +64,8 @@ class Lexicon:
         self.phrases: dict[str, list[tuple[tuple[str, ...], Classes]]] = {}
         merged: dict[tuple[str, ...], set[str]] = {}
         for name, text in lists:
-            for entry in text.replace("\n", ",").split(","):
-                words = tuple(entry.casefold().split())
-                if words:
-                    merged.setdefault(words, set()).add(name)
+            for entry in _entries(text):
+                merged.setdefault(tuple(entry.casefold().split()), set()).add(name)
         for words, names in merged.items():
             if len(words) == 1:
                 self.words[words[0]] = frozenset(names)
@@ -84,21 +86,46 @@ class Lexicon:
 @cache
 def lexicons() -> dict[str, Lexicon]:
     """Return the lexicon of each language; read at the first use."""
-    data = tomllib.loads(_PATH.read_text(encoding="utf-8"))
-    return {name: Lexicon(lists.items()) for name, lists in data.items() if name != "characters"}
+    data = _read_data()
+    languages = [name for name in data if name not in _OTHER_TABLES]
+    return {name: Lexicon(_lists_of(data, name)) for name in languages}
+
+
+def _lists_of(data: dict[str, dict[str, Any]], language: str) -> Iterator[tuple[str, str]]:
+    """Return the classes of a language with their words; verbs in all forms."""
+    irregular = read_irregular(data["irregular_verbs"].get(language, ""))
+    for name, content in data[language].items():
+        if name != "verbs":
+            yield name, content
+            continue
+        for verb_class, text in content.items():
+            forms = [form for verb in _entries(text) for form in inflect(verb, irregular)]
+            yield verb_class, ", ".join(forms)
+
+
+def _entries(text: str) -> list[str]:
+    """Return the words and phrases that a text lists with commas or line ends between."""
+    return [entry for part in text.replace("\n", ",").split(",") if (entry := part.strip())]
+
+
+@cache
+def option_lexicon() -> Lexicon:
+    """Return the words that say something else about letters and names than about numbers."""
+    return Lexicon(_lists_of(_read_data(), "options"))
+
+
+@cache
+def _read_data() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(_PATH.read_text(encoding="utf-8"))
 
 
 @cache
 def character_lists() -> dict[str, tuple[str, ...]]:
     """Return the lists for scripts without spaces, longest entries first."""
-    data = tomllib.loads(_PATH.read_text(encoding="utf-8"))["characters"]
+    lists = _read_data()["characters"]
     return {
-        name: tuple(
-            sorted(
-                {entry.strip() for entry in text.replace("\n", ",").split(",")} - {""}, key=lambda e: -len(e)
-            )
-        )
-        for name, text in data.items()
+        name: tuple(sorted(set(_entries(text)), key=lambda entry: -len(entry)))
+        for name, text in lists.items()
     }
 
 

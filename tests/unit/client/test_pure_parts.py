@@ -33,7 +33,7 @@ def test_events_are_read_whatever_the_line_ends_and_the_cuts_and_as_the_standard
 
 def test_a_line_without_an_end_is_given_up():
     reader = EventReader()
-    with pytest.raises(ValueError, match="bytes"):
+    with pytest.raises(BrokenAnswerError, match="bytes"):
         list(reader.feed(b"x" * (MAX_LINE + 1)))
 
 

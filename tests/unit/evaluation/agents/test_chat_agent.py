@@ -93,7 +93,6 @@ async def test_an_endpoint_that_nobody_listens_at_errs(play, clock):
     [
         pytest.param(refused(401, "who are you?"), id="unauthorised"),
         pytest.param(refused(429, "pay first", "insufficient_quota"), id="no quota"),
-        pytest.param((200, {}, {"nothing": 1}), id="no completion"),
     ],
 )
 async def test_a_refusal_of_the_endpoint_errs_at_once(play, server, answer):
