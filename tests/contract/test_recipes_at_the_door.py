@@ -1,24 +1,27 @@
-"""Each recipe at a running server, in an empty folder: `ors-server call ... submit` pays right responses only."""
+"""Each recipe at a running server: `ors-server call ... submit` pays right responses, and no others."""
 
 import csv
 import json
 import sqlite3
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
 from ors_server.authoring.declared.declaration_file import recipe_names
 from ors_server.cli.main import main
-from tests.unit.cli.conftest import serve as serve  # noqa: PLC0414  (a fixture)
+from tests.unit.cli.conftest import LIMIT, start_command
 
 CASES: dict[str, Any] = tomllib.loads(
     (Path(__file__).parents[1] / "data/cases/recipe_responses.toml").read_text()
 )
 PROGRAMS = ("humaneval_plus", "mbpp_plus")
 """Recipes whose responses are programs."""
+DATABASES = {"spider": "database", "bird": "dev_databases"}
+"""Folders of the recipes that have databases."""
 SHIPS = [("Ost", 100), ("West", 250)]
 
 pytestmark = pytest.mark.timeout(300)
@@ -45,40 +48,76 @@ def write_database(path: Path) -> None:
     connection.close()
 
 
-@pytest.fixture
-def called(request, tmp_path, monkeypatch, serve, capsys) -> Iterator[Any]:
-    """Serves a recipe from an empty folder; gives a function that makes a call with `ors-server call`."""
-    recipe = request.param
+def make_folder(parent: Path, recipe: str) -> Path:
+    """Makes a folder with a declaration of the recipe and its data, and nothing else."""
+    folder = parent / recipe
+    folder.mkdir()
     case = CASES[recipe]
-    write_rows(tmp_path / case["file"], case["rows"])
-    for folder in ("database", "dev_databases"):
-        write_database(tmp_path / folder / "fleet/fleet.sqlite")
-    server = serve(str(tmp_path / case["file"]), "--recipe", recipe)
+    write_rows(folder / case["file"], case["rows"])
+    if recipe in DATABASES:
+        write_database(folder / DATABASES[recipe] / "fleet/fleet.sqlite")
+    (folder / "environment.toml").write_text(
+        f'name = "{recipe}"\nrecipe = "{recipe}"\n[splits]\ntest = "{case["file"]}"\n'
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory) -> Iterator[str]:
+    """The address of a server of all recipes."""
+    parent = tmp_path_factory.mktemp("recipes")
+    folders = [str(make_folder(parent, recipe)) for recipe in CASES]
+    process = start_command("serve", *folders, "--port", "0", "--json", cwd=parent)
+    try:
+        line = process.stdout.readline()
+        assert line, process.communicate(timeout=LIMIT)[1]
+        yield json.loads(line)["url"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=LIMIT)
+
+
+@pytest.fixture
+def call(url, tmp_path, monkeypatch, capsys) -> Callable[..., Any]:
+    """Makes a call with `ors-server call`, from an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def call(tool: str, arguments: dict[str, Any], *options: str) -> dict[str, Any]:
+    def call(tool: str, arguments: dict[str, Any], *options: str) -> Any:
         capsys.readouterr()
-        assert main(["call", server.url, tool, json.dumps(arguments), "--json", *options]) == 0
-        answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert answer["output"]["finished"]
-        return answer["output"]
+        assert main(["call", url, tool, json.dumps(arguments), "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)["output"]
 
-    return recipe, call
+    return call
+
+
+@pytest.fixture
+def submit(url, call) -> Callable[[str, str], Any]:
+    """Submits a response to a recipe's task; a program is written to its file before."""
+
+    def submit(recipe: str, response: str) -> Any:
+        if recipe not in PROGRAMS:
+            return call("submit", {"answer": response}, "--environment", recipe)
+        body = json.dumps({"environment": recipe, "split": "test", "index": 0}).encode()
+        request = Request(f"{url}/_ors/sessions", body, {"Content-Type": "application/json"})
+        with urlopen(request, timeout=LIMIT) as answer:
+            session = json.load(answer)["session_id"]
+        program = {"path": "solution.py", "content": CASES[recipe]["head"] + response}
+        call("create", program, "--session", session)
+        return call("submit", {}, "--session", session)
+
+    return submit
 
 
 def test_every_recipe_has_ten_responses_that_are_paid_and_ten_that_are_not():
-    assert set(CASES) | set(PROGRAMS) == set(recipe_names())
+    assert set(CASES) == set(recipe_names())
     for recipe, case in CASES.items():
         assert min(len(set(case["paid"])), len(set(case["unpaid"]))) >= 10, recipe
 
 
-@pytest.mark.parametrize("called", CASES, indirect=True)
-def test_right_responses_are_paid_and_wrong_ones_are_not(called):
-    recipe, call = called
-    rewards = {
-        kind: {text: call("submit", {"answer": text})["reward"] for text in CASES[recipe][kind]}
-        for kind in ("paid", "unpaid")
-    }
-    assert None not in {**rewards["paid"], **rewards["unpaid"]}.values()
-    assert [text for text, reward in rewards["paid"].items() if not reward] == []
-    assert [text for text, reward in rewards["unpaid"].items() if reward] == []
+@pytest.mark.parametrize("recipe", CASES)
+def test_right_responses_are_paid_and_wrong_ones_are_not(recipe, submit):
+    outputs = {text: submit(recipe, text) for kind in ("paid", "unpaid") for text in CASES[recipe][kind]}
+    assert {output["finished"] for output in outputs.values()} == {True}
+    assert [text for text, output in outputs.items() if output["reward"] is None] == []
+    assert [text for text in CASES[recipe]["paid"] if outputs[text]["reward"] <= 0] == []
+    assert [text for text in CASES[recipe]["unpaid"] if outputs[text]["reward"] != 0] == []
