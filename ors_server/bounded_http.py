@@ -139,13 +139,13 @@ class _BoundedStream(httpx2.AsyncByteStream):
         if decoder is None:
             yield coded
             return
-        if decoder.eof and coded:
-            raise BrokenAnswerError(f"{self._source} has data after the end of its compressed data")
         while coded:
             try:
                 piece = decoder.decompress(coded, _PIECE)
             except zlib.error as error:
                 raise BrokenAnswerError(f"{self._source} cannot be decompressed: {error}") from error
+            if decoder.unused_data or (decoder.eof and not piece):
+                raise BrokenAnswerError(f"{self._source} has data after the end of its compressed data")
             coded = decoder.unconsumed_tail
             if piece:
                 yield piece

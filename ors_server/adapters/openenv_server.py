@@ -46,7 +46,7 @@ _AGENTS_TOOL_FAULTS = frozenset({"tool_not_found", "invalid_args"})
 
 
 @with_config(strict=True)
-class _Answer(TypedDict):
+class _MessageFields(TypedDict):
     """A message of a server."""
 
     type: NotRequired[str | None]
@@ -54,14 +54,14 @@ class _Answer(TypedDict):
 
 
 @with_config(strict=True)
-class _Schema(TypedDict):
+class _SchemaFields(TypedDict):
     """What is read of `/schema`."""
 
     action: JSONObject
 
 
 @with_config(strict=True)
-class _Action(TypedDict):
+class _ActionFields(TypedDict):
     """What is read of the schema of an action, which is a JSON schema."""
 
     title: NotRequired[str]
@@ -70,7 +70,7 @@ class _Action(TypedDict):
 
 
 @with_config(strict=True)
-class _ToolRow(TypedDict):
+class _ToolFields(TypedDict):
     """A tool of an MCP environment."""
 
     name: str
@@ -79,10 +79,10 @@ class _ToolRow(TypedDict):
 
 
 @with_config(strict=True)
-class _Listing(TypedDict):
+class _ListingFields(TypedDict):
     """The observation after `list_tools`."""
 
-    tools: list[_ToolRow]
+    tools: list[_ToolFields]
 
 
 class OpenEnvSession:
@@ -136,7 +136,9 @@ class OpenEnvSession:
                 await self._socket.send(json.dumps(message))
                 text = await self._socket.recv(decode=False)
             self._is_lost = False
-            answer = read_answer(_Answer, await parse_json(text, _BOUNDS.max_values), f"its answer to {kind}")
+            answer = read_answer(
+                _MessageFields, await parse_json(text, _BOUNDS.max_values), f"its answer to {kind}"
+            )
         except TimeoutError as error:
             raise ResourceTimeoutError(
                 f"the OpenEnv server at {self._url} did not answer {kind} within {self._seconds:g} seconds"
@@ -266,8 +268,8 @@ async def _find_tools(url: str, seconds: float) -> list[JSONObject]:
     try:
         with anyio.fail_after(seconds):
             schema = await _read(address)
-            action = read_answer(_Schema, schema, f"the answer of {address}")["action"]
-            read_answer(_Action, action, f"the action's schema of {address}")
+            action = read_answer(_SchemaFields, schema, f"the answer of {address}")["action"]
+            read_answer(_ActionFields, action, f"the action's schema of {address}")
             return await _list_tools(url, seconds) if action.get("title") in _MCP_ACTIONS else [_act(action)]
     except TimeoutError as error:
         problem = f"it did not answer within {seconds:g} seconds"
@@ -300,7 +302,7 @@ async def _list_tools(url: str, seconds: float) -> list[JSONObject]:
         answer = await session.ask("step", {"type": "list_tools"})
     finally:
         await session.close()
-    listing = read_answer(_Listing, answer.get("observation") or {}, f"the tools of {url}")
+    listing = read_answer(_ListingFields, answer.get("observation") or {}, f"the tools of {url}")
     return [
         {
             "name": tool["name"],

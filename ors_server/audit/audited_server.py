@@ -29,7 +29,7 @@ from ors_server.audit.plays import (
 from ors_server.audit.stall_limit import StalledError, call_within
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest, Patience
-from ors_server.client.typed_answers import EnvironmentAnswer, read_answer
+from ors_server.client.typed_answers import EnvironmentFields, read_answer
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError
@@ -46,7 +46,7 @@ ASK_SECONDS = 60.0
 MAX_SILENCES = 2
 """Batches in a row of which a server elsewhere answers no play, before it is asked nothing more."""
 _PATIENCE = Patience(closing_seconds=5.0)
-"""Of requests to a server elsewhere: an audit whose time is over waits no longer for the end of its sessions."""
+"""Of requests to a server elsewhere: an audit whose time is over waits no longer for its sessions to end."""
 _PROGRAM = "ors_server.audit.audited_program:AuditedProgram"
 _MAX_BYTES = 64 << 20
 _BACKSTOP_SECONDS = 24 * 3600.0
@@ -288,7 +288,7 @@ class AuditedServer:
         if self._knows_seeds:
             place = f"/_ors/environments/{quote(target.environment, safe='')}"
             answer = await target.client.server.connection.ask(HttpRequest("GET", place))
-            stated = read_answer(EnvironmentAnswer, answer, f"the answer of GET {place}")
+            stated = read_answer(EnvironmentFields, answer, f"the answer of GET {place}")
             reward_range = stated["policy"].get("reward_range")
             bounds = None if reward_range is None else (reward_range[0], reward_range[1])
         self._facts = Facts(target.environment, step_limit=target.step_limit, reward_range=bounds)

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from pydantic_core import from_json
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, encodable
 from ors_server.authoring.call_context import INTERRUPTED, running_call
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError
+from ors_server.logs import secret_values
 from ors_server.loop_watch import author_code, running_code
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.resource_context import Context
@@ -137,12 +139,14 @@ def noting_judgement(
         mistakes: Errors that tell the agent of its mistake, which are no failed judgement.
 
     Yields:
-        A function that notes a result without a number, and returns it.
+        A function that notes a result without a number, and returns it; its reason has no secrets.
     """
     episode = own_episode(instance)
     call = running_call.get() if episode is None or episode.step is not None else None
 
     def note(result: RewardResult) -> RewardResult:
+        if result.reason and (reason := secret_values.mask(result.reason)) != result.reason:
+            result = replace(result, reason=reason)
         if call is not None and result.reward is None:
             call.note_unjudged(result.status.value, result.reason or "the reward gave no number")
         return result

@@ -96,7 +96,7 @@ async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, An
     from urllib.parse import quote
 
     from ors_server.client.call_result import read_output
-    from ors_server.client.typed_answers import CallAnswer, CompletedCall, Unanswered, read_answer
+    from ors_server.client.typed_answers import CallKind, CompletedFields, DetailFields, read_answer
 
     async with _open(options) as request:
         session_id = options.session or await _create(request, options)
@@ -106,10 +106,10 @@ async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, An
                 "POST", f"{path}/calls", {"name": options.tool, "arguments": arguments}
             )
             source = f"the answer of POST {path}/calls"
-            if read_answer(CallAnswer, result, source)["kind"] == "completed":
-                read_output(read_answer(CompletedCall, result, source)["output"])
+            if read_answer(CallKind, result, source)["kind"] == "completed":
+                read_output(read_answer(CompletedFields, result, source)["output"])
             else:
-                read_answer(Unanswered, result, source)
+                read_answer(DetailFields, result, source)
         finally:
             if options.session is None:
                 await request("DELETE", path)
@@ -139,16 +139,25 @@ async def _open(options: CallOptions) -> AsyncGenerator[Callable[..., Awaitable[
 async def _create(request: Callable[..., Awaitable[Any]], options: CallOptions) -> str:
     from urllib.parse import quote
 
-    from ors_server.client.typed_answers import EnvironmentNames, SessionId, SplitNames, read_answer
+    from ors_server.client.typed_answers import (
+        EnvironmentNameFields,
+        SessionIdFields,
+        SplitNameFields,
+        read_answer,
+    )
 
     name, split = options.environment, options.split
     if split is None:
         if name is None:
-            listed = read_answer(EnvironmentNames, await request("GET", "/environments"), "/environments")
+            listed = read_answer(
+                EnvironmentNameFields, await request("GET", "/environments"), "/environments"
+            )
             name = listed["environments"][0]["name"]
         path = f"/environments/{quote(name, safe='')}"
-        stated = read_answer(SplitNames, await request("GET", path), f"the answer of GET {path}")
+        stated = read_answer(SplitNameFields, await request("GET", path), f"the answer of GET {path}")
         split = stated["splits"][0]["name"]
     body = {"environment": name, "split": split, "index": options.index}
-    created = read_answer(SessionId, await request("POST", "/sessions", body), "the answer of POST /sessions")
+    created = read_answer(
+        SessionIdFields, await request("POST", "/sessions", body), "the answer of POST /sessions"
+    )
     return created["session_id"]

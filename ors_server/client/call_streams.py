@@ -41,7 +41,13 @@ from ors_server.client.connection import (
     was_not_sent,
 )
 from ors_server.client.event_reader import EventReader
-from ors_server.client.typed_answers import CallAnswer, CompletedCall, FailedCall, RefusedCall, read_answer
+from ors_server.client.typed_answers import (
+    CallKind,
+    CompletedFields,
+    FailedFields,
+    RefusedFields,
+    read_answer,
+)
 from ors_server.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
 from ors_server.json_bounds import parse_json
 from ors_server.wire import Block, GroupCandidate, GroupScore, JSONObject, ToolOutput, make_of_checked
@@ -208,14 +214,14 @@ class ToolCaller:
         """Repeat the call at an ors-server's control API, which states the failure's code and blame."""
         body = {"name": sent.tool, "arguments": sent.arguments, "call_id": sent.id}
         answer = await self._connection.ask(HttpRequest("POST", self._control, body))
-        kind = read_answer(CallAnswer, answer, f"the answer of POST {self._control}")["kind"]
+        kind = read_answer(CallKind, answer, f"the answer of POST {self._control}")["kind"]
         if kind == "completed":
-            done = read_answer(CompletedCall, answer, f"the completed call {sent.id!r}")
+            done = read_answer(CompletedFields, answer, f"the completed call {sent.id!r}")
             return _with_output(sent, read_output(done["output"]), done["step"], is_error=done["is_error"])
         if kind == "refused":
-            refusal = read_answer(RefusedCall, answer, f"the refused call {sent.id!r}")
+            refusal = read_answer(RefusedFields, answer, f"the refused call {sent.id!r}")
             return refused(sent.id, sent.tool, refusal["detail"], refusal["reason"], refusal["step"])
-        failed = read_answer(FailedCall, answer, f"the failed call {sent.id!r}")
+        failed = read_answer(FailedFields, answer, f"the failed call {sent.id!r}")
         error = named_error(failed["code"], failed["blame"], failed["detail"]) or OrsServerError(text)
         if error.blame is not Blame.MACHINERY:
             raise error

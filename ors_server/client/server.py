@@ -24,10 +24,10 @@ from ors_server.client.episode_request import (
 )
 from ors_server.client.event_reader import EventReader
 from ors_server.client.typed_answers import (
-    CreatedSession,
-    ForkAnswer,
-    SessionAccess,
-    StepPage,
+    AccessFields,
+    CreatedFields,
+    ForkFields,
+    StepsFields,
     read_answer,
 )
 from ors_server.errors import UnknownEnvironmentError
@@ -114,7 +114,7 @@ class Server:
         answer = await self.connection.answer(request)
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
             return await self.find(session_id)
-        created = read_answer(CreatedSession, value_of(request, answer), "the answer of POST /_ors/sessions")
+        created = read_answer(CreatedFields, value_of(request, answer), "the answer of POST /_ors/sessions")
         return _place(created, session_id)
 
     async def find(self, session_id: str) -> SessionPlace:
@@ -122,7 +122,7 @@ class Server:
         path = session_path(session_id)
         status = await self.status(session_id)
         answer = await self.connection.ask(HttpRequest("POST", f"{path}/token"))
-        access = read_answer(SessionAccess, answer, f"the answer of POST {path}/token")
+        access = read_answer(AccessFields, answer, f"the answer of POST {path}/token")
         environment = read_answer(str, status.get("environment"), f"the environment of {path}")
         return SessionPlace(session_id, environment, _access(access))
 
@@ -176,7 +176,7 @@ class Server:
         steps: list[JSONObject] = []
         while True:
             answer = await self.steps(session_id, len(steps))
-            page = read_answer(StepPage, answer, f"the steps of {session_path(session_id)}")
+            page = read_answer(StepsFields, answer, f"the steps of {session_path(session_id)}")
             steps += page["steps"]
             if not page["steps"] or len(steps) >= page["total"]:
                 return steps
@@ -187,7 +187,7 @@ class Server:
             "POST", f"{session_path(session_id)}/fork", {"count": count}, is_repeatable=False
         )
         answer = await self.connection.ask(request)
-        forks = read_answer(ForkAnswer, answer, f"the answer of POST {request.path}")["sessions"]
+        forks = read_answer(ForkFields, answer, f"the answer of POST {request.path}")["sessions"]
         return [_place(fork, fork["session_id"]) for fork in forks]
 
     async def delete(self, session_id: str) -> JSONObject | None:
@@ -207,7 +207,7 @@ def session_path(session_id: str) -> str:
     return f"/_ors/sessions/{quote(check_name('a session', session_id), safe='')}"
 
 
-def _place(created: CreatedSession, session_id: str) -> SessionPlace:
+def _place(created: CreatedFields, session_id: str) -> SessionPlace:
     status = created["status"]
     return SessionPlace(
         session_id, status["environment"], _access(created), status["episode_id"], status["task_hash"]

@@ -26,7 +26,7 @@ _Kind = TypeVar("_Kind")
 
 
 @with_config(strict=True)
-class VersionAnswer(TypedDict):
+class VersionFields(TypedDict):
     """`GET /_ors/version`."""
 
     name: str
@@ -34,7 +34,7 @@ class VersionAnswer(TypedDict):
 
 
 @with_config(strict=True)
-class SessionStatus(TypedDict):
+class StatusFields(TypedDict):
     """What is read of a session's status."""
 
     environment: str
@@ -43,7 +43,7 @@ class SessionStatus(TypedDict):
 
 
 @with_config(strict=True)
-class SessionAccess(TypedDict):
+class AccessFields(TypedDict):
     """How an agent reaches a session."""
 
     agent_token: NotRequired[str]
@@ -52,22 +52,22 @@ class SessionAccess(TypedDict):
 
 
 @with_config(strict=True)
-class CreatedSession(SessionAccess):
+class CreatedFields(AccessFields):
     """`POST /_ors/sessions`, and an entry of a fork's answer."""
 
     session_id: str
-    status: SessionStatus
+    status: StatusFields
 
 
 @with_config(strict=True)
-class ForkAnswer(TypedDict):
+class ForkFields(TypedDict):
     """`POST /_ors/sessions/{id}/fork`."""
 
-    sessions: list[CreatedSession]
+    sessions: list[CreatedFields]
 
 
 @with_config(strict=True)
-class StepPage(TypedDict):
+class StepsFields(TypedDict):
     """`GET /_ors/sessions/{id}/steps`."""
 
     steps: list[JSONObject]
@@ -75,14 +75,14 @@ class StepPage(TypedDict):
 
 
 @with_config(strict=True)
-class CallAnswer(TypedDict):
+class CallKind(TypedDict):
     """`POST /_ors/sessions/{id}/calls`; the kind says what else it has."""
 
     kind: Literal["completed", "refused", "failed"]
 
 
 @with_config(strict=True)
-class CompletedCall(TypedDict):
+class CompletedFields(TypedDict):
     """A call that ran."""
 
     output: JSONObject
@@ -91,7 +91,7 @@ class CompletedCall(TypedDict):
 
 
 @with_config(strict=True)
-class RefusedCall(TypedDict):
+class RefusedFields(TypedDict):
     """A call that did not run, through the agent's fault."""
 
     detail: str
@@ -100,14 +100,14 @@ class RefusedCall(TypedDict):
 
 
 @with_config(strict=True)
-class Unanswered(TypedDict):
+class DetailFields(TypedDict):
     """What a refused and a failed call have."""
 
     detail: str
 
 
 @with_config(strict=True)
-class FailedCall(TypedDict):
+class FailedFields(TypedDict):
     """A call that failed."""
 
     code: str
@@ -116,54 +116,54 @@ class FailedCall(TypedDict):
 
 
 @with_config(strict=True)
-class SessionId(TypedDict):
+class SessionIdFields(TypedDict):
     """What every creation of a session answers."""
 
     session_id: str
 
 
 @with_config(strict=True)
-class _Named(TypedDict):
+class _NameFields(TypedDict):
     name: str
 
 
 @with_config(strict=True)
-class EnvironmentNames(TypedDict):
+class EnvironmentNameFields(TypedDict):
     """What is read of `GET /_ors/environments`."""
 
-    environments: Annotated[list[_Named], Field(min_length=1)]
+    environments: Annotated[list[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
-class SplitNames(TypedDict):
+class SplitNameFields(TypedDict):
     """What is read of the splits of `GET /_ors/environments/{name}`."""
 
-    splits: Annotated[list[_Named], Field(min_length=1)]
+    splits: Annotated[list[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
-class TaskCount(TypedDict):
+class TaskCountFields(TypedDict):
     """The standard's `num_tasks`."""
 
     num_tasks: Count
 
 
 @with_config(strict=True)
-class TaskAnswer(TypedDict):
+class TaskFields(TypedDict):
     """The standard's `task`."""
 
     task: JSONObject
 
 
 @with_config(strict=True)
-class TaskRange(TypedDict):
+class TaskRangeFields(TypedDict):
     """The standard's `task_range`."""
 
     tasks: list[JSONObject]
 
 
 @with_config(strict=True)
-class StatedPolicy(TypedDict):
+class PolicyFields(TypedDict):
     """What is read of an environment's policy."""
 
     step_limit: NotRequired[Count | None]
@@ -171,11 +171,11 @@ class StatedPolicy(TypedDict):
 
 
 @with_config(strict=True)
-class EnvironmentAnswer(TypedDict):
+class EnvironmentFields(TypedDict):
     """What is read of `GET /_ors/environments/{name}`."""
 
     version: str
-    policy: StatedPolicy
+    policy: PolicyFields
 
 
 def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:

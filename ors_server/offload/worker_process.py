@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import secrets
 import select
 import signal
 import threading
@@ -21,7 +22,7 @@ from ors_server.offload.offload_errors import (
     WorkerStalledError,
 )
 from ors_server.offload.offload_limits import OffloadLimits
-from ors_server.offload.worker_program import ANSWER, CALL, OVER_MEMORY, OVER_RESULT, RAISED
+from ors_server.offload.worker_program import ANSWER, CALL, MAX_ERROR_BYTES, OVER_MEMORY, OVER_RESULT, RAISED
 
 _MODULE = "ors_server.offload.worker_program"
 _PIECE = 1 << 16
@@ -39,6 +40,8 @@ class WorkerCall:
         self.path = path
         self.arguments = arguments
         self.limits = limits
+        self.number = secrets.randbits(64)
+        """Its answer repeats it, so that no other text of the worker is taken for the answer."""
         self.is_cancelled = False
         self._worker: WorkerProcess | None = None
         self._lock = threading.Lock()
@@ -67,7 +70,7 @@ class WorkerCall:
         limits, path = self.limits, self.path.encode()
         arguments = pickle.dumps(self.arguments, pickle.HIGHEST_PROTOCOL)
         sizes = (limits.memory_bytes, limits.result_bytes, len(path), len(arguments))
-        return CALL.pack(limits.cpu_seconds, *sizes) + path, arguments
+        return CALL.pack(self.number, limits.cpu_seconds, *sizes) + path, arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,10 @@ class WorkerProcess:
                 raise self._explain_end(worker_call)
             if (header := self._receive(ANSWER.size, deadline)) is None:
                 raise self._explain_end(worker_call)
-            outcome, mebibytes, length = ANSWER.unpack(header)
+            number, outcome, mebibytes, length = ANSWER.unpack(header)
+            longest = max(worker_call.limits.result_bytes, MAX_ERROR_BYTES)
+            if number != worker_call.number or outcome > OVER_RESULT or length > longest:
+                raise WorkerDiedError("a worker process wrote something else than an answer, so it is ended")
             if (value := self._receive(length, deadline)) is None:
                 raise self._explain_end(worker_call)
         finally:

@@ -13,7 +13,7 @@ from ors_server.authoring.definition import Blocks
 from ors_server.client.client_errors import error_from
 from ors_server.client.connection import Connection, HttpRequest
 from ors_server.client.server import session_path
-from ors_server.client.typed_answers import CallAnswer, StepPage, read_answer
+from ors_server.client.typed_answers import CallKind, StepsFields, read_answer
 from ors_server.errors import OrsServerError
 from ors_server.recording import BLOCKS, ORIGIN, STEP, task_digest
 from ors_server.trajectory import EpisodeOrigin, Step
@@ -23,26 +23,26 @@ CALL_LIMIT = 660.0
 """Seconds without an answer after which a call is lost: more than its default time limit."""
 
 
-class _Prompt(TypedDict):
+class _PromptFields(TypedDict):
     blocks: list[Any]
 
 
-class _Setup(TypedDict):
+class _SetupFields(TypedDict):
     setup_error: str | None
 
 
-class _Created(TypedDict):
+class _NewSessionFields(TypedDict):
     status: JSONObject
 
 
-class StatedEnvironment(TypedDict):
+class EnvironmentRulesFields(TypedDict):
     """What is read of a server's description of an environment."""
 
     policy: JSONObject
     volatile: NotRequired[list[str]]
 
 
-class _Task(TypedDict):
+class _TaskSpecFields(TypedDict):
     task_spec: JSONObject
 
 
@@ -67,13 +67,13 @@ class ReplaySession:
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup; raises `AuthorError` if setup or the method failed."""
         request = HttpRequest("GET", f"{self._path}/prompt", time_limit=CALL_LIMIT)
-        prompt = read_answer(_Prompt, await self.connection.ask(request), f"the prompt of {self._path}")
+        prompt = read_answer(_PromptFields, await self.connection.ask(request), f"the prompt of {self._path}")
         return list(BLOCKS.of_json(prompt["blocks"]))
 
     async def setup_error(self) -> str | None:
         """Return why setup failed; `None` while it runs or if it did not."""
         answer = await self.connection.ask(HttpRequest("GET", self._path))
-        return read_answer(_Setup, answer, f"the answer of GET {self._path}")["setup_error"]
+        return read_answer(_SetupFields, answer, f"the answer of GET {self._path}")["setup_error"]
 
     async def delete(self) -> None:
         """End the session and wait for its teardown."""
@@ -91,10 +91,10 @@ class ReplaySession:
         body = {"name": recorded.tool, "arguments": recorded.arguments, "call_id": call_id}
         request = HttpRequest("POST", f"{self._path}/calls", body, time_limit=CALL_LIMIT)
         answer = await self.connection.ask(request)
-        kind = read_answer(CallAnswer, answer, f"the answer of POST {request.path}")["kind"]
+        kind = read_answer(CallKind, answer, f"the answer of POST {request.path}")["kind"]
         place = f"{self._path}/steps?start={self._count}&stop={self._count + 1}"
         page = read_answer(
-            StepPage, await self.connection.ask(HttpRequest("GET", place)), f"the answer of GET {place}"
+            StepsFields, await self.connection.ask(HttpRequest("GET", place)), f"the answer of GET {place}"
         )
         steps = page["steps"]
         if steps:
@@ -127,16 +127,16 @@ async def create_session(
         **changes,
     }
     answer = await connection.ask(HttpRequest("POST", "/_ors/sessions", request, is_repeatable=False))
-    created = read_answer(_Created, answer, "the answer of POST /_ors/sessions")
+    created = read_answer(_NewSessionFields, answer, "the answer of POST /_ors/sessions")
     origin = _origin_of(created["status"], recorded)
     return ReplaySession(connection, origin, volatile=volatile, notes=notes)
 
 
-async def read_environment(connection: Connection, name: str) -> StatedEnvironment:
+async def read_environment(connection: Connection, name: str) -> EnvironmentRulesFields:
     """Return a server's description of an environment."""
     path = _environment_path(name)
     answer = await connection.ask(HttpRequest("GET", path))
-    return read_answer(StatedEnvironment, answer, f"the answer of GET {path}")
+    return read_answer(EnvironmentRulesFields, answer, f"the answer of GET {path}")
 
 
 async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin) -> bool | None:
@@ -146,7 +146,7 @@ async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin
     path = f"{_environment_path(name)}/splits/{quote(origin.split, safe='')}/tasks/{origin.index}"
     try:
         answer = await connection.ask(HttpRequest("GET", path))
-        task = read_answer(_Task, answer, f"the answer of GET {path}")["task_spec"]
+        task = read_answer(_TaskSpecFields, answer, f"the answer of GET {path}")["task_spec"]
     except OrsServerError:
         return None
     return task_digest(task) == origin.task_hash

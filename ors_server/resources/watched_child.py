@@ -3,7 +3,7 @@
 A thread per child waits for both, so that neither a full pipe nor a zombie is left, whatever the caller does.
 Processes that it started end with it, also those that left its group: they are found as its descendants, and
 by an entry of their environment. A process stays if it left the group, has another environment, and its
-parent had ended before the child was told to, or the child crashed.
+parent had ended before the child was asked to, or the child crashed.
 """
 
 import os
@@ -126,7 +126,7 @@ class WatchedChild(ChildProcess):
                 break
         with self._lock:  # what it started goes with it, while the number of the group is still its own
             super().kill()
-            self._kill_strays()
+            self._kill_lingering()
             self.wait()
             self._is_reaped = True
         os.close(self._errors)
@@ -136,7 +136,7 @@ class WatchedChild(ChildProcess):
     def _rows_below(self) -> list[ProcessRow]:
         return [row for pid in descendants(self.pid)[1:] if (row := process_row(pid)) is not None]
 
-    def _kill_strays(self) -> None:
+    def _kill_lingering(self) -> None:
         """Kill what left its group, until there is nothing of it."""
         for _ in range(_SWEEPS):
             if not kill_marked(self._mark):

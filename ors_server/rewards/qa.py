@@ -107,7 +107,11 @@ def _answerable(golds: list[str], answer: str, options: QAOptions) -> list[str]:
     if options.empty != "squad2":
         return golds or [""]
     form = answer[:MAX_ANSWER].strip().casefold()
-    kept = [gold for gold in golds if normalise_answer(gold, options) or (form and gold.strip().casefold() == form)]
+    kept = [
+        gold
+        for gold in golds
+        if normalise_answer(gold, options) or (form and gold.strip().casefold() == form)
+    ]
     return kept or [""]  # no gold means that there is no answer
 
 

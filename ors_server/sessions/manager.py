@@ -8,6 +8,7 @@ from secrets import token_hex
 from types import MappingProxyType
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ors_server.admission import Admission
 from ors_server.authoring.definition import EnvironmentDefinition
@@ -137,6 +138,7 @@ class SessionManager:
                 make = partial(make_fork, parent, child_id, request.credential_id, snapshot, steps)
                 child = await self._add(child_id, parent.definition, request.credential_id, make)
                 children.append(child)
+            await checkpoint_if_cancelled()  # a caller that left knows no ids
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for child in children:

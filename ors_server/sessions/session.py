@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 
+import anyio
+
 from ors_server.authoring.call_context import CallContext, ProgressListener
 from ors_server.authoring.calling_client import CallingClient
 from ors_server.authoring.definition import (
@@ -29,7 +31,7 @@ from ors_server.sessions.ending import SessionEnding, SessionParts
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.reward_view import RewardView
-from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored
+from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored, check_call_id
 from ors_server.sessions.session_request import SessionStatus
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
@@ -80,7 +82,9 @@ class Session:
             recorder, definition = self.recorder, self.definition
             self._made_runner = CallRunner(
                 recorder,
-                CallTable(recorder.origin.session_id, recorder.services, self._last_use),
+                CallTable(
+                    recorder.origin.session_id, recorder.services, self._last_use, recorder.is_pending
+                ),
                 SessionTools(definition, self._instance, self.toolset),
                 self._setup,
                 self._task_spec,
@@ -149,7 +153,10 @@ class Session:
         load_reached_milestones(self._instance, snapshot.milestones)
         restore_rng(self._instance, snapshot.rng_state)
         load_conversation(self._instance, snapshot.conversation)
-        await self.recorder.open_fork(snapshot.resumed_at(self.recorder.now), steps)
+        state = snapshot.resumed_at(self.recorder.now, created_at=self.recorder.state.created_at)
+        with anyio.CancelScope(shield=True):
+            await self.recorder.open_fork(state, steps)
+        self._runner.calls.add_recorded(steps)
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup."""
@@ -206,10 +213,13 @@ class Session:
         The call goes on if its client leaves.
 
         Args:
-            call_id: The caller's own id; the same id in the same session never runs twice.
+            call_id: The caller's own id, of at most 256 characters; the same id in the same session never runs
+                twice, and neither does that of a step that a fork has from its parent.
 
         Raises:
+            InvalidRequestError: If the id is too long, or UTF-8 cannot express it.
             EnvironmentFailedError: If setup has failed.
+            CapacityError: If calls of the session wait whose arguments are many bytes.
             CallIdReusedError: If the id is that of a call with another tool or other arguments.
         """
         if call_id is not None:
@@ -279,6 +289,7 @@ class Session:
 
     async def _load_recorded(self, call_id: str) -> None:
         """Bring a call whose output left memory back from the record, if this is one."""
+        check_call_id(call_id)
         calls = self._runner.calls
         while calls.is_only_on_record(call_id):
             await calls.load_recorded(call_id, self.recorder.origin.episode_id)

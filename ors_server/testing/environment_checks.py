@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from typing_extensions import override
 
 from ors_server.authoring.loading import define
 from ors_server.errors import UnknownTaskError
+from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.loop_watch import UNNAMED
 from ors_server.testing.environment_subject import EnvironmentSubject, Task
 from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
@@ -128,9 +127,9 @@ async def tool_schemas(subject: EnvironmentSubject) -> None:
         if schema is None:
             continue
         try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            raise NotMetError(f"the schema of {tool.name!r} is invalid: {error.message}") from error
+            check_schema(schema)
+        except BadSchemaError as error:
+            raise NotMetError(f"the schema of {tool.name!r} is invalid: {error}") from error
         expect(schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
 
 

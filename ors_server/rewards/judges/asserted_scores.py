@@ -24,6 +24,7 @@ _REMARK: Final = re.compile(
     r"(?!(?:scores?|rating|grade|mark|number|value|above|previous|last score)\b)\w+"
 )
 _TOO: Final = re.compile(r"(?i)\btoo\b")
+_PAST: Final = re.compile(r"(?i)\b(?:would|could|should|might)\s+have\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
 """What stands for a number that is not asserted."""
@@ -69,8 +70,9 @@ def is_asserted(text: str, span: Span) -> bool:
 
 def _is_rival(text: str, statement: Statement) -> bool:
     """Whether a number under a condition could be the score: "With sources it would be 0.9"."""
+    is_past = _PAST.search(text, max(0, statement.start - _REMARK_CHARS), statement.start) is not None
     is_fault = _TOO.search(text, statement.end, statement.end + _REMARK_CHARS) is not None
-    return statement.polarity is Polarity.SUPPOSED and not is_fault
+    return statement.polarity is Polarity.SUPPOSED and not is_fault and not is_past
 
 
 def _quotations(text: str) -> Iterator[Span]:

@@ -40,6 +40,11 @@ _NUMBERING: Final = re.compile(
     r"\s*(?:\([b-hivx]{1,4}\)|[b-h]\)|(?:Q|Ex|No|Nr|Problem|Question|Exercise|Task)\.?\s?\d{1,3}\s?[.:)])\s+(?=\S)"
 )
 """The number of an exercise in front of its answer."""
+_CUE: Final = re.compile(
+    r"\s*(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final )?(?:answer|result)(?: is|:| =|: is) (?![^\n]*[.;,:] )(?=[^\n]*\s*\Z)",
+    re.IGNORECASE,
+)
+"""The words in front of an answer that is nothing but a value, in one line."""
 _MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
 """An answer in its mark, and nothing else."""
 _CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
@@ -95,7 +100,9 @@ _BETWEEN_QUANTITIES: Final = re.compile(
 )
 """The unit in the middle of "2 hours and 30 minutes"."""
 _KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
-_ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE)
+_ANSWER_KEY: Final = re.compile(
+    r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE
+)
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 300
@@ -136,6 +143,8 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     prompt = question.prompt
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
         response = response[numbering.end() :]
+    if prompt is None and (cue := _CUE.match(response)) is not None and _is_plain(response[cue.end() :]):
+        return Assertion(response)
     if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
         return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
     searched, _ = without_programs(response)

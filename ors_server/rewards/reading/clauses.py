@@ -50,15 +50,26 @@ _CONNECTING: Final = frozenset(
         "either",
     }
 )
-_TEMPORAL: Final = words_of("when whenever once until after before while where wherever")
+_TEMPORAL: Final = words_of("when whenever once until wherever")
+_SUPPOSING: Final = ("assum", "suppos", "imagin", "pretend", "presum", "hypothe", "postulat", "grant", "provid", "say")
+_CHANGES: Final = ("rise", "rose", "fall", "fell", "grow", "grew", "drop", "increas", "decreas", "go", "went", "climb", "shrink", "shrank", "sink", "sank", "jump", "declin")
+_NEEDING: Final = words_of("would need must requires require needs required")
+_OBJECT_STARTS: Final = words_of("the a an it this that its no every each all")
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
-_SECOND_SUBJECTS: Final = words_of("other another common many some most mistake mistakes others error errors students people trap careful")
+_SECOND_SUBJECTS: Final = words_of(
+    "other another common many some most mistake mistakes others error errors students people trap careful"
+)
 _DEMONSTRATIVES: Final = words_of(
     "everything all both above check test verification equation sum sides calculation calculations reasoning work "
     "argument method formula arithmetic proof derivation solution line lines whole computation it's that's"
 )
-_ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
+_ACCORDING: Final = frozenset(
+    {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
+)
 _PASSING: Final = words_of("to from with by of on into")
+_NOTING: Final = words_of("note notice observe remember recall remark beware please")
+_THERE: Final = words_of("there there's there's something here")
+_GENERAL: Final = words_of("if easy often never always usually frequent frequently unless without avoid everybody let tell hope otherwise any no")
 _VERDICTS: Final = words_of(
     "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish garbage absurd nonsensical inaccurate void fallacious"
 )
@@ -82,7 +93,9 @@ _CONTRARY: Final = frozenset(
     {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
 )
 _AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_STATING: Final = frozenset({"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_STATING: Final = frozenset(
+    {"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"}
+)
 _OF_FORM: Final = frozenset(
     {"source", "preposition", "condition", "apt", "no_unit", "linking", "epistemic", "alternative", "belief"}
 )
@@ -94,7 +107,9 @@ _RECKONINGS: Final = words_of(
     "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
     "program code output"
 )
-_FACTS: Final = words_of("text passage data evidence definition theory rule law facts numbers table graph source")
+_FACTS: Final = words_of(
+    "text passage data evidence definition theory rule law facts numbers table graph source"
+)
 _NOUNS: Final = (
     "votes",
     "states",
@@ -186,19 +201,44 @@ class ClauseReader(SentenceReader):
                     and clause.values[index - 1].polarity is Polarity.BOUNDED
                     and _is_range(clause, index)
                 ):
-                    value.polarity = Polarity.BOUNDED
+                    is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
+                    value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
+                if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
+                    following = sentence.clauses[place + 1].lead
+                    if following is not None and following.word in ("which", "whom"):
+                        value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
                     value.polarity = Polarity.SUPPOSED
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
                     value.polarity = self._after(sentence, place, value) or value.polarity
+                if value.polarity is Polarity.ASSERTED and self.is_closed and self._trails_off(sentence, place, value):
+                    value.polarity = Polarity.INTERMEDIATE
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
         self._replace(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
+
+    def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
+        """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
+        clauses = sentence.clauses[place + 1 :]
+        if value.is_framed or not clauses or any(clause.values for clause in sentence.clauses if clause is not value.clause):
+            return False
+        following = clauses[0]
+        lead = following.lead
+        if lead is None or lead.word == "(" or "reason" in lead.classes:
+            return False
+        has_left = value.clause.tokens[0] is not value.token
+        if lead.word == "," and (has_left or place):
+            return False
+        words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
+        if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
+            return False
+        is_bare_addition = lead.word == "and" and not has_left
+        return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
 
     def _replace(self, sentence: Sentence) -> None:
         """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
@@ -301,7 +341,9 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, right, before) or self._from_right(value, left, right, before)
+        value.polarity = self._from_left(value, left, right, before) or self._from_right(
+            value, left, right, before
+        )
 
     def _from_left(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
@@ -320,6 +362,7 @@ class ClauseReader(SentenceReader):
             (has_label, Polarity.INTERMEDIATE),
             (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
             (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
+            (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
             ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
             (takes_back_words(near_value), Polarity.RETRACTED),
@@ -402,12 +445,18 @@ class ClauseReader(SentenceReader):
             (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
+            ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
             (self._is_reported(right, seen), Polarity.QUOTED),
             ("bound" in first.classes and first.word in _ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
-            (first.word in ("out", "off", "aside", "away") and bool(left) and left[-1].word in _PARTICLE_VERBS, Polarity.DENIED),
+            (
+                first.word in ("out", "off", "aside", "away")
+                and bool(left)
+                and left[-1].word in _PARTICLE_VERBS,
+                Polarity.DENIED,
+            ),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
@@ -438,8 +487,12 @@ class ClauseReader(SentenceReader):
         if self.are_labels and value.token.end - value.token.start > NEAR and _is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
+        is_state = right[0].word in ("were", "are") and len(right) > 1 and "quantity" in right[1].classes
+        if is_state:
+            return Polarity.ASSERTED  # "42 were sold"
         is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
-        value.is_weak = is_subject and not seen & ({"answer"} if is_one_of_many else {"confirm", "answer"})
+        confirming = {"answer"} if is_one_of_many else {"confirm", "answer", "harmless"}
+        value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
@@ -460,15 +513,13 @@ class ClauseReader(SentenceReader):
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
-        words = [
-            token
-            for token in left
-            if token.kind == "word" and not is_filler(token)
-        ]
+        words = [token for token in left if token.kind == "word" and not is_filler(token)]
         if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
             is_predicate = bool(right) and "copula" in right[0].classes
+            if len(right) > 1 and not right[0].classes and _is_verb(right[0]) and right[1].word in _OBJECT_STARTS:
+                return False  # "42 counts the corner twice"
             return bool(left) or value.clause.lead is not None or is_predicate or is_unit(right)
         if all(token.classes - _OF_FORM for token in words):
             return True
@@ -491,8 +542,12 @@ class ClauseReader(SentenceReader):
         if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
             return None  # "since 41 fails, 42"
         polarity = earlier.values[-1].polarity
-        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
-            token.word in _CONNECTING or "maybe" in token.classes for token in left
+        if "exceptive" in earlier.tokens[0].classes:
+            return None  # "unlike 41, 42 works"
+        is_joined = (
+            earlier.tokens[-1].kind == "value"
+            and (lead.word in AND or lead.word == ",")
+            and all(token.word in _CONNECTING or "maybe" in token.classes for token in left)
         )
         is_new = "correction" in classes_in(left) or (
             bool(right)
@@ -544,15 +599,22 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
-        start = next((at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2)
+        if any("granted" in token.classes for clause in clauses for token in clause.tokens):
+            return False
+        own = clauses[place]
+        is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
+        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
+            return any(token.word in _NEEDING for clause in clauses[place + 1 :] for token in clause.tokens)
+        start = next(
+            (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
+        )
         following = [
             clause
             for clause in clauses[place + 1 : place + 2]
             if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
         ]
         return any(
-            _is_mistaken_way(clause)
-            or (_is_condition(clause) and not _is_own_work(clause))
+            _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
             for clause in clauses[max(start, 0) : place] + following
         )
 
@@ -656,7 +718,9 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        is_short = len(tokens) <= 2 * NEAR or not any(
+            clause.values for clause in self._sentences[number].clauses
+        )
         opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
@@ -774,6 +838,18 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
 
 
+def tells_own_error(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence tells an error of its author: "I forgot the sign.", "There is a mistake somewhere."."""
+    at = next((index for index, token in enumerate(tokens) if "erring" in token.classes), None)
+    if at is None:
+        return False
+    before = classes_in(tokens[:at])
+    words = {word for token in tokens for word in token.word.split()}
+    is_mine = "first_person" in before | tokens[at].classes or tokens[0].word in _THERE or at == 0 and len(tokens) <= NEAR
+    is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
+    return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
+
+
 def refutes(tokens: Sequence[TextToken]) -> bool:
     """Whether a sentence says that the work in front of it is wrong: "Everything above is nonsense."."""
     classes = classes_in(tokens)
@@ -781,12 +857,15 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
         return False
     at = next(index for index, token in enumerate(tokens) if token.classes & _FAILING)
     subject = tokens[:at]
-    if any(token.word in _SECOND_SUBJECTS or "source" in token.classes for token in tokens):
+    words = {word for token in tokens for word in token.word.split()}
+    if words & _SECOND_SUBJECTS or "source" in classes or tokens[0].word in _NOTING:
         return False
-    is_about = any(
-        word in _DEMONSTRATIVES for token in subject for word in token.word.split()
-    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
-    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    is_about = any(word in _DEMONSTRATIVES for token in subject for word in token.word.split()) or bool(
+        classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"}
+    )
+    is_predicate = (
+        bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    )
     if is_predicate:
         return True
     behind = tokens[at + 1 :]
@@ -794,7 +873,9 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
         if "copula" not in classes_in(subject):
             return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
-    endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
+    endorsed = any(
+        token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4]
+    )
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 
 
@@ -819,11 +900,13 @@ def _is_condition(clause: Clause) -> bool:
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
     if _is_modest(clause) or _is_of_sound_source(clause):
         return False
-    if any("suppose" in token.classes and token.word != "even if" for token in opening):
+    supposing = [token.word for token in opening if "suppose" in token.classes and token.word != "even if"]
+    if any(not word.partition(" ")[0].endswith("ing") or word.startswith(_SUPPOSING) for word in supposing):
         return True
     classes = clause.classes()
     if any(token.word in _TEMPORAL for token in opening):
-        return bool(classes & {"bound", "condition", "negative"}) and "first_person" not in classes
+        is_property = bool(classes & {"condition", "negative"}) or any(t.word in _ORDERS for t in clause.tokens)
+        return is_property and "first_person" not in classes
     if clause.lead is not None or clause.values or len(clause.tokens) < _MAX_UNIT:
         return False
     return clause.tokens[0].word in _INVERTED and clause.tokens[1].kind == "word"
@@ -876,4 +959,4 @@ def _is_own_work(clause: Clause) -> bool:
         return False
     if clause.values and any(token.word == "you" for token in clause.tokens[:3]):
         return False  # "if you got 42, you forgot a term"
-    return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])
+    return any("first_person" in token.classes or token.word in ("you", "one") for token in clause.tokens[:3])

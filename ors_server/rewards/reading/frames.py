@@ -12,9 +12,7 @@ from typing import Final
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import TextToken, classes_in
 
-FILLERS: Final = words_of(
-    "so thus hence then and or nor but finally ok okay well now the a an of to for all"
-)
+FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
 _DETERMINERS: Final = words_of(
     "the a an all her his my our their its those these just both exactly precisely only even simply that"
 )
@@ -40,7 +38,9 @@ _STATING_WITH: Final = words_of(
 )
 _OBJECTS: Final = words_of("it this that everything all us me them itself together up down out back nicely")
 _EQUALITY: Final = words_of("equal identical equivalent congruent equals answer: same")
-_UNIT_LINKS: Final = words_of("of per in on at for from the a an each every left more altogether total and to with by")
+_UNIT_LINKS: Final = words_of(
+    "of per in on at for from the a an each every left more altogether total and to with by"
+)
 _MAX_UNKNOWN: Final = 3
 """Words of an unknown unit."""
 _MIN_NOUN: Final = 2
@@ -95,7 +95,9 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
     if verb.classes & _GOVERNORS.get(preposition.word, frozenset()):
-        return not (preposition.word in ("to", "for") and verb.classes & {"answer"} and not verb.classes & {"result"})
+        return not (
+            preposition.word in ("to", "for") and verb.classes & {"answer"} and not verb.classes & {"result"}
+        )
     has_unit = bool(right) and not right[0].classes & {"copula", "linking", "no_unit"}
     return has_unit and "answer" not in classes_in(before)
 
@@ -153,7 +155,8 @@ def _is_name(left: Sequence[TextToken]) -> bool:
         and not name.classes
         and not name.word.endswith(("ing", "ion", "ly", "ment", "sis"))
         and "epistemic" in verb.classes
-        and verb.word not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
+        and verb.word
+        not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
     )
 
 
@@ -168,4 +171,9 @@ def is_apt_answer(left: Sequence[TextToken]) -> bool:
     if not at or " " in left[at].word:
         return True
     adjective = left[at - 1]
-    return bool(adjective.classes) or is_filler(adjective) or "'" in adjective.word or not adjective.word.isalpha()
+    return (
+        bool(adjective.classes)
+        or is_filler(adjective)
+        or "'" in adjective.word
+        or not adjective.word.isalpha()
+    )

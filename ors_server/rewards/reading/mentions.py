@@ -188,7 +188,9 @@ def _denies(reading: Reading, final: Reading) -> bool:
 def is_joined(gap: str) -> bool:
     """Return whether the text between two candidates does nothing but join them."""
     words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
-    has_joiner = any(word in _JOINERS or word in _MAYBE for word in words) or any(sign in gap for sign in "&/|+")
+    has_joiner = any(word in _JOINERS or word in _MAYBE for word in words) or any(
+        sign in gap for sign in "&/|+"
+    )
     return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)
 
 

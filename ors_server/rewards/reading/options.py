@@ -41,7 +41,9 @@ _MAX_CANCELLED: Final = 5
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
 _CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
-_FRONTED: Final = frozenset({"for", "with", "under", "by", "in", "on", "about", "at", "without", "concerning"})
+_FRONTED: Final = frozenset(
+    {"for", "with", "under", "by", "in", "on", "about", "at", "without", "concerning"}
+)
 _AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't", "don't", "not", "none"})
 _REST: Final = words_of("other others else rest remaining alternatives everything")
 _GOVERNORS: Final = words_of(
@@ -57,12 +59,20 @@ _DESCENDING: Final = (
     "order of preference",
     "order of plausibility",
     "order of probability",
-    "best to worst", "most to least", "strongest to weakest", "highest to lowest")
+    "best to worst",
+    "most to least",
+    "strongest to weakest",
+    "highest to lowest",
+)
 _SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
 _RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
 _OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet"})
-_POSSIBLE: Final = frozenset({"could be", "might be", "may be", "could", "might", "may", "may well be", "could also be"})
-_EQUALLY: Final = frozenset({"as likely", "equally", "as plausible", "as good", "as well", "likewise", "as probable"})
+_POSSIBLE: Final = frozenset(
+    {"could be", "might be", "may be", "could", "might", "may", "may well be", "could also be"}
+)
+_EQUALLY: Final = frozenset(
+    {"as likely", "equally", "as plausible", "as good", "as well", "likewise", "as probable"}
+)
 _TICK: Final = re.compile(r"\A\s*(?:[-*+]\s+)?[\[(]([ xX\u2713\u2714])[\])]\s{0,3}\Z")
 _MAX_TICK: Final = 16
 _SHARE: Final = re.compile(r"[\s(:=–—-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
@@ -99,6 +109,12 @@ class OptionReader(ClauseReader):
                 _make_harmless(left)  # "there is no better choice than A"
             self._frame(value, left)
         super()._judge(value, left, right)
+        if (
+            self.are_labels
+            and value.polarity is Polarity.ASSERTED
+            and self._is_inside_noun_phrase(value, left, right)
+        ):
+            value.polarity = Polarity.INTERMEDIATE
         if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
             value.polarity = Polarity.RETRACTED  # "I said A earlier"
         if self.are_labels and value.polarity is Polarity.ASSERTED:
@@ -106,6 +122,21 @@ class OptionReader(ClauseReader):
                 value.polarity = Polarity.QUOTED
             elif _is_only_wanted(left):
                 value.polarity = Polarity.SUPPOSED
+
+    def _is_inside_noun_phrase(
+        self, value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
+    ) -> bool:
+        """Whether a name only says more about a noun: "the Basel Philharmonic", "the old Porto road"."""
+        is_name = value.token.end - value.token.start > 2 and self._text[value.token.start].isupper()  # noqa: PLR2004
+        noun = right[0] if right else None
+        return (
+            is_name
+            and noun is not None
+            and noun.kind == "word"
+            and not noun.classes
+            and self._text[value.token.end : noun.start] == " "
+            and any(token.word in ("the", "a", "an", "its", "this", "that") for token in left[-2:])
+        )
 
     def _frame(self, value: Value, left: Sequence[TextToken]) -> None:
         """Take what the author chooses or concludes for named as the answer: "I now choose A", "so A"."""
@@ -139,6 +170,8 @@ class OptionReader(ClauseReader):
         return "pronoun" in tokens[0].classes and "confirm" in classes
 
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
+        if self.are_labels and lead.word == ":" and not left and _denies_what_follows(heading):
+            return Polarity.DENIED
         is_impression = lead.word == "," and len(heading.tokens) == 1 and "report" in heading.classes()
         if self.are_labels and is_impression and "first_person" not in heading.classes():
             return Polarity.QUOTED  # "At first glance, A"
@@ -148,7 +181,24 @@ class OptionReader(ClauseReader):
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
         if self.are_labels and is_correction and "negative" not in heading.classes():
             return None  # "I take that back: B"
+        is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
+        if self.are_labels and is_replaced and "negative" not in heading.tokens[-1].classes:
+            return None  # "Instead of Riga: Porto"
         return super()._headed(heading)
+
+    def _judge_remark(
+        self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
+    ) -> Polarity | None:
+        tokens = [
+            token for token in clause.tokens if token.word not in ("and", "but", "certainly", "definitely")
+        ]
+        is_contrast = (
+            len(tokens) > 1 and "negative" in tokens[0].classes and not tokens[0].classes & {"retract"}
+        )
+        is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
+        if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
+            return None  # "Basel, not Tartu"
+        return super()._judge_remark(clause, polarity, is_framed=is_framed, is_corrected=is_corrected)
 
     def _except(self, sentence: Sentence) -> None:
         """Read "all options but A fail" and "no option other than A fits"."""
@@ -325,6 +375,13 @@ class OptionReader(ClauseReader):
                 break
             listed += clause.values
         is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
+        words = [token.word for token in _words(sentence)]
+        if len(listed) == 2 and "correct" in words or "right" in words:  # noqa: PLR2004
+            chosen = 1 if "latter" in words else 0 if "former" in words else None
+            if chosen is not None and not any(map(_is_denial, sentence.tokens)):
+                for index, value in enumerate(listed):
+                    value.polarity = Polarity.ASSERTED if index == chosen else Polarity.DENIED
+                return
         if 1 < len(listed) < len(values) and not is_none:
             for value in listed:
                 value.polarity = Polarity.INTERMEDIATE
@@ -342,6 +399,22 @@ _OPEN_TO_COMPARE: Final = frozenset(
 )
 
 
+def _denies_what_follows(heading: Clause) -> bool:
+    """Whether a heading denies what is behind it: "Do not use this:", "This is wrong:", "A wrong answer:"."""
+    tokens = heading.tokens
+    last = tokens[-1]
+    denials = [token for token in tokens if token.classes & _WRONGNESS and "outranks" not in token.classes]
+    if not denials:
+        return False
+    is_shown = (
+        last.word.rpartition(" ")[2] in ("this", "these", "following", "below", "that")
+        or "heed" in last.classes
+    )
+    is_wrong = bool(last.classes & {"reject", "fault"})
+    is_attribute = len(tokens) > 1 and bool(tokens[-2].classes & {"reject"}) and tokens[-2] in denials
+    return is_shown or is_wrong or is_attribute
+
+
 def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextToken], list[TextToken]]:
     """Put the quantifier behind an exception in front of it: "except for A, all are wrong"."""
     at = next((index for index, word in enumerate(after) if _opening(word) in _DETERMINERS), None)
@@ -349,7 +422,9 @@ def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextT
 
 
 def _is_denial(word: TextToken) -> bool:
-    is_cancelled = "harmless" in word.classes and (word.word in _ABSENCE or word.word.endswith(("n't", "not")))
+    is_cancelled = "harmless" in word.classes and (
+        word.word in _ABSENCE or word.word.endswith(("n't", "not"))
+    )
     return is_cancelled or bool(word.classes & _WRONGNESS)
 
 
@@ -363,7 +438,9 @@ def _spare_others(left: Sequence[TextToken]) -> None:
 
 def _is_only_wanted(left: Sequence[TextToken]) -> bool:
     """Whether a choice is only wanted or avoided: "I was tempted to choose", "it is easy to pick"."""
-    at = next((index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0)
+    at = next(
+        (index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0
+    )
     if at < 2 or left[at - 1].word != "to":  # noqa: PLR2004  (a word and "to")
         return False
     governor = left[at - 2]
@@ -441,4 +518,6 @@ def _is_chosen_by_others(left: Sequence[TextToken]) -> bool:
 _SPEAKERS: Final = frozenset(
     {"first_person", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
 )
-_GENERAL: Final = words_of("let's lets you one so then to therefore thus hence and finally please let must should that this it which")
+_GENERAL: Final = words_of(
+    "let's lets you one so then to therefore thus hence and finally please let must should that this it which"
+)

@@ -17,6 +17,8 @@ Classes: TypeAlias = frozenset[str]
 
 NO_CLASSES: Final[Classes] = frozenset()
 _PATH: Final = Path(__file__).with_name("polarity.toml")
+_SHORTEST: Final = 2
+"""Words of the shortest phrase."""
 _OTHER_TABLES: Final = ("characters", "irregular_verbs", "options")
 """Tables of `polarity.toml` that are no language."""
 
@@ -61,7 +63,8 @@ class Lexicon:
     def __init__(self, lists: Iterable[tuple[str, str]]) -> None:
         """Read (class, words and phrases separated by commas or line ends)."""
         self.words: dict[str, Classes] = {}
-        self.phrases: dict[str, list[tuple[tuple[str, ...], Classes]]] = {}
+        self.phrases: dict[tuple[str, str], list[tuple[tuple[str, ...], Classes]]] = {}
+        """Phrases by their first two words, longest first."""
         merged: dict[tuple[str, ...], set[str]] = {}
         for name, text in lists:
             for entry in _entries(text):
@@ -70,16 +73,17 @@ class Lexicon:
             if len(words) == 1:
                 self.words[words[0]] = frozenset(names)
             else:
-                self.phrases.setdefault(words[0], []).append((words, frozenset(names)))
+                self.phrases.setdefault((words[0], words[1]), []).append((words, frozenset(names)))
         for listed in self.phrases.values():
             listed.sort(key=lambda phrase: -len(phrase[0]))
 
     def match_phrase(self, words: list[str], index: int) -> tuple[int, Classes] | None:
         """Return the length in words and the classes of the longest phrase at a place."""
-        for phrase, classes in self.phrases.get(words[index], ()):
-            end = index + len(phrase)
-            if end <= len(words) and tuple(words[index:end]) == phrase:
-                return len(phrase), classes
+        listed = self.phrases.get((words[index], words[index + 1])) if index + 1 < len(words) else None
+        for phrase, classes in listed or ():
+            length = len(phrase)
+            if length == _SHORTEST or tuple(words[index : index + length]) == phrase:
+                return length, classes
         return None
 
 

@@ -383,6 +383,8 @@ class SentenceReader:
             if "benign" in word.classes:
                 _make_harmless(token, words[: offset + 1])
                 return
+            if "solving" in word.classes and is_at_value and word is words[-1]:
+                return  # "I would not say 42"
             if "solving" in word.classes:
                 is_softened = any("benign" in later.classes for later in words[offset + 1 :])
                 if token.word not in _ORDERS_NOT and not is_softened:
@@ -473,7 +475,11 @@ class SentenceReader:
                     clauses[-1].lead = TextToken(
                         "word", clauses[-1].lead.start, token.end, token.word, token.classes
                     )
-                elif not clauses[-1].tokens and clauses[-1].lead is not None and clauses[-1].lead.word == "because":
+                elif (
+                    not clauses[-1].tokens
+                    and clauses[-1].lead is not None
+                    and clauses[-1].lead.word == "because"
+                ):
                     clauses[-1].tokens.append(token)
                     continue
                 else:
@@ -503,11 +509,14 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         phrase = lexicon.match_phrase(words, index)
         if phrase is not None and phrase[0] > length:
             length, classes = phrase
+    if length == 1:
+        word = words[index]
+        own = lexicons[0].words.get(word, NO_CLASSES)
+        for lexicon in lexicons[1:]:
+            own |= lexicon.words.get(word, NO_CLASSES)
+        return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
-    if length == 1:
-        is_contracted = parts[0].endswith("n't") or parts[0].startswith("n'")
-        return 1, own | {"negative"} if is_contracted else own
     if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
         classes |= own
     is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
@@ -518,7 +527,12 @@ def _look_up_option(words: list[str], index: int, length: int, classes: Classes)
     """Return what words say about options, where it is not what they say about numbers."""
     lexicon = option_lexicon()
     phrase = lexicon.match_phrase(words, index)
-    if not classes and phrase is None and words[index] not in lexicon.words and _FAULTY.fullmatch(words[index]):
+    if (
+        not classes
+        and phrase is None
+        and words[index] not in lexicon.words
+        and _FAULTY.fullmatch(words[index])
+    ):
         return 1, frozenset({"fault"})
     if phrase is None and length == 1 and words[index] in lexicon.words:
         phrase = 1, lexicon.words[words[index]]

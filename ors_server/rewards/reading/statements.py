@@ -28,7 +28,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.clauses import disapproves, refutes, takes_back_words
+from ors_server.rewards.reading.clauses import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.sentences import (
@@ -107,6 +107,7 @@ _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
 _CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
@@ -233,8 +234,16 @@ def _announces_wrong(sentence: Sentence) -> bool:
     """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
     words = {part for token in sentence.tokens for part in token.word.split()}
     classes = classes_in(sentence.tokens)
-    is_wrong = bool(classes & {"reject", "fault"}) or ("negative" in classes and bool(classes & {"answer", "confirm"}))
+    is_wrong = bool(classes & {"reject", "fault"}) or (
+        "negative" in classes and bool(classes & {"answer", "confirm"})
+    )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
+
+
+def _leads_between(sentence: Sentence, first: Value, second: Value) -> list[TextToken]:
+    """Return what opens the clauses behind the first value, up to the second, and their words."""
+    clauses = [clause for clause in sentence.clauses if first.token.end <= clause.start <= second.token.start]
+    return [token for clause in clauses for token in (clause.lead, *clause.tokens) if token is not None]
 
 
 def _verb_of(value: Value) -> str | None:
@@ -288,8 +297,16 @@ class _Reader(OptionReader):
             for clause in sentence.clauses:
                 has_given_up = has_given_up or ("refuse" in clause.classes() and not sentence.is_question)
                 for value in clause.values:
-                    is_definite = value.is_framed or self.is_definite(value) or any(
-                        not self.are_labels and "copula" in t.classes and " " not in t.word and "'" in t.word for t in clause.tokens
+                    is_definite = (
+                        value.is_framed
+                        or self.is_definite(value)
+                        or any(
+                            not self.are_labels
+                            and "copula" in t.classes
+                            and " " not in t.word
+                            and "'" in t.word
+                            for t in clause.tokens
+                        )
                     )
                     if has_given_up and not is_definite and value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.DENIED
@@ -357,6 +374,9 @@ class _Reader(OptionReader):
     def _clause_takes_back(self, clause: Clause, *, has_value: bool) -> bool:
         """Return whether a clause without a value takes back the values in front of its sentence."""
         tokens = clause.tokens
+        has_subject = len(tokens) > 1 and not tokens[0].classes and "copula" in tokens[1].classes
+        if self.are_labels and (has_subject or any(token.word in _OTHERS for token in tokens)):
+            return False  # "Riga is wrong.", "The others are wrong."
         classes = clause.classes()
         is_short = len(tokens) <= NEAR
         heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), 0)
@@ -372,6 +392,7 @@ class _Reader(OptionReader):
             is_lone and is_order and any(t.word in _REFERENCES or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
+            tells_own_error(tokens),
         )
         return any(rules)
 
@@ -440,6 +461,11 @@ class _Reader(OptionReader):
             values = [value for clause in sentence.clauses for value in clause.values]
             for earlier, value in pairwise(values):
                 lead = value.clause.lead
+                opener = earlier.clause.lead
+                if opener is not None and "reason" in opener.classes:
+                    continue
+                if any(token.word in _DECIDERS for token in _leads_between(sentence, earlier, value)):
+                    continue
                 if (
                     {earlier.polarity, value.polarity} == {Polarity.ASSERTED}
                     and earlier.is_framed is value.is_framed
@@ -457,11 +483,18 @@ class _Reader(OptionReader):
         at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
         if at is None:
             return
-        values = [value for clause in sentence.clauses for value in clause.values if value.token.start > tokens[at].start]
+        values = [
+            value
+            for clause in sentence.clauses
+            for value in clause.values
+            if value.token.start > tokens[at].start
+        ]
         listed = values[:1]
         for value in values[1:]:
             lead = value.clause.lead
-            is_listed = value.clause is listed[-1].clause or (lead is not None and lead.word in ("and", "or", ",", "nor"))
+            is_listed = value.clause is listed[-1].clause or (
+                lead is not None and lead.word in ("and", "or", ",", "nor")
+            )
             if not is_listed:
                 break
             listed.append(value)
@@ -471,14 +504,17 @@ class _Reader(OptionReader):
         """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
-            asserted = [value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed]
+            asserted = [
+                value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
+            ]
             if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
                 continue
             tokens = sentence.tokens
             cases = [
                 token.word
                 for token, following in pairwise(tokens)
-                if token.word in _CASES and (following.classes & {"condition", "alternative"} or following.kind == "value")
+                if token.word in _CASES
+                and (following.classes & {"condition", "alternative"} or following.kind == "value")
             ]
             cases += [token.word for token in tokens[-1:] if token.word == "without"]
             if len(cases) > 1:
@@ -494,7 +530,12 @@ class _Reader(OptionReader):
             named = [clause for clause in sentence.clauses if _sets_beside(clause)]
             near = [value for value in earlier if value.sentence >= number - 2]
             if named and not any("correction" in token.classes for token in sentence.tokens):
-                later = [value for clause in sentence.clauses for value in clause.values if clause.start >= named[0].start]
+                later = [
+                    value
+                    for clause in sentence.clauses
+                    for value in clause.values
+                    if clause.start >= named[0].start
+                ]
                 first = [value for value in values if value not in later]
                 beside = [*near, *first, *later] if later or not values else [*first]
                 self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])

@@ -33,7 +33,9 @@ _FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
 _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
-_OPENERS: Final = words_of("the a an this that these those in on at my our their his her its there here with for to by")
+_OPENERS: Final = words_of(
+    "the a an this that these those in on at my our their his her its there here with for to by"
+)
 _PEOPLE: Final = frozenset({"report", "first_person"})
 _DENIALS: Final = frozenset(
     {

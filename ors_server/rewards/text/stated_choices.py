@@ -75,7 +75,9 @@ _NAMING: Final = frozenset(
         "trial",
     }
 )
-_NAMING_WORDS: Final = words_of("option choice letter with for choose pick say mark select on to and or than lor vee cup text")
+_NAMING_WORDS: Final = words_of(
+    "option choice letter with for choose pick say mark select on to and or than lor vee cup text"
+)
 _VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot", "reject", "bound_after"})
 _NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps always news class process")
 _VERBS: Final = words_of(
@@ -121,12 +123,14 @@ def boxed_choice(text: str, choices: Choices) -> str | None:
 
 
 def cued_choice(text: str, choices: Choices) -> str | None:
-    """Return the choice of the last "Answer: B" or the like that a response asserts."""
-    text = visible(text[-MAX_TAIL:])
-    assertions = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
+    """Return the choice of the last "Answer: B" or answer element that a response asserts."""
+    text = text[-MAX_TAIL:]
+    elements = list(_elements(text, choices))
+    readings = _read(text, choices, [*boxes(text, choices), *elements])
+    spans = [*_cued_spans(text), *((element.start, element.end) for element in elements)]
     chosen = None
-    for start, end in _cued_spans(text):
-        inside = [assertion for assertion in assertions if start <= assertion.mention.start < end]
+    for start, end in sorted(spans):
+        inside = [reading for reading in readings if start <= reading.mention.start < end]
         if inside:
             chosen = _name(single_assertion(text, inside))
     return chosen

@@ -43,7 +43,7 @@ def test_a_long_line_counts_as_a_whole_in_however_many_pieces_it_comes(monkeypat
     assert list(reader.feed(b"data: 1\ndata:")) == []
     assert list(reader.feed(b" 2345")) == []
     assert list(reader.feed(b"\n\ndata: 67")) == [ServerSentEvent("message", "1\n2345")]
-    with pytest.raises(ValueError, match="10 bytes"):
+    with pytest.raises(BrokenAnswerError, match="10 bytes"):
         list(reader.feed(b"890"))
 
 
