@@ -10,14 +10,13 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 
 import httpx2
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool
 
 from ors_server.bounded_http import ACCEPTED_CODINGS
 from ors_server.client.patient_transport import BOUNDS
+from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.ors_manifest import Level, Requirement
 from ors_server.testing.ors_wire import OrsWire, WireAnswer, WireRequest
@@ -143,9 +142,9 @@ async def tool_schemas(host: Host) -> None:
     for tool in await host.tools():
         for schema in filter(None, (tool.input_schema, tool.output_schema)):
             try:
-                Draft202012Validator.check_schema(schema)
-            except SchemaError as error:
-                expect(condition=False, message=f"a schema of {tool.name!r} is invalid: {error.message}")
+                check_schema(schema)
+            except BadSchemaError as error:
+                expect(condition=False, message=f"a schema of {tool.name!r} is invalid: {error}")
         expect(tool.input_schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
 
 
