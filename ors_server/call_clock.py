@@ -60,8 +60,11 @@ class CallClock:
         "_since",
         "_starts",
         "_timer",
+        "before_change",
+        "bound",
         "has_rung",
         "limit",
+        "on_hold",
         "watch",
     )
 
@@ -71,9 +74,19 @@ class CallClock:
         *,
         watch: LoopWatch | None = None,
         now: Callable[[], float] = _monotonic,
+        bound: Callable[[], float | None] | None = None,
     ) -> None:
-        """Start to count, in the time of the watch; `None` seconds for no limit."""
+        """Start to count, in the time of the watch; `None` seconds for no limit.
+
+        Args:
+            bound: Returns the seconds that are left of a time which goes on while this clock is paused.
+        """
         self.limit = math.inf if seconds is None else seconds
+        self.bound = bound
+        self.before_change: Callable[[], None] | None = None
+        """Is called before the clock stops or goes on to count, on the event loop's thread."""
+        self.on_hold: Callable[[float], None] | None = None
+        """Is called with the seconds for which the call's own code held the event loop."""
         self.watch = watch
         self._now = now if watch is None else watch.now
         self._began = self._since = began = self._now()
@@ -111,7 +124,17 @@ class CallClock:
     @property
     def left_s(self) -> float:
         """Seconds that are left; negative once it is too late."""
-        return self.limit - self.spent_s
+        left = self.limit - self.spent_s
+        bound = None if self.bound is None else self.bound()
+        return left if bound is None else min(left, bound)
+
+    def counts_from(self, now: float, late: float) -> tuple[float, float]:
+        """Return since when the clock counts, which is now while it is paused, and how late the loop was then.
+
+        Args:
+            late: Seconds that the loop has been late up to now.
+        """
+        return (now, late) if self.is_paused else (self._since, self._late_before)
 
     @property
     def is_paused(self) -> bool:
@@ -121,12 +144,14 @@ class CallClock:
 
     def pause(self) -> None:
         """Stop counting; pauses nest, and each has its `resume`."""
+        self._note_change()
         self._counted = self.spent_s
         self._pauses += 1
         self._plan()
 
     def resume(self) -> None:
         """Count on, once each `pause` has had its `resume`."""
+        self._note_change()
         self._see_starts()
         self._pauses -= 1
         if not self._pauses:
@@ -137,6 +162,7 @@ class CallClock:
 
     def wait_for_start(self) -> Start:
         """Stop counting until something begins in another thread, which says so."""
+        self._note_change()
         self._counted = self.spent_s
         start = Start(self._now, self.watch)
         self._starts.append(start)
@@ -146,6 +172,8 @@ class CallClock:
         """Count seconds for which the call's own code held the event loop, so that the loop was late."""
         self._counted += seconds
         self._held += seconds
+        if self.on_hold is not None:
+            self.on_hold(seconds)
 
     def scope(self, *, shield: bool = False) -> anyio.CancelScope:
         """Return a scope that is cancelled when the time is up, until `stop`.
@@ -179,6 +207,10 @@ class CallClock:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _note_change(self) -> None:
+        if self.before_change is not None:
+            self.before_change()
 
     def _spent(self, now: float) -> float:
         if self._starts:
@@ -226,6 +258,7 @@ class CallClock:
             self._wake_after(BEAT)
         elif self._scope is not None:
             self.has_rung = True
+            self.limit = min(self.limit, self.spent_s)  # less than it was, if the bound ended it
             self._scope.cancel()
 
 

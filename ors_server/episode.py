@@ -213,7 +213,7 @@ class CallOutcome(NamedTuple):
     metrics: Mapping[str, float] = MappingProxyType({})
     """Finite numbers by name that the tool reports beside its reward."""
     waived: float = 0.0
-    """Seconds that the call waited for the server."""
+    """Seconds that the session waited for the server since the last step."""
     is_unjudged: bool = False
     """Whether a judgement that the call needed failed; it then neither pays nor costs anything."""
 

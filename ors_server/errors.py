@@ -293,6 +293,18 @@ class SettingsError(ClientError):
     code = "settings"
 
 
+def error_of_code(code: str | None, message: str) -> OrsServerError:
+    """Make the error of a code again, from a record; a tool's failure if no class here has the code."""
+    return _CLASSES.get(code or "", ToolFailedError)(message)
+
+
+_CLASSES: dict[str, type[OrsServerError]] = {
+    value.code: value
+    for value in list(globals().values())
+    if isinstance(value, type) and issubclass(value, OrsServerError)
+}
+
+
 def forget_frames(error: BaseException) -> None:
     """Drop the tracebacks of an error that is kept: their frames would keep the session that failed."""
     error.__traceback__ = error.__cause__ = error.__context__ = None

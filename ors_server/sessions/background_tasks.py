@@ -2,11 +2,39 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ors_server.logs import get_logger
 
+Result = TypeVar("Result")
+
 log = get_logger("ors_server.sessions")
+
+
+async def run_whole(
+    spawn: Callable[..., object], function: Callable[..., Awaitable[Result]], *args: object
+) -> Result:
+    """Run a function in the background and return its result; it goes on if the caller is cancelled.
+
+    Args:
+        spawn: Starts a background task.
+    """
+    ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    async def run() -> None:
+        try:
+            result = await function(*args)
+        except BaseException as error:
+            if not ended.done():
+                ended.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
+            if not isinstance(error, Exception):
+                raise
+        else:
+            if not ended.done():
+                ended.set_result(result)
+
+    spawn(run)
+    return await ended
 
 
 class BackgroundTasks:

@@ -100,7 +100,9 @@ class CallRunner:
     async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
         result: CallResult = Failure(ShuttingDownError("the server is shutting down"))
         try:
-            if self._make_end_error is not None:
+            if call.repeats is not None and self._recorder.has_run(call.repeats):
+                result = await self._repeat(call, call.repeats)
+            elif self._make_end_error is not None:
                 result = Failure(self._make_end_error())
             elif call.is_cancelled:
                 result = Failure(call.cancel_error)
@@ -115,6 +117,12 @@ class CallRunner:
             if isinstance(result, Failure):
                 forget_frames(result.error)
             self.calls.finish(call, result)
+
+    async def _repeat(self, call: Call, first: Call) -> CallResult:
+        """Write the step of a call that ran; nothing runs, so that a cancellation has nothing to stop."""
+        with call.seal():
+            result = await self._recorder.write_pending(call) or self._recorder.refusal(call.tool)
+        return result or Failure(OrsServerError(f"the step of the call {first.id!r} is lost"))
 
     async def _play(self, call: Call) -> CallResult | None:
         """Play one step; return `None` if the call was cancelled before its tool was found."""
@@ -142,13 +150,18 @@ class CallRunner:
         if call.repeats is not None or self._setup.is_pending or self._recorder.has_pending:
             return None
         self.check_usable()
+        if self._recorder.is_deciding:
+            return None
         return self._recorder.refusal(call.tool) or self.tools.found(call.tool)
 
     async def _find(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""
         await self.until_ready()
         recorder = self._recorder
-        result = await recorder.write_pending(call) or recorder.refusal(call.tool)
+        result = await recorder.write_pending(call)
+        if result is None:
+            await recorder.until_decided()
+            result = recorder.refusal(call.tool)
         if result is not None:
             return result
         started = recorder.now
@@ -165,6 +178,9 @@ class CallRunner:
         """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
         thread = LingeringThread()
         try:
+            if call.is_cancelled:
+                return Failure(call.cancel_error)
+            await self._recorder.until_decided()
             over = self._recorder.refusal(call.tool)
             return over if over is not None else await self._run_tool(call, tool, parsed, thread)
         finally:
@@ -181,27 +197,27 @@ class CallRunner:
         """Run the tool within its time limit and record what came of it."""
         recorder = self._recorder
         run = self._make_run(call, tool, parsed)
-        context_before = running_call.set(run.context)
-        code_before = author_code.set(tool.code)
-        recorder.clocks[run.clock] = None
-        try:
-            ended = await self._await_tool(call, tool, run, thread)
-        except asyncio.CancelledError:  # the server ends its tasks
-            with anyio.CancelScope(shield=True):
+        with recorder.playing(call, run.clock):
+            context_before = running_call.set(run.context)
+            code_before = author_code.set(tool.code)
+            try:
+                ended = await self._await_tool(call, tool, run, thread)
+            except asyncio.CancelledError:  # the server ends its tasks
+                with anyio.CancelScope(shield=True):
+                    await self._record_run(call, run, run.cancel(call.cancel_error))
+                raise
+            finally:
+                recorder.stop_clock(run.clock)
+                author_code.reset(code_before)
+                running_call.reset(context_before)
+            if ended is None and call.is_cancelled:
                 await self._record_run(call, run, run.cancel(call.cancel_error))
-            raise
-        finally:
-            del recorder.clocks[run.clock]
-            author_code.reset(code_before)
-            running_call.reset(context_before)
-        if ended is None and call.is_cancelled:
-            await self._record_run(call, run, run.cancel(call.cancel_error))
-            return Failure(call.cancel_error)
-        if ended is None or run.clock.is_up:  # discards a late result too
-            ended = run.time_out()
-        if ended.error is not None:
-            self._log_failure(call, ended.error)
-        return await self._record_run(call, run, ended)
+                return Failure(call.cancel_error)
+            if ended is None or run.clock.is_up:  # discards a late result too
+                ended = run.time_out()
+            if ended.error is not None:
+                self._log_failure(call, ended.error)
+            return await self._record_run(call, run, ended)
 
     async def _record_run(self, call: Call, run: ToolRun, ended: EndedCall) -> CallResult:
         ended.user_turns, ended.unjudged = run.context.user_turns, run.context.unjudged
@@ -234,7 +250,7 @@ class CallRunner:
         context = CallContext(
             session_id=recorder.origin.session_id,
             call_id=call.id,
-            step=recorder.state.steps + 1,
+            step=recorder.next_number,
             task_spec=self._task_spec,
             listeners=call.listeners,
             client=call.client,
@@ -242,7 +258,8 @@ class CallRunner:
             time_limit=time_limit,
             charged=[],
         )
-        clock = CallClock(time_limit, watch=self._services.watch)
+        bound = None if recorder.policy.time_limit is None else lambda: recorder.remaining_time
+        clock = CallClock(time_limit, watch=self._services.watch, bound=bound)
         return ToolRun(tool.definition, parsed, context, clock, recorder.now)
 
     async def _record_refusal(
@@ -300,7 +317,7 @@ class CallRunner:
             return over
         log.warning("environment_lost", session_id=recorder.origin.session_id, error=str(error))
         result = await recorder.record(call, _fault(error, recorder.now))
-        recorder.fail()
+        await recorder.fail()
         return result
 
     def _log_failure(self, call: Call, error: OrsServerError) -> None:

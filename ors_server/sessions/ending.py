@@ -46,12 +46,19 @@ class SessionParts:
 class SessionEnding:
     """Ends one session, once; in the background, which goes on if the caller leaves."""
 
-    __slots__ = ("_is_recorded", "_make_error", "_parts", "_services", "answered", "released")
+    __slots__ = ("_is_recorded", "_make_error", "_on_end", "_parts", "_services", "answered", "released")
 
     def __init__(
-        self, parts: SessionParts, event: EpisodeEvent, reason: StopReason, *, server_stops: bool
+        self,
+        parts: SessionParts,
+        event: EpisodeEvent,
+        reason: StopReason,
+        *,
+        server_stops: bool,
+        on_end: Callable[[], None],
     ) -> None:
         self._parts = parts
+        self._on_end = on_end
         self._services = parts.recorder.services
         self.answered = asyncio.Event()
         """Set when the request to end the session can be answered."""
@@ -82,8 +89,14 @@ class SessionEnding:
             with make_scope(shield=True):
                 await self._release_all(in_order)
         finally:
-            self.answered.set()
             self.released.set()
+            self._answer()
+
+    def _answer(self) -> None:
+        """Let those go on who wait for the end; the session is nobody's from now on."""
+        if not self.answered.is_set():
+            self.answered.set()
+            self._on_end()
 
     async def _release_all(self, in_order: Sequence[Release]) -> None:
         """Release one after another; a failure does not keep the rest from being released."""
@@ -130,7 +143,7 @@ class SessionEnding:
         if not self._is_touched:
             return
         await self._release_all((self._close_record,))
-        self.answered.set()
+        self._answer()
         with anyio.move_on_after(self._services.options.lingering_time_limit) as scope:
             await self._until_untouched()
         if scope.cancelled_caught:

@@ -1,13 +1,14 @@
 """Moves and records one episode: each step is written to the store before its call is answered."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 import anyio
 
+from ors_server.authoring.boundary import encodable
 from ors_server.call_clock import CallClock
 from ors_server.episode import (
     CallOutcome,
@@ -24,8 +25,10 @@ from ors_server.episode import (
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.checked_output import CheckedOutput, make_error_output
+from ors_server.sessions.copied_steps import states_of
 from ors_server.sessions.episode_summary import EPISODE_KEY, describe_state, summarise, wall_time
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_clock import SessionClock
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import recordable
 from ors_server.trajectory import (
@@ -79,7 +82,7 @@ class _PendingStep:
     result: CallResult
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class EpisodeRecorder:
     """Keeps an episode's state and its record in step."""
 
@@ -92,13 +95,20 @@ class EpisodeRecorder:
     """Counted calls that the store would not take yet, in step order."""
     _summed: tuple[EpisodeState, EpisodeSummary] | None = field(default=None, init=False)
     """The state that was summed up last, and its figures; several writes of a state follow each other."""
-    clocks: dict[CallClock, None] = field(default_factory=dict[CallClock, None], init=False)
-    """Of the calls that run."""
+    _is_lost: bool = field(default=False, init=False)
+    """Whether the environment cannot go on."""
+    _clock: SessionClock = field(init=False)
+    """Of an episode with a time limit."""
+    _playing: dict[Call, None] = field(default_factory=dict[Call, None], init=False)
+    """Calls that run and will count."""
+    _call_counted: asyncio.Event | None = field(default=None, init=False)
+    """Is set when one of them was counted."""
     restored_to_step: int | None = field(default=None, init=False)
     """Number of the step after which a snapshot was taken that was restored since the last step."""
 
     def __post_init__(self) -> None:
         self.state = EpisodeState(created_at=self.now)
+        self._clock = SessionClock(self.services.watch)
 
     @property
     def now(self) -> float:
@@ -110,7 +120,34 @@ class EpisodeRecorder:
         """Seconds of play that are left; `None` without a limit."""
         if self.policy.time_limit is None:
             return None
-        return remaining_time(self.state, self.policy, self._played_until)
+        return remaining_time(self.state, self.policy, self._played_until(self.state))
+
+    @property
+    def next_number(self) -> int:
+        """Number that the step of a call which begins now will have, if calls end as they began."""
+        return self._latest.steps + len(self._playing) + 1
+
+    @contextmanager
+    def playing(self, call: Call, clock: CallClock) -> Generator[None]:
+        """Have a call run that will count: until it does, the episode is not over because its time is."""
+        self._playing[call] = None
+        if self.policy.time_limit is not None:
+            self._clock.enter(clock)
+        try:
+            yield
+        finally:
+            self._leave(call)
+
+    def stop_clock(self, clock: CallClock) -> None:
+        """End the time of a call that was answered by its tool."""
+        if self.policy.time_limit is not None:
+            self._clock.leave(clock)
+
+    def _leave(self, call: Call) -> None:
+        self._playing.pop(call, None)
+        counted, self._call_counted = self._call_counted, None
+        if counted is not None:
+            counted.set()
 
     async def open(self) -> None:
         """Write the episode's origin."""
@@ -122,21 +159,31 @@ class EpisodeRecorder:
         self.services.health.succeed()
 
     async def open_fork(self, state: EpisodeState, steps: Sequence[Step]) -> None:
-        """Open an episode that goes on from where another one stood."""
-        self.state = state
+        """Open an episode that goes on from where another one stood.
+
+        The state and the record are those of the steps that were copied, if the store fails half-way.
+        """
+        self._clock.start_from(state.waived)
+        states = states_of(self.origin, self.policy, state, steps)
+        self.state = next(states)
         await self.open()
-        summary = self._sum_up(state)
-        for step in steps:
-            await self.services.store.append(self.origin.episode_id, step, summary)
+        for step, after in zip(steps, states, strict=True):
+            await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
+            self.state = after
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""
         self._change_state(move(self.current_state(), event, self.now, reason), event)
 
-    def fail(self) -> None:
-        """End an episode whose environment cannot go on, unless it is over."""
-        if not self.current_state().is_over:
-            self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
+    async def fail(self) -> None:
+        """End an episode whose environment cannot go on, unless it is over.
+
+        Steps that wait to be written come first; until then every call is refused, and the episode goes on.
+        """
+        self._is_lost = True
+        async with self._one_at_a_time():
+            with suppress(StoreError):
+                await self._write()
 
     def current_state(self) -> EpisodeState:
         """Return the state as of now, which is over if the time is up; changes nothing."""
@@ -145,11 +192,30 @@ class EpisodeRecorder:
     def _lapse(self, state: EpisodeState) -> EpisodeState:
         if self.policy.time_limit is None:
             return state
-        return lapse(state, self.policy, self._played_until)
+        return lapse(state, self.policy, self._played_until(state))
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether the time is up, and a call that began in time still runs."""
+        return bool(self._playing) and not self.state.is_over and self.current_state().is_over
+
+    async def until_decided(self) -> None:
+        """Wait while the time is up and calls that began in time are not counted yet."""
+        while self.is_deciding:
+            if self._call_counted is None:
+                self._call_counted = asyncio.Event()
+            await self._call_counted.wait()
+
+    @property
+    def snapshot_state(self) -> EpisodeState:
+        """The state as a copy of the episode goes on from it, while no call runs."""
+        return self.state._replace(waived=self._clock.waived_s)
 
     def refusal(self, tool: str) -> Refusal | None:
         """Say why no call may run now, or `None` if one may."""
         state = self.current_state()
+        if self._is_lost and not state.is_over:
+            state = move(state, EpisodeEvent.BREAK, self.now, StopReason.FAILED)
         if not state.is_over:
             return None
         return Refusal(RefusalReason.EPISODE_FINISHED, f"{tool!r} was not run: {_ending(state)}")
@@ -158,29 +224,34 @@ class EpisodeRecorder:
         """Count one call: move the state, write the step, and return the result.
 
         Returns:
-            The call's result. If the episode ended while the call ran, the result is discarded and nothing is
-            paid.
+            The call's result. If the episode ended while the call ran, or the call was answered because its
+            session ends, the result is discarded and nothing is paid.
 
         Raises:
             StoreError: If the step could not be written; then the state has not moved, and the step is
                 pending: it waits for `write_pending`, and `summary` counts it.
         """
+        if call.is_done:  # its caller was told of the session's end
+            return _discarded(call, "its session is being ended")
         with call.seal():
             async with self._one_at_a_time():
                 if self._unwritten:
                     with suppress(StoreError):  # the step goes behind those that the store would not take
                         await self._write()
-                before = self._latest
+                before = self._latest if call in self._playing else self._lapse(self._latest)
                 if before.is_over:
                     await self._write()
-                    text = f"the result of {call.tool!r} was discarded: {_ending(before)}"
-                    return Refusal(RefusalReason.EPISODE_FINISHED, text)
+                    return _discarded(call, _ending(before))
                 now = self.now
-                state, charge = apply_outcome(before, self.policy, entry.outcome, now)
+                outcome = entry.outcome
+                if self.policy.time_limit is not None:
+                    outcome = outcome._replace(waived=self._clock.waived_s - before.waived)
+                state, charge = apply_outcome(before, self.policy, outcome, now)
                 step = self._step(call, entry, charge, state, now)
                 result = _result_of(entry, step)
                 pending = _PendingStep(call.repeats or call, step, state, result)
                 self._unwritten.append(pending)
+                self._leave(call)
                 try:
                     await self._write()
                 except StoreError as error:
@@ -212,10 +283,16 @@ class EpisodeRecorder:
         return None if first is None or first.is_unwritten else first.result
 
     async def end(self, event: EpisodeEvent, reason: StopReason) -> None:
-        """Move an episode whose session is ending, after its last step was written if that is possible."""
-        with suppress(StoreError):  # closing the record tries once more, and says so
-            await self._write()
-        self.apply_event(event, reason)
+        """Move an episode whose session is ending, after its last step was written if that is possible.
+
+        It waits for a step that is being written. Steps that the store would not take are never written later.
+        """
+        async with self._one_at_a_time():
+            try:
+                with suppress(StoreError):  # closing the record says so
+                    await self._write()
+            finally:
+                self.apply_event(event, reason)
 
     async def close(self) -> None:
         """Write the final figures."""
@@ -224,8 +301,11 @@ class EpisodeRecorder:
         await self.services.store.close(self.origin.episode_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
-        """Return the current figures, with the steps that wait to be written."""
-        return self._sum_up(self._lapse(self.state if self.state.is_over else self._latest))
+        """Return the current figures, with the steps that wait to be written.
+
+        An episode whose time is up is stated to be over once no call runs that will still count.
+        """
+        return self._sum_up(self._latest if self._playing else self._lapse(self._latest))
 
     @property
     def has_pending(self) -> bool:
@@ -239,14 +319,20 @@ class EpisodeRecorder:
 
     @property
     def _latest(self) -> EpisodeState:
-        """The state after the last step that was played, written or not."""
-        return self._unwritten[-1].state if self._unwritten else self.state
+        """The state after the last step that was played, written or not; one that is over stays."""
+        return self.state if self.state.is_over or not self._unwritten else self._unwritten[-1].state
 
-    @property
-    def _played_until(self) -> float:
-        """Now, less what the calls that run have waited for the server."""
-        now = self.now
-        return now - max(clock.waived_s for clock in self.clocks) if self.clocks else now
+    def has_run(self, call: Call) -> bool:
+        """Whether a call whose step could not be written has run, so that a repeat only asks for its step."""
+        return not call.is_unwritten or self.is_pending(call)
+
+    def is_pending(self, call: Call) -> bool:
+        """Whether the step of a call waits to be written."""
+        return any(pending.call is call for pending in self._unwritten)
+
+    def _played_until(self, state: EpisodeState) -> float:
+        """Now, less what the calls have waited for the server since a state."""
+        return self.now - (self._clock.waived_s - state.waived)
 
     def _one_at_a_time(self) -> asyncio.Lock:
         """Return the lock that is held while a step is recorded; an idle session has none."""
@@ -256,7 +342,7 @@ class EpisodeRecorder:
 
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health
-        while self._unwritten:
+        while self._unwritten and not self.state.is_over:
             pending = self._unwritten[0]
             try:
                 await store.append(self.origin.episode_id, pending.step, self._sum_up(pending.state))
@@ -269,6 +355,8 @@ class EpisodeRecorder:
             health.succeed()
             del self._unwritten[0]
             self._mark_written(pending)
+        if self._is_lost and not self.current_state().is_over:
+            self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
 
     def _mark_written(self, pending: _PendingStep) -> None:
         if pending.call.is_unwritten:
@@ -301,7 +389,7 @@ class EpisodeRecorder:
         return Step(
             number=charge.number,
             call_id=call.id,
-            tool=call.tool,
+            tool=encodable(call.tool),
             arguments=recordable(call.arguments),
             status=status,
             blocks=() if output is None else tuple(output.blocks),
@@ -326,9 +414,13 @@ class EpisodeRecorder:
         """Return the output's metadata, the episode's state, the user's turns, and a failed judgement."""
         facts: JSONObject = {}
         if entry.user_turns:
-            facts[USER_TURNS] = [asdict(turn) for turn in entry.user_turns]
+            facts[USER_TURNS] = [
+                asdict(turn) | {"message": encodable(turn.message), "reply": encodable(turn.reply)}
+                for turn in entry.user_turns
+            ]
         if entry.unjudged is not None:
-            facts[REWARD_STATUS], facts[REWARD_REASON] = entry.unjudged
+            status, reason = entry.unjudged
+            facts[REWARD_STATUS], facts[REWARD_REASON] = status, encodable(reason)
         if output is None:
             return facts or None
         stated = describe_state(state, self.policy, now)
@@ -356,6 +448,10 @@ def _pending(error: StoreError, pending: _PendingStep) -> StoreError:
         f"call id {call.id!r}, which runs nothing",
         pending_call=call.id,
     )
+
+
+def _discarded(call: Call, reason: str) -> Refusal:
+    return Refusal(RefusalReason.EPISODE_FINISHED, f"the result of {call.tool!r} was discarded: {reason}")
 
 
 def _ending(state: EpisodeState) -> str:
@@ -388,7 +484,7 @@ def _result_of(entry: EndedCall, step: Step) -> CallResult:
 def _error_of(entry: EndedCall) -> tuple[str | None, str | None]:
     """Return why a call failed or was refused, in words and as a code; twice `None` for one that did not."""
     if entry.error is not None:
-        return str(entry.error), entry.error.code
+        return encodable(str(entry.error)), entry.error.code
     if entry.refusal is not None:
         return entry.refusal.error, entry.refusal.reason.value
     if entry.outcome.kind is OutcomeKind.COMPLETED:

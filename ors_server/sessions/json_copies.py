@@ -11,6 +11,9 @@ from ors_server.wire import JSONObject
 MAX_VALUES = 50_000
 """Values, keys and containers of one JSON value that the server copies: more would hold the event loop."""
 
+_OVERHEAD = 64
+"""Bytes that a value takes in memory beside its text, roughly."""
+
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -50,6 +53,24 @@ def check_size(value: JSONObject) -> None:
             pending += cast("list[object]", item)
         if count > MAX_VALUES:
             raise JSONCopyError(f"it has more than {MAX_VALUES} values, keys and containers")
+
+
+def size_of_json(value: object, limit: int) -> int:
+    """Return roughly how many bytes a value takes in memory; stops to count at the limit."""
+    pending: list[object] = [value]
+    size = 0
+    while pending and size < limit:
+        item = pending.pop()
+        size += _OVERHEAD
+        if isinstance(item, str | bytes):
+            size += len(item)
+        elif isinstance(item, dict):
+            items = cast("dict[object, object]", item)
+            pending += items.keys()
+            pending += items.values()
+        elif isinstance(item, list | tuple):
+            pending += cast("list[object]", item)
+    return size
 
 
 def copy_json(value: JSONObject) -> JSONObject:

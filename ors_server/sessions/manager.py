@@ -8,6 +8,7 @@ from secrets import token_hex
 from types import MappingProxyType
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ors_server.admission import Admission
 from ors_server.authoring.definition import EnvironmentDefinition
@@ -137,6 +138,7 @@ class SessionManager:
                 make = partial(make_fork, parent, child_id, request.credential_id, snapshot, steps)
                 child = await self._add(child_id, parent.definition, request.credential_id, make)
                 children.append(child)
+            await checkpoint_if_cancelled()  # a caller that left knows no ids
         except BaseException:
             with anyio.CancelScope(shield=True):
                 for child in children:
@@ -234,13 +236,19 @@ class SessionManager:
             await session.until_released()
 
     async def _end(self, session: Session, event: EpisodeEvent, reason: StopReason) -> None:
-        await session.aclose(event, reason, server_stops=self._stopping)
+        on_end = partial(self._forget, session, event)
+        await session.aclose(event, reason, server_stops=self._stopping, on_end=on_end)
+
+    def _forget(self, session: Session, event: EpisodeEvent) -> None:
+        """Take out a session that has ended; the ending does so, even if all who asked for it have left."""
         if not session.is_released:
             self._being_released.add(session)
             self.services.spawn(self._wait_for_release, session)
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
             self._quotas.remove(session.definition.name, session.recorder.origin.credential_id)
+            if event is EpisodeEvent.EXPIRE:
+                self._expired.add(session.id)
 
     async def _wait_for_release(self, session: Session) -> None:
         await session.until_released()
@@ -260,7 +268,6 @@ class SessionManager:
     async def _expire(self, session: Session) -> None:
         if self._idle([session]):
             await self._end(session, EpisodeEvent.EXPIRE, StopReason.EXPIRED)
-            self._expired.add(session.id)
 
     def _idle(self, sessions: Iterable[Session]) -> list[Session]:
         now = self.services.clock.monotonic()

@@ -1,9 +1,11 @@
 """One session: an environment instance, its episode, and every call made on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
+
+import anyio
 
 from ors_server.authoring.call_context import CallContext, ProgressListener
 from ors_server.authoring.calling_client import CallingClient
@@ -16,7 +18,7 @@ from ors_server.authoring.definition import (
 )
 from ors_server.authoring.environment import restore_rng
 from ors_server.authoring.prompt_blocks import flatten_messages
-from ors_server.authoring.simulated_user.conversation import load_turns
+from ors_server.authoring.simulated_user.conversation import load_conversation
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, Phase, StopReason
@@ -29,7 +31,7 @@ from ors_server.sessions.ending import SessionEnding, SessionParts
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.reward_view import RewardView
-from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored
+from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored, check_call_id
 from ors_server.sessions.session_request import SessionStatus
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
@@ -80,7 +82,9 @@ class Session:
             recorder, definition = self.recorder, self.definition
             self._made_runner = CallRunner(
                 recorder,
-                CallTable(recorder.origin.session_id, recorder.services, self._last_use),
+                CallTable(
+                    recorder.origin.session_id, recorder.services, self._last_use, recorder.is_pending
+                ),
                 SessionTools(definition, self._instance, self.toolset),
                 self._setup,
                 self._task_spec,
@@ -148,8 +152,11 @@ class Session:
         await self._setup.start_from_snapshot(snapshot.memory, snapshot.files)
         load_reached_milestones(self._instance, snapshot.milestones)
         restore_rng(self._instance, snapshot.rng_state)
-        load_turns(self._instance, snapshot.user_turns)
-        await self.recorder.open_fork(snapshot.resumed_at(self.recorder.now), steps)
+        load_conversation(self._instance, snapshot.conversation)
+        state = snapshot.resumed_at(self.recorder.now, created_at=self.recorder.state.created_at)
+        with anyio.CancelScope(shield=True):
+            await self.recorder.open_fork(state, steps)
+        self._runner.calls.add_recorded(steps)
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup."""
@@ -206,10 +213,13 @@ class Session:
         The call goes on if its client leaves.
 
         Args:
-            call_id: The caller's own id; the same id in the same session never runs twice.
+            call_id: The caller's own id, of at most 256 characters; the same id in the same session never runs
+                twice, and neither does that of a step that a fork has from its parent.
 
         Raises:
+            InvalidRequestError: If the id is too long, or UTF-8 cannot express it.
             EnvironmentFailedError: If setup has failed.
+            CapacityError: If calls of the session wait whose arguments are many bytes.
             CallIdReusedError: If the id is that of a call with another tool or other arguments.
         """
         if call_id is not None:
@@ -279,11 +289,19 @@ class Session:
 
     async def _load_recorded(self, call_id: str) -> None:
         """Bring a call whose output left memory back from the record, if this is one."""
+        check_call_id(call_id)
         calls = self._runner.calls
         while calls.is_only_on_record(call_id):
             await calls.load_recorded(call_id, self.recorder.origin.episode_id)
 
-    async def aclose(self, event: EpisodeEvent, reason: StopReason, *, server_stops: bool = False) -> None:
+    async def aclose(
+        self,
+        event: EpisodeEvent,
+        reason: StopReason,
+        *,
+        server_stops: bool = False,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         """End the session: stop its calls and its setup, tear the environment down once, close the record.
 
         The ending goes on in the background even if the caller leaves; a second call waits for the
@@ -291,6 +309,7 @@ class Session:
 
         Args:
             server_stops: Whether the server goes, and not this session alone.
+            on_end: Is called once, by the ending and not by its caller, when the end can be answered.
         """
         if self._ending is None:
             parts = SessionParts(
@@ -302,7 +321,7 @@ class Session:
                 self._reward_view,
                 self._made_snapshots,
             )
-            self._ending = SessionEnding(parts, event, reason, server_stops=server_stops)
+            self._ending = SessionEnding(parts, event, reason, server_stops=server_stops, on_end=on_end)
         await self._ending.answered.wait()
 
     @property

@@ -8,10 +8,20 @@ from typing import TypeAlias
 
 import anyio
 
+from ors_server.authoring.boundary import encodable
 from ors_server.authoring.call_context import ProgressListener
 from ors_server.authoring.calling_client import CallingClient, NoClient
-from ors_server.errors import CallCancelledError, CallIdReusedError, CapacityError, OrsServerError, StoreError
-from ors_server.trajectory import Step
+from ors_server.errors import (
+    CallCancelledError,
+    CallIdReusedError,
+    CapacityError,
+    InvalidRequestError,
+    OrsServerError,
+    StoreError,
+    error_of_code,
+)
+from ors_server.sessions.tool_arguments import are_same_arguments, digest_arguments
+from ors_server.trajectory import Step, StepStatus
 from ors_server.wire import GroupScore, JSONObject, ToolOutput, make_of_checked
 
 
@@ -77,11 +87,39 @@ class Scored:
 CallResult: TypeAlias = Completed | Refusal | Failure | Scored
 
 
+def result_on_record(step: Step) -> CallResult:
+    """Return the result of a call from its step on record."""
+    if step.status in {StepStatus.FAILED, StepStatus.CANCELLED}:
+        return Failure(error_of_code(step.error_code, step.error or ""), step.number)
+    if step.status is StepStatus.REFUSED and step.metadata is None:
+        return Refusal(RefusalReason(step.error_code or ""), step.error or "", step.number)
+    return Completed(step)
+
+
+MAX_CALL_ID_LENGTH = 256
+"""Characters of a call's id: a session keeps the id of every call."""
+
 MAX_READERS = 32
 """Requests that one call answers at once."""
 
 NO_CLIENT = NoClient()
 """The client that answers no questions."""
+
+
+def check_call_id(call_id: str) -> None:
+    """Check that a call's id can be kept and written.
+
+    Raises:
+        InvalidRequestError: If it is too long, or UTF-8 cannot express it.
+    """
+    if len(call_id) > MAX_CALL_ID_LENGTH:
+        raise InvalidRequestError(
+            f"expected a call id of at most {MAX_CALL_ID_LENGTH} characters, got {len(call_id)}"
+        )
+    try:
+        call_id.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"expected a call id that UTF-8 can express, got {call_id!a}") from error
 
 
 class _SenderCount:
@@ -110,6 +148,7 @@ class Call:
         is_named: Whether the caller gave the id.
         repeats: The first call of this id, if its step could not be written.
         is_cancelled: Whether a request, or the end of the session, cancelled the call.
+        is_sealed: Whether its result is being written, so that a cancellation comes too late.
         scope: What `cancel` cancels; `None` before the call runs and once its result is being written.
     """
 
@@ -123,6 +162,9 @@ class Call:
     repeats: "Call | None" = field(default=None, init=False)
     scope: anyio.CancelScope | None = field(default=None, init=False)
     is_cancelled: bool = field(default=False, init=False)
+    is_sealed: bool = field(default=False, init=False)
+    _digest: bytes | None = field(default=None, init=False)
+    """Of arguments that are not kept."""
     _cancel_error: OrsServerError | None = field(default=None, init=False)
     _readers: list[asyncio.Future[None]] | None = field(default=None, init=False)
     _senders: int = field(default=0, init=False)
@@ -140,10 +182,16 @@ class Call:
 
     def is_same(self, tool: str, arguments: JSONObject) -> bool:
         """Say whether this is a call of that tool with those arguments."""
-        try:
-            return self.tool == tool and self.arguments == arguments
-        except RecursionError:  # nested too deeply to tell
+        if self.tool not in {tool, encodable(tool)}:
             return False
+        if self._digest is not None:
+            return self._digest == digest_arguments(arguments)
+        return are_same_arguments(self.arguments, arguments)
+
+    def forget_arguments(self) -> None:
+        """Keep a digest instead of the arguments, by which a repeat is recognised."""
+        self._digest = digest_arguments(self.arguments)
+        self.arguments = {}
 
     def expect(self, tool: str, arguments: JSONObject) -> None:
         """Check that a repeated id comes with the same tool and arguments.
@@ -222,6 +270,7 @@ class Call:
     def seal(self) -> AbstractContextManager[object]:
         """Return the context in which the result is written; a cancellation from now on comes too late."""
         self.scope = None
+        self.is_sealed = True
         return anyio.CancelScope(shield=True) if self.is_cancelled else nullcontext()
 
     def use_scope(self, scope: anyio.CancelScope) -> None:

@@ -5,17 +5,24 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any
 
+import anyio
+
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import restore_rng, rng_state
-from ors_server.authoring.simulated_user.conversation import load_turns, saved_turns
+from ors_server.authoring.simulated_user.conversation import (
+    SavedConversation,
+    load_conversation,
+    save_conversation,
+)
 from ors_server.authoring.toolsets.milestones import reached_milestones
+from ors_server.call_clock import counting, start_clock
 from ors_server.episode import EpisodeState
-from ors_server.errors import CapacityError, EpisodeOverError, UnknownSnapshotError
+from ors_server.errors import CapacityError, EnvironmentFailedError, EpisodeOverError, UnknownSnapshotError
 from ors_server.sandboxes.base import Snapshot
+from ors_server.sessions.background_tasks import run_whole
 from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
-from ors_server.trajectory import UserTurn
 from ors_server.wire import JSONObject
 
 MAX_SNAPSHOTS = 16
@@ -38,15 +45,19 @@ class SessionSnapshot:
     """Names of the milestones that were paid."""
     rng_state: object = field(default=None, repr=False)
     """Where the environment's `rng` stood."""
-    user_turns: tuple[UserTurn, ...] = ()
-    """The conversation with the simulated user."""
+    conversation: SavedConversation = field(default_factory=SavedConversation)
+    """The one with the simulated user."""
     duration: float = 0.0
     """Seconds that it took."""
 
-    def resumed_at(self, now: float) -> EpisodeState:
-        """Return the state of a copy that goes on now: time that passed meanwhile is not played time."""
+    def resumed_at(self, now: float, *, created_at: float) -> EpisodeState:
+        """Return the state of a copy that goes on now: time that passed meanwhile is not played time.
+
+        Args:
+            created_at: When the copy was created, as its origin says; all its times count from there.
+        """
         played = 0.0 if self.state.started_at is None else self.taken_at - self.state.started_at
-        return self.state._replace(created_at=now, started_at=now - played)
+        return self.state._replace(created_at=created_at, started_at=now - played)
 
     def as_json(self) -> dict[str, Any]:
         """Render what may be known of it."""
@@ -58,9 +69,10 @@ class SessionSnapshot:
         }
 
     async def aclose(self) -> None:
-        """Discard the files; a second call does nothing."""
+        """Discard the files, whole even if the caller leaves; a second call does nothing."""
         if self.files is not None:
-            await self.files.aclose()
+            with anyio.CancelScope(shield=True):
+                await self.files.aclose()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -89,13 +101,13 @@ class Snapshots:
             now = self._recorder.now
             return SessionSnapshot(
                 id=token_hex(8),
-                state=self._recorder.state,
+                state=self._recorder.snapshot_state,
                 taken_at=now,
                 memory=memory,
                 files=files,
                 milestones=tuple(reached_milestones(self._instance)),
                 rng_state=rng_state(self._instance),
-                user_turns=saved_turns(self._instance),
+                conversation=save_conversation(self._instance),
                 duration=now - started,
             )
 
@@ -112,15 +124,36 @@ class Snapshots:
         return snapshot
 
     async def restore(self, snapshot_id: str) -> SessionSnapshot:
-        """Bring files and memory back to a snapshot; steps and sums stay, for they have been paid."""
+        """Bring files and memory back to a snapshot; steps and sums stay, for they have been paid.
+
+        It goes on if its caller leaves. If it fails half-way, the environment cannot be played on, and the
+        episode ends as failed.
+
+        Raises:
+            EpisodeOverError: If the episode has ended.
+            UnknownSnapshotError: If the session keeps no such snapshot.
+            EnvironmentFailedError: If the environment's `load_state` raised, or took as long as a setup may.
+        """
+        return await run_whole(self._recorder.services.spawn, self._restore, snapshot_id)
+
+    async def _restore(self, snapshot_id: str) -> SessionSnapshot:
         async with self._runner.exclusive_turn():
+            await self._recorder.write_pending()
             self._check_playable()
             snapshot = self.find(snapshot_id)
-            await self._setup.restore_snapshot(snapshot.memory, snapshot.files)
-            restore_rng(self._instance, snapshot.rng_state)
-            load_turns(self._instance, snapshot.user_turns)
-            self._recorder.restored_to_step = snapshot.state.steps
-            return snapshot
+            clock = start_clock(self._recorder.policy.setup_time_limit)
+            try:
+                with counting(clock):
+                    await self._setup.restore_snapshot(snapshot.memory, snapshot.files)
+                    restore_rng(self._instance, snapshot.rng_state)
+                    load_conversation(self._instance, snapshot.conversation)
+                    self._recorder.restored_to_step = snapshot.state.steps
+                    return snapshot
+                raise EnvironmentFailedError(f"the restore did not end within {clock.limit:g} seconds")
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await self._recorder.fail()
+                raise
 
     def find(self, snapshot_id: str) -> SessionSnapshot:
         """Return a snapshot."""

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
@@ -70,11 +71,44 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
 def recordable(arguments: JSONObject) -> JSONObject:
     """Return arguments as the record keeps them: what JSON cannot express becomes text."""
     if all(map(_is_plain, arguments.values())):
-        return arguments
+        return arguments if _is_encodable(arguments) else _encodable_texts(arguments)
     try:
         return copy_json(arguments)
     except JSONCopyError:
         return _readable(arguments)
+
+
+def are_same_arguments(one: JSONObject, other: JSONObject) -> bool:
+    """Say whether two calls have the same arguments, one of which may come from the record."""
+    try:
+        return one == other or recordable(one) == recordable(other)
+    except RecursionError:  # nested too deeply to tell
+        return False
+
+
+def digest_arguments(arguments: JSONObject) -> bytes:
+    """Return a digest of a call's arguments."""
+    return sha256(json.dumps(recordable(arguments), sort_keys=True).encode()).digest()
+
+
+def _is_encodable(arguments: JSONObject) -> bool:
+    """Whether UTF-8 can express every text of plain arguments."""
+    try:
+        for name, value in arguments.items():
+            if not name.isascii():
+                name.encode()
+            if isinstance(value, str) and not value.isascii():
+                value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _encodable_texts(arguments: JSONObject) -> JSONObject:
+    return {
+        encodable(name): encodable(value) if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
 
 
 def _readable(arguments: JSONObject) -> JSONObject:
@@ -87,7 +121,7 @@ def _readable(arguments: JSONObject) -> JSONObject:
 
 def _copy(arguments: JSONObject) -> JSONObject:
     if all(map(_is_plain, arguments.values())):
-        return dict(arguments)
+        return dict(arguments) if _is_encodable(arguments) else _encodable_texts(arguments)
     try:
         return copy_json(arguments)
     except JSONCopyError as error:

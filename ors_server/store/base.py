@@ -131,8 +131,9 @@ class RecordReader(Protocol):
 class EpisodeStore(RecordReader, Protocol):
     """Stores episodes: a step that was appended stays readable until its episode is pruned.
 
-    Every async method may raise `StoreError`; then nothing was written, and the caller must not send its
-    answer. Repeating a call is safe: an episode that is opened twice, or a step that is appended twice, is
+    Every async method ends within a bounded time, and may raise `StoreError`; then nothing was written, and
+    the caller must not send its answer. A session that ends waits that long for a step that is being written.
+    Repeating a call is safe: an episode that is opened twice, or a step that is appended twice, is
     stored once. An episode has one writer; several stores may write different episodes to one database.
     """
 

@@ -132,8 +132,13 @@ class MemoryStore:
         self, episode_filter: EpisodeFilter = ALL
     ) -> AsyncGenerator[tuple[EpisodeRecord, Sequence[Step]], None]:
         """See `RecordReader.stream`."""
-        for record in self._matching(episode_filter):
-            yield record, await self.steps(record.origin.episode_id)
+        for episode_id in [record.origin.episode_id for record in self._matching(episode_filter)]:
+            episode = self._episodes.get(episode_id)
+            if episode is None:
+                continue
+            record = episode.as_record()  # together with the steps, for the episode may go on meanwhile
+            if matches(episode_filter, record):
+                yield record, tuple(episode.steps)
 
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""

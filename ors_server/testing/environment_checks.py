@@ -18,7 +18,7 @@ from ors_server.testing.expectations import NotApplicableError, NotMetError, exp
 from ors_server.testing.local_client import LocalSession
 from ors_server.testing.ors_manifest import Level
 
-MOST_HELD = 0.25
+MAX_HELD = 0.25
 """Seconds for which async code may hold the event loop, also on a busy machine."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every MCP client and model interface takes."""
@@ -174,7 +174,7 @@ async def event_loop_is_free(subject: EnvironmentSubject) -> None:
     for task in (await subject.sample())[:1]:
         for actions in (subject.some_actions(task), subject.trial_actions()):
             await subject.play(task, actions)
-    held = {each.name: each.longest_s for each in subject.holdings if each.longest_s > MOST_HELD}
+    held = {each.name: each.longest_s for each in subject.holdings if each.longest_s > MAX_HELD}
     held.pop(UNNAMED, None)
     expect(
         not held,

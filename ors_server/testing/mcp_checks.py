@@ -14,6 +14,8 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool
 
+from ors_server.bounded_http import ACCEPTED_CODINGS
+from ors_server.client.patient_transport import BOUNDS
 from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.ors_manifest import Level, Requirement
@@ -41,7 +43,11 @@ class Host:
     async def client(self, mode: str = HANDSHAKE) -> AsyncGenerator[Client]:
         """Connect: `legacy` for the era of the handshake, or a later revision."""
         async with (
-            httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT) as http,
+            httpx2.AsyncClient(
+                headers={**ACCEPTED_CODINGS, **self.headers},
+                timeout=TIMEOUT,
+                event_hooks={"response": [BOUNDS.apply]},
+            ) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=mode) as client,
         ):
             yield client

@@ -192,20 +192,28 @@ class FailingStore(MemoryStore):
         super().__init__()
         self.fails: set[str] = set()
         self.error: BaseException = StoreError("the disk is full")
+        self.waits: dict[str, anyio.Event] = {}
+        """What each kind of write waits for, as on a disk that is busy."""
+        self.appended: list[tuple[str, int]] = []
+        """Call id and number of each step that was written, in the order of the writes."""
 
     async def open(self, origin: Any) -> None:
-        self._fail("open")
+        await self._work("open")
         await super().open(origin)
 
     async def append(self, episode_id: str, step: Any, summary: Any) -> None:
-        self._fail("append")
+        await self._work("append")
         await super().append(episode_id, step, summary)
+        self.appended.append((step.call_id, step.number))
 
     async def close(self, episode_id: str, summary: Any) -> None:
-        self._fail("close")
+        await self._work("close")
         await super().close(episode_id, summary)
 
-    def _fail(self, what: str) -> None:
+    async def _work(self, what: str) -> None:
+        if what in self.waits:
+            with anyio.move_on_after(LIMIT / 4):
+                await self.waits[what].wait()
         if what in self.fails:
             raise self.error
 

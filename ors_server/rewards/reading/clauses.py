@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from ors_server.rewards.reading.frames import (
+    governor_states,
+    is_apt_answer,
+    is_filler,
+    is_of_another,
+    is_unit,
+)
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import (
     AND,
@@ -43,6 +50,31 @@ _CONNECTING: Final = frozenset(
         "either",
     }
 )
+_TEMPORAL: Final = words_of("when whenever once until wherever")
+_SUPPOSING: Final = ("assum", "suppos", "imagin", "pretend", "presum", "hypothe", "postulat", "grant", "provid", "say")
+_CHANGES: Final = ("rise", "rose", "fall", "fell", "grow", "grew", "drop", "increas", "decreas", "go", "went", "climb", "shrink", "shrank", "sink", "sank", "jump", "declin")
+_NEEDING: Final = words_of("would need must requires require needs required")
+_OBJECT_STARTS: Final = words_of("the a an it this that its no every each all")
+_FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
+_SECOND_SUBJECTS: Final = words_of("other another common many some most mistake mistakes others error errors students people trap careful")
+_DEMONSTRATIVES: Final = words_of(
+    "everything all both above check test verification equation sum sides calculation calculations reasoning work "
+    "argument method formula arithmetic proof derivation solution line lines whole computation it's that's"
+)
+_ACCORDING: Final = frozenset({"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"})
+_PASSING: Final = words_of("to from with by of on into")
+_NOTING: Final = words_of("note notice observe remember recall remark beware please")
+_THERE: Final = words_of("there there's there's something here")
+_GENERAL: Final = words_of("if easy often never always usually frequent frequently unless without avoid everybody let tell hope otherwise any no")
+_VERDICTS: Final = words_of(
+    "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish garbage absurd nonsensical inaccurate void fallacious"
+)
+_TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
+_THIS: Final = words_of("it this that everything all")
+_ENDORSING: Final = words_of(
+    "agree hold holds work works fit fits satisfy satisfies check checks match matches add equality equal equation balance count stand "
+    "trust believe rely sense valid sound tally follow"
+)
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
 _RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
 _FUNCTION_WORDS: Final = words_of(
@@ -57,10 +89,11 @@ _CONTRARY: Final = frozenset(
     {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
 )
 _AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
-_FILLERS: Final = words_of(
-    "so thus hence then and or nor but finally ok okay well now the a an of to for all"
+_STATING: Final = frozenset({"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
+_OF_FORM: Final = frozenset(
+    {"source", "preposition", "condition", "apt", "no_unit", "linking", "epistemic", "alternative", "belief"}
 )
+"""Classes that do not make a sentence of words around a value."""
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
@@ -91,6 +124,7 @@ _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or e
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
 _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _ORDERED: Final = frozenset(
@@ -146,7 +180,12 @@ class ClauseReader(SentenceReader):
                     and clause.values[index - 1].polarity is Polarity.BOUNDED
                     and _is_range(clause, index)
                 ):
-                    value.polarity = Polarity.BOUNDED
+                    is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
+                    value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
+                if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
+                    following = sentence.clauses[place + 1].lead
+                    if following is not None and following.word in ("which", "whom"):
+                        value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
@@ -261,16 +300,18 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, before) or self._from_right(value, left, right, before)
+        value.polarity = self._from_left(value, left, right, before) or self._from_right(value, left, right, before)
 
-    def _from_left(self, value: Value, left: list[TextToken], before: Classes) -> Polarity | None:
+    def _from_left(
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
+    ) -> Polarity | None:
         """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
         near_value = _behind_value(left)
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(near_value)
+            "negative" in before and not self._is_in_relative_clause(left)
         )
         is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
         rules: tuple[tuple[bool, Polarity | None], ...] = (
@@ -278,15 +319,17 @@ class ClauseReader(SentenceReader):
             (has_label, Polarity.INTERMEDIATE),
             (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
             (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
+            (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
-            ("unfinished" in before, Polarity.INTERMEDIATE),
+            ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
-            (is_reported, Polarity.QUOTED),
+            (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
@@ -357,6 +400,7 @@ class ClauseReader(SentenceReader):
             (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
+            ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
             (self._is_reported(right, seen), Polarity.QUOTED),
             ("bound" in first.classes and first.word in _ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
@@ -390,11 +434,16 @@ class ClauseReader(SentenceReader):
         if self.are_labels and value.token.end - value.token.start > NEAR and _is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
-        value.is_weak = is_subject and not seen & {"confirm", "answer"}
+        is_state = right[0].word in ("were", "are") and len(right) > 1 and "quantity" in right[1].classes
+        if is_state:
+            return Polarity.ASSERTED  # "42 were sold"
+        is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
+        confirming = {"answer"} if is_one_of_many else {"confirm", "answer", "harmless"}
+        value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
-        value.is_weak = not self._has_frame(left, right)
+        value.is_weak = not self._has_frame(value, left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _is_about_the_work(self, left: list[TextToken], right: list[TextToken], before: Classes) -> bool:
@@ -407,16 +456,23 @@ class ClauseReader(SentenceReader):
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
-    def _has_frame(self, left: list[TextToken], right: list[TextToken]) -> bool:
+    def _has_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> bool:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
         words = [
             token
             for token in left
-            if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1
+            if token.kind == "word" and not is_filler(token)
         ]
-        if not words or all(token.classes for token in words):
+        if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
+            return False
+        if not words:
+            is_predicate = bool(right) and "copula" in right[0].classes
+            if len(right) > 1 and not right[0].classes and _is_verb(right[0]) and right[1].word in _OBJECT_STARTS:
+                return False  # "42 counts the corner twice"
+            return bool(left) or value.clause.lead is not None or is_predicate or is_unit(right)
+        if all(token.classes - _OF_FORM for token in words):
             return True
         if any(token.word.endswith("ed") and index for index, token in enumerate(words)):
             return True  # a verb of the past: "the crew loaded 42 crates"
@@ -433,7 +489,9 @@ class ClauseReader(SentenceReader):
         if not earlier.values:
             return self._introduced(earlier, lead, left)
         polarity = earlier.values[-1].polarity
-        is_joined = (lead.word in AND or lead.word == ",") and all(
+        if "exceptive" in earlier.tokens[0].classes:
+            return None  # "unlike 41, 42 works"
+        is_joined = earlier.tokens[-1].kind == "value" and (lead.word in AND or lead.word == ",") and all(
             token.word in _CONNECTING or "maybe" in token.classes for token in left
         )
         is_new = "correction" in classes_in(left) or (
@@ -447,6 +505,12 @@ class ClauseReader(SentenceReader):
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
         is_named = bool(classes_in(left) & {"copula", "answer"})
+        is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
+        is_source = is_name or "source" in classes
+        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
+            return Polarity.QUOTED
+        if lead.word == ":" and "wish" in classes:
+            return Polarity.SUPPOSED
         if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
             return Polarity.QUOTED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
@@ -474,6 +538,12 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
+        if any("granted" in token.classes for clause in clauses for token in clause.tokens):
+            return False
+        own = clauses[place]
+        is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
+        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
+            return any(token.word in _NEEDING for clause in clauses[place + 1 :] for token in clause.tokens)
         around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
         return any(
             _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
@@ -522,7 +592,9 @@ class ClauseReader(SentenceReader):
         )
         rules = (
             (is_retraction, Polarity.RETRACTED),
-            ("unfinished" in classes, Polarity.INTERMEDIATE),
+            ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
+            ("hearsay" in classes, Polarity.QUOTED),
+            (is_passed_on(clause), Polarity.INTERMEDIATE),
             ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
             ("refuse" in classes, Polarity.RETRACTED),
             (_is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
@@ -572,9 +644,17 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        return (
-            bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+        is_short = len(tokens) <= 2 * NEAR or not any(clause.values for clause in self._sentences[number].clauses)
+        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        return any("yes" in token.classes for token in opening) and not any(
+            token.classes & {"negative", "reject"} for token in tokens
         )
+
+
+def is_passed_on(clause: Clause) -> bool:
+    """Whether a remark uses the value in front of it: "to which the tax must be added"."""
+    words = [token.word for token in (clause.lead, *clause.tokens) if token is not None]
+    return len(words) > NEAR and words[0] in _PASSING and "which" in words[:NEAR]
 
 
 def _is_range(clause: Clause, index: int) -> bool:
@@ -669,6 +749,43 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
 
 
+def tells_own_error(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence tells an error of its author: "I forgot the sign.", "There is a mistake somewhere."."""
+    at = next((index for index, token in enumerate(tokens) if "erring" in token.classes), None)
+    if at is None:
+        return False
+    before = classes_in(tokens[:at])
+    words = {word for token in tokens for word in token.word.split()}
+    is_mine = "first_person" in before | tokens[at].classes or tokens[0].word in _THERE or (at == 0 and len(tokens) <= NEAR)
+    is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
+    return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
+
+
+def refutes(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence says that the work in front of it is wrong: "Everything above is nonsense."."""
+    classes = classes_in(tokens)
+    if not classes & _FAILING or tokens[0].word in _TO_ABSURDITY:
+        return False
+    at = next(index for index, token in enumerate(tokens) if token.classes & _FAILING)
+    subject = tokens[:at]
+    words = {word for token in tokens for word in token.word.split()}
+    if words & _SECOND_SUBJECTS or "source" in classes or tokens[0].word in _NOTING:
+        return False
+    is_about = any(
+        word in _DEMONSTRATIVES for token in subject for word in token.word.split()
+    ) or bool(classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"})
+    is_predicate = bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    if is_predicate:
+        return True
+    behind = tokens[at + 1 :]
+    verdict = tokens[at].classes & {"reject", "fault"}
+    if tokens[at].classes & {"reject", "retract"} and "first_person" in classes_in(subject):
+        if "copula" not in classes_in(subject):
+            return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    endorsed = any(token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4])
+    return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
+
+
 def _is_mistaken_way(clause: Clause) -> bool:
     """Whether a clause says how one goes wrong: "using the wrong formula, one gets 42"."""
     if clause.values or not clause.tokens:
@@ -686,9 +803,34 @@ def _is_mistaken_way(clause: Clause) -> bool:
 
 
 def _is_condition(clause: Clause) -> bool:
-    """Whether a clause begins with "if" or the like."""
+    """Whether a clause begins with "if" or the like: "when n is even", "had we counted zero"."""
     opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
-    return any("suppose" in token.classes for token in opening)
+    if _is_modest(clause):
+        return False
+    supposing = [token.word for token in opening if "suppose" in token.classes]
+    if any(not word.partition(" ")[0].endswith("ing") or word.startswith(_SUPPOSING) for word in supposing):
+        return True
+    classes = clause.classes()
+    if any(token.word in _TEMPORAL for token in opening):
+        is_property = bool(classes & {"condition", "negative"}) or any(t.word in _ORDERS for t in clause.tokens)
+        return is_property and "first_person" not in classes
+    if clause.lead is not None or clause.values or len(clause.tokens) < _MAX_UNIT:
+        return False
+    return clause.tokens[0].word in _INVERTED and clause.tokens[1].kind == "word"
+
+
+def _is_modest(clause: Clause) -> bool:
+    """Whether a condition only grants that the author may err: "unless I made a slip", "if I counted right"."""
+    words = [token for token in (clause.lead, *clause.tokens) if token is not None]
+    classes = classes_in(words)
+    opener = words[0].word
+    errs = bool(classes & {"reject", "fault", "retract"})
+    if opener == "unless" and errs:
+        return True
+    if opener not in ("if", "provided", "assuming") or "first_person" not in classes:
+        return False
+    denies = "negative" in classes or "harmless" in classes
+    return (errs and denies) or bool(classes & {"approval"})
 
 
 def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
@@ -710,4 +852,6 @@ def _is_own_work(clause: Clause) -> bool:
         for token in clause.tokens
     ):
         return False
-    return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])
+    if clause.values and any(token.word == "you" for token in clause.tokens[:3]):
+        return False  # "if you got 42, you forgot a term"
+    return any("first_person" in token.classes or token.word in ("you", "one") for token in clause.tokens[:3])

@@ -42,7 +42,8 @@ _ARROWS: Final = frozenset(
 _NUMBERED: Final = re.compile(r"\s{0,2}\d")
 CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
-CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+CJK: Final = re.compile(r"[\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Scripts that are read by the characters around a value: Chinese, Japanese, Korean, Arabic, Hindi, Thai."""
 _ABBREVIATIONS: Final = words_of(
     "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
 )
@@ -95,6 +96,8 @@ _EXCEPTIVES: Final = frozenset(
 )
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
+_NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
 _MAX_CLAUSE: Final = 60
@@ -334,7 +337,7 @@ class SentenceReader:
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
         for index, token in enumerate(tokens):
-            if "negative" in token.classes and " " not in token.word:
+            if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
                 self._soften(index)
 
     def _soften(self, index: int) -> None:
@@ -350,12 +353,18 @@ class SentenceReader:
             if "benign" in word.classes:
                 _make_harmless(token, words[: offset + 1])
                 return
+            if "solving" in word.classes and is_at_value and word is words[-1]:
+                return  # "I would not say 42"
             if "solving" in word.classes:
                 is_softened = any("benign" in later.classes for later in words[offset + 1 :])
                 if token.word not in _ORDERS_NOT and not is_softened:
                     token.classes |= {"refuse"}
                 return
-            if word.classes & {"negative", "reject"}:
+            if word.classes & {"reject", "fault"} and word.word not in _NOT_DOUBLED:
+                if offset < NEAR and not token.classes & {"exceptive"}:
+                    _make_harmless(token, words[: offset + 1])  # "nobody disputes"
+                return
+            if "negative" in word.classes:
                 return
 
     def _split(self) -> list[Sentence]:
@@ -424,6 +433,7 @@ class SentenceReader:
                     and "bound_after" not in token.classes
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
+                or (clauses[-1].values and _opens_sentence(tokens, index))
             ):
                 if (
                     clauses[-1].lead is not None
@@ -460,11 +470,14 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         phrase = lexicon.match_phrase(words, index)
         if phrase is not None and phrase[0] > length:
             length, classes = phrase
+    if length == 1:
+        word = words[index]
+        own = lexicons[0].words.get(word, NO_CLASSES)
+        for lexicon in lexicons[1:]:
+            own |= lexicon.words.get(word, NO_CLASSES)
+        return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
-    if length == 1:
-        is_contracted = parts[0].endswith("n't") or parts[0].startswith("n'")
-        return 1, own | {"negative"} if is_contracted else own
     if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
         classes |= own
     is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
@@ -478,6 +491,11 @@ def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:
 
 def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
+
+
+def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
+    """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
+    return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:

@@ -270,6 +270,12 @@ CASES: dict[str, tuple[Callable[..., Any], float, float | None, int]] = {
         0.0,
         0,
     ),
+    "weights that add up to 0 but for their rounding ask nobody": (
+        lambda one, two: CompositeReward([(one, 0.1), (two, 0.2), (two, -0.3)]),
+        0.5,
+        0.0,
+        0,
+    ),
     "a factor of 0 decides": (ProductReward, 0.0, 0.0, 1),
     "a later factor of 0 decides over a failure": (lambda one, two: ProductReward(two, one), 0.0, 0.0, 2),
     "the least that is possible decides": (MinReward, 0.0, 0.0, 1),

@@ -139,7 +139,7 @@ async def test_a_deleter_that_leaves_does_not_stop_the_teardown(player, session,
     gate.set()
     await anyio.wait_all_tasks_blocked()
     assert "ended" in stage.happened
-    assert await player.delete(session)
+    assert not await player.delete(session)  # nobody waited, and the session is gone
     with pytest.raises(SessionNotFoundError):
         player.engine.find(session)
 

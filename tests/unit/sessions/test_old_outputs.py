@@ -8,7 +8,7 @@ import pytest
 
 from ors_server import ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
-from ors_server.errors import CallIdReusedError, StoreError
+from ors_server.errors import CallIdReusedError, CapacityError, InvalidRequestError, StoreError
 from ors_server.sessions.call_table import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import SessionRequest
@@ -37,6 +37,27 @@ class Printer(SingleTask):
         """Jams."""
         type(self).runs += 1
         raise ToolError("jammed")
+
+    @tool
+    async def break_down(self, text: str) -> str:
+        """Breaks."""
+        raise RuntimeError(f"broken by {text[:8]}")
+
+    @tool
+    async def say(self, text: str) -> str:
+        """Says it."""
+        return text
+
+    @tool
+    async def wait(self) -> str:
+        """Waits until it is cancelled."""
+        await anyio.sleep_forever()
+        return "never"
+
+    @tool
+    async def hand_in(self) -> ToolOutput:
+        """Ends the episode."""
+        return ToolOutput.final("over", reward=1.0)
 
 
 @pytest.fixture
@@ -139,3 +160,132 @@ async def test_two_hundred_long_outputs_leave_memory(engine):
     oldest = await play(engine, session, "c0", number=0, size=2 * MEGABYTE)
     assert len(oldest.output.blocks[0].text) == 2 * MEGABYTE
     assert Printer.runs == 201
+
+
+def traced(work):
+    """Says how many bytes are kept after some work, garbage aside."""
+    gc.collect()
+    tracemalloc.start()
+
+    async def trace(*args):
+        try:
+            await work(*args)
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+    return trace
+
+
+BULKY = [
+    pytest.param("nonesuch", lambda n: {"text": f"{n:08d}" * (MEGABYTE // 8)}, id="unknown"),
+    pytest.param("print_page", lambda n: {"number": f"{n:08d}" * (MEGABYTE // 8)}, id="invalid"),
+    pytest.param(
+        "print_page", lambda n: {"number": n, "nested": [f"{n:08d}" * (MEGABYTE // 8)]}, id="nested"
+    ),
+    pytest.param("break_down", lambda n: {"text": f"{n:08d}" * (MEGABYTE // 8)}, id="failed"),
+]
+
+
+@pytest.mark.parametrize(("tool_name", "arguments"), BULKY)
+async def test_arguments_of_every_kind_of_call_leave_memory(engine, tool_name, arguments):
+    session = await start(engine)
+    await play(engine, session, "warm", tool_name, **arguments(0))
+    results = {}
+
+    async def work():
+        for number in range(100):
+            result = await play(engine, session, f"c{number}", tool_name, **arguments(number))
+            results[number] = (type(result), result.step, str(getattr(result, "error", ""))[:80])
+
+    assert await traced(work)() < 25 * MEGABYTE
+    again = await play(engine, session, "c0", tool_name, **arguments(0))
+    assert (type(again), again.step, str(getattr(again, "error", ""))[:80]) == results[0]
+    with pytest.raises(CallIdReusedError):
+        await play(engine, session, "c1", tool_name, **arguments(0))
+    assert (await engine.status(session)).summary.steps == 101
+
+
+async def test_a_call_that_failed_comes_back_from_the_record_with_its_own_error(engine):
+    session = await start(engine)
+    first = await play(engine, session, "broken", "break_down", text="x" * (2 * MEGABYTE))
+    for number in range(OUTPUTS_KEPT + 1):
+        await play(engine, session, f"c{number}", number=number)
+    again = await play(engine, session, "broken", "break_down", text="x" * (2 * MEGABYTE))
+    assert (type(again.error), str(again.error), again.step) == (
+        type(first.error),
+        str(first.error),
+        first.step,
+    )
+
+
+async def test_calls_after_the_end_leave_memory(engine):
+    session = await start(engine)
+    await play(engine, session, "end", "hand_in")
+
+    async def work():
+        for number in range(100):
+            await play(engine, session, f"c{number}", text=f"{number:08d}" * (MEGABYTE // 8))
+
+    assert await traced(work)() < 25 * MEGABYTE
+
+
+async def test_calls_that_were_cancelled_before_they_ran_leave_memory_and_stay_cancelled(engine):
+    session = await start(engine)
+    live = engine.find(session)
+
+    async def work():
+        for number in range(100):
+            call = await live.call("print_page", bulky(number), call_id=f"c{number}")
+            call.cancel()
+            await call.wait()
+
+    def bulky(number):
+        return {"number": number, "text": f"{number:08d}" * (MEGABYTE // 8)}
+
+    assert await traced(work)() < 25 * MEGABYTE
+    again = await (await live.call("print_page", bulky(0), call_id="c0")).wait()
+    assert again.error.code == "call_cancelled"
+    with pytest.raises(CallIdReusedError):
+        await live.call("print_page", bulky(1), call_id="c0")
+    assert Printer.runs == 0
+
+
+async def test_calls_that_wait_are_refused_when_their_arguments_are_too_many_bytes(engine):
+    session = await start(engine)
+    live = engine.find(session)
+    first = await live.call("wait", {})
+    await anyio.wait_all_tasks_blocked()
+    with pytest.raises(CapacityError, match="arguments"):
+        for number in range(200):
+            await live.call("print_page", {"number": number, "text": f"{number:08d}" * (MEGABYTE // 8)})
+    first.cancel()
+    assert (await play(engine, session, "later", number=1)).step > 1
+
+
+@pytest.mark.parametrize("call_id", ["x" * 257, "\ud800"], ids=["long", "surrogate"])
+async def test_a_call_id_that_cannot_be_kept_is_refused(engine, call_id):
+    session = await start(engine)
+    with pytest.raises(InvalidRequestError, match="call id"):
+        await play(engine, session, call_id, number=1)
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "arguments"),
+    [
+        ("no\ud800tool", {}),
+        ("nonesuch", {"text": "\ud800"}),
+        ("print_page", {"number": 1, "\ud800": 1}),
+        ("break_down", {"text": "a\udfffb"}),
+        ("say", {"text": "a\udfffb"}),
+        ("print_page", {"number": 1, "nested": ["\ud800"]}),
+    ],
+)
+async def test_lone_surrogates_stick_nothing(engine, tool_name, arguments):
+    session = await start(engine)
+    await play(engine, session, "odd", tool_name, **arguments)
+    assert (await engine.status(session)).pending_steps == 0
+    assert (await play(engine, session, "plain", number=1)).step == 2
+    again = await play(engine, session, "odd", tool_name, **arguments)
+    assert again.step == 1
