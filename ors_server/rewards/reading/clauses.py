@@ -756,7 +756,7 @@ def tells_own_error(tokens: Sequence[TextToken]) -> bool:
         return False
     before = classes_in(tokens[:at])
     words = {word for token in tokens for word in token.word.split()}
-    is_mine = "first_person" in before | tokens[at].classes or tokens[0].word in _THERE or (at == 0 and len(tokens) <= NEAR)
+    is_mine = "first_person" in before | tokens[at].classes or tokens[0].word in _THERE or at == 0 and len(tokens) <= NEAR
     is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
     return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
 

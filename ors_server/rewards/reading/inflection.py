@@ -8,7 +8,11 @@ Irregular: TypeAlias = Mapping[str, tuple[str, ...]]
 _VOWELS: Final = "aeiou"
 _SIBILANTS: Final = ("s", "x", "z", "ch", "sh", "o")
 _DOUBLING: Final = frozenset(
-    ["bet", "brag", "chat", "chop", "compel", "control", "cram", "cut", "drop", "dub", "fit", "get", "grab", "hit", "hum", "jot", "let", "omit", "pin", "plan", "pat", "permit", "plug", "prefer", "put", "quit", "refer", "regret", "rid", "rig", "rob", "rub", "run", "scrap", "scan", "set", "ship", "shrug", "shun", "sit", "skip", "slam", "slip", "snap", "sin", "span", "spin", "spit", "split", "spot", "stab", "step", "stop", "strip", "submit", "sum", "swap", "swim", "tap", "tip", "top", "trap", "trim", "wed", "win", "wrap", "abut", "rebut", "forget", "begin", "abhor", "infer", "confer", "defer", "recur", "concur", "incur", "deter", "transfer", "rot", "rip", "log", "jog", "nod", "pet", "bar", "tot", "bin", "ban", "tar", "star", "stir"]
+    "bet brag chat chop compel control cram cut drop dub fit get grab hit hum jot let omit pin "
+    "plan pat permit plug prefer put quit refer regret rid rig rob rub run scrap scan set ship shrug shun sit "
+    "skip slam slip snap sin span spin spit split spot stab step stop strip submit sum swap swim tap tip top "
+    "trap trim wed win wrap abut rebut forget begin abhor infer confer defer recur concur incur deter transfer rot rip "
+    "log jog nod pet bar tot bin ban tar star stir".split()
 )
 """Verbs that double their last letter; short ones are not all regular, so they are listed."""
 

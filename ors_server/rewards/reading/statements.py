@@ -32,8 +32,8 @@ from ors_server.rewards.reading.clauses import (
     ClauseReader,
     disapproves,
     refutes,
-    takes_back_words,
     tells_own_error,
+    takes_back_words,
 )
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.sentences import (
