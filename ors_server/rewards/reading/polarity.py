@@ -61,7 +61,8 @@ class Lexicon:
     def __init__(self, lists: Iterable[tuple[str, str]]) -> None:
         """Read (class, words and phrases separated by commas or line ends)."""
         self.words: dict[str, Classes] = {}
-        self.phrases: dict[str, list[tuple[tuple[str, ...], Classes]]] = {}
+        self.phrases: dict[tuple[str, ...], list[tuple[tuple[str, ...], Classes]]] = {}
+        """By their first two words, since many begin with the same one."""
         merged: dict[tuple[str, ...], set[str]] = {}
         for name, text in lists:
             for entry in _entries(text):
@@ -70,13 +71,13 @@ class Lexicon:
             if len(words) == 1:
                 self.words[words[0]] = frozenset(names)
             else:
-                self.phrases.setdefault(words[0], []).append((words, frozenset(names)))
+                self.phrases.setdefault(words[:2], []).append((words, frozenset(names)))
         for listed in self.phrases.values():
             listed.sort(key=lambda phrase: -len(phrase[0]))
 
     def match_phrase(self, words: list[str], index: int) -> tuple[int, Classes] | None:
         """Return the length in words and the classes of the longest phrase at a place."""
-        for phrase, classes in self.phrases.get(words[index], ()):
+        for phrase, classes in self.phrases.get(tuple(words[index : index + 2]), ()):
             end = index + len(phrase)
             if end <= len(words) and tuple(words[index:end]) == phrase:
                 return len(phrase), classes

@@ -1,4 +1,4 @@
-"""Which of two options a sentence asserts: sentences in many words, read by the rewards of choices and words."""
+"""Which of two options a sentence asserts: sentences in many words, read for choices and for words."""
 
 from functools import partial
 
