@@ -51,8 +51,8 @@ class QAOptions:
     empty: Literal["squad2", "squad1"] = "squad2"
     """What two answers that normalise to nothing earn as F1: 1 by SQuAD v2.0, 0 by v1.1.
 
-    Of several golds, v2.0 drops those that normalise to nothing; v1.1 and Search-R1 keep them, so that "a" is an
-    exact match of the golds "A" and "B".
+    Of several golds, v2.0 drops those that normalise to nothing; v1.1 and Search-R1 keep them, so that "a" is
+    an exact match of the golds "A" and "B".
     """
 
 
