@@ -52,8 +52,9 @@ _AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't
 _REST: Final = words_of("other others else rest remaining alternatives everything")
 _GOVERNORS: Final = words_of(
     "have has going decided decide need needs want wants ought best safe safest reasonable wise logical like "
-    "natural happy ready inclined prefer chose choose is was supposed enough led leads forced likely sure glad me "
-    "us you up instructed told made answer free compelled obliged bound able here now had about"
+    "natural happy ready prefer chose choose is was supposed enough led leads forced likely sure glad me "
+    "us you up instructed told made answer free compelled obliged bound able here now had "
+    "about inclined"
 )
 """Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")

@@ -67,6 +67,14 @@ def test_a_gold_of_an_article_alone_counts_among_several_in_agentfly_s_rewards()
     assert found.reward == 1.0
 
 
+def test_a_gold_that_is_an_article_counts_beside_others_by_the_rule_of_search_r1():
+    options = QAOptions(empty="squad1")
+    assert score_answer("a", ["A", "B"], options).em == 1.0
+    assert score_answer("B", ["A", "B"], options).em == 1.0
+    assert score_answer("C", ["A", "B"], options).em == 0.0
+    assert score_answer("a", ["A", "B"]).em == 0.0  # SQuAD v2.0
+
+
 def test_long_numbers_are_compared_to_the_last_digit():
     options = QAOptions(numeric=True)
     assert score_answer("9" * 400, "9" * 399 + "8", options).em == 0.0

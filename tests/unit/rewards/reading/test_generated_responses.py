@@ -17,17 +17,20 @@ MAX_FALSE_PAID = {
     ("math_equal_reward", "strict"): 0.01,
     ("math_equal_reward", "boxes=agree"): 0.10,
     ("math_equal_reward", "evaluated"): 0.09,
-    ("multiple_choice_reward", "any"): 0.05,
-    ("multiple_choice_reward", "boxed"): 0.01,
-    ("multiple_choice_reward", "answer"): 0.01,
-    ("multiple_choice_reward", "fullmatch"): 0.01,
-    ("word_match_reward", "default"): 0.85,
-    ("word_match_reward", "choices"): 0.50,
-    ("qa_em_reward", "default"): 0.20,
-    ("qa_f1_reward", "default"): 0.92,
-    ("judge_reply", "default"): 0.16,
-    ("find_answer", "answer"): 0.80,
-    ("find_answer", "tag"): 0.80,
+    ("multiple_choice_reward", "any"): 0.03,
+    ("multiple_choice_reward", "boxed"): 0.001,
+    ("multiple_choice_reward", "answer"): 0.006,
+    ("multiple_choice_reward", "fullmatch"): 0.005,
+    ("word_match_reward", "default"): 0.035,
+    ("word_match_reward", "choices"): 0.03,
+    ("qa_em_reward", "default"): 0.025,
+    ("qa_f1_reward", "default"): 0.05,
+    ("judge_reply", "default"): 0.05,
+    ("find_answer", "answer"): 0.005,
+    ("find_answer", "tag"): 0.005,
+    ("sql_match_reward", "default"): 0.10,
+    ("json_match_reward", "fenced"): 0.10,
+    ("code_completion_reward", "default"): 0.25,
 }
 """Greatest share of the responses that must not be paid and are, per reward and mode."""
 MAX_FALSE_UNPAID = {
@@ -35,25 +38,22 @@ MAX_FALSE_UNPAID = {
     ("math_equal_reward", "strict"): 0.05,
     ("math_equal_reward", "boxes=agree"): 0.12,
     ("math_equal_reward", "evaluated"): 0.12,
-    ("multiple_choice_reward", "any"): 0.10,
-    ("multiple_choice_reward", "boxed"): 0.10,
-    ("multiple_choice_reward", "answer"): 0.16,
-    ("multiple_choice_reward", "fullmatch"): 0.00,
-    ("word_match_reward", "default"): 0.15,
-    ("word_match_reward", "choices"): 0.45,
-    ("qa_em_reward", "default"): 0.15,
-    ("qa_f1_reward", "default"): 0.00,
-    ("judge_reply", "default"): 0.10,
-    ("find_answer", "answer"): 0.30,
-    ("find_answer", "tag"): 0.30,
+    ("multiple_choice_reward", "any"): 0.055,
+    ("multiple_choice_reward", "boxed"): 0.09,
+    ("multiple_choice_reward", "answer"): 0.045,
+    ("multiple_choice_reward", "fullmatch"): 0,
+    ("word_match_reward", "default"): 0.085,
+    ("word_match_reward", "choices"): 0.06,
+    ("qa_em_reward", "default"): 0.065,
+    ("qa_f1_reward", "default"): 0.045,
+    ("judge_reply", "default"): 0.115,
+    ("find_answer", "answer"): 0.13,
+    ("find_answer", "tag"): 0.13,
+    ("sql_match_reward", "default"): 0.10,
+    ("json_match_reward", "fenced"): 0.10,
+    ("code_completion_reward", "default"): 0.10,
 }
 """Greatest share of the responses that must be paid and are not, per reward and mode."""
-UNBOUNDED = {
-    ("sql_match_reward", "default"),
-    ("json_match_reward", "fenced"),
-    ("code_completion_reward", "default"),
-}
-"""Modes of rewards that read a fenced block whatever the text around it says; their hazards say so."""
 MIN_TEMPLATES = 500
 MIN_FAMILIES = 45
 MIN_CLOSINGS = 40
@@ -88,7 +88,7 @@ def test_a_reward_is_right_on_generated_responses(reward, mode_name, half):
 def test_every_mode_has_a_bound_where_its_reward_has_templates():
     rewards = {template.reward for template in load_templates()}
     modes = {(mode.reward, mode.name) for mode in scoring.MODES if mode.reward in rewards}
-    assert modes - UNBOUNDED <= MAX_FALSE_PAID.keys() == MAX_FALSE_UNPAID.keys()
+    assert modes <= MAX_FALSE_PAID.keys() == MAX_FALSE_UNPAID.keys()
 
 
 def test_the_templates_are_many_and_their_halves_and_labels_balanced():
