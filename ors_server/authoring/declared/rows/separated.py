@@ -19,6 +19,8 @@ from ors_server.authoring.declared.rows.row_source import MAX_ROW_BYTES, RowRead
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
 
+MAX_NAMES_BYTES = 2**20
+"""Bytes of the line with the names of the columns; taking it apart holds the interpreter."""
 _BOM = "\ufeff"
 
 
@@ -70,10 +72,12 @@ class SeparatedValues(RowReader):
             raise RowFaultError("", "values that are quoted as in CSV", str(error)) from error
 
     def _read_names(self, lines: "_CountedLines") -> list[str]:
+        lines.limit = MAX_NAMES_BYTES
         try:
             names = self._next(lines) or []
         except RowFaultError as fault:
             raise EnvironmentDefinitionError(f"{self.name}, line 1: {fault}") from fault
+        lines.limit = None
         if names:
             names[0] = names[0].removeprefix(_BOM)
         twice = first_repeated(names)
@@ -100,6 +104,8 @@ class _CountedLines:
     def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream = stream
         self.offset = self.number = 0
+        self.limit: int | None = None
+        """Bytes of a line; a longer one is refused before it is taken apart."""
         self.checksum = 0
         """CRC-32 of the lines since it was set to 0."""
 
@@ -110,6 +116,8 @@ class _CountedLines:
         line = self._stream.readline(MAX_ROW_BYTES + 1)
         if not line:
             raise StopIteration
+        if self.limit is not None and len(line) > self.limit:
+            raise RowFaultError("", f"a line of at most {self.limit:,} bytes", "a longer one")
         self.offset += len(line)
         self.checksum = crc32(line, self.checksum)
         self.number += 1
