@@ -316,7 +316,7 @@ async def _list_tools(url: str, seconds: float) -> list[JSONObject]:
 
 def _act(action: JSONObject) -> JSONObject:
     """Return the tool that takes an action; `metadata` is the trainer's, not the agent's."""
-    stated = action.get("properties") or {}
+    stated = cast("JSONObject", action.get("properties") or {})
     properties = {name: schema for name, schema in stated.items() if name != "metadata"}
     return {
         "name": _ACT,

@@ -50,14 +50,14 @@ class Patience:
     """Most seconds between two attempts, unless `Retry-After` is longer."""
     silence: float = 60.0
     """Seconds without a byte after which a connection counts as broken; servers send a ping every 10."""
-    answer_seconds: float = 1_200.0
-    """Seconds that one answer may take, from the request to its last byte; a tool call's, to its first."""
     call_seconds: float | None = None
     """Seconds that one tool call may take for the client; `None` leaves it to the server."""
-    closing_seconds: float = 30.0
-    """Seconds that the end of an episode waits for the server to delete the session."""
     ping_seconds: float = 10.0
     """Seconds between two pings of an open episode; both reference clients use 10."""
+    answer_seconds: float = 1_200.0
+    """Seconds that one answer may take, from the request to its last byte; a tool call's, to its first."""
+    closing_seconds: float = 30.0
+    """Seconds that the end of an episode waits for the server to delete the session."""
 
 
 @dataclass(slots=True)

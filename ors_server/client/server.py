@@ -64,7 +64,7 @@ class Server:
         if self._is_ours is None:
             answer = await self.connection.answer(HttpRequest("GET", "/_ors/version"))
             version = _object(answer.content) if answer.status == HTTPStatus.OK else {}
-            self._is_ours = version.get("name") == "ors-server"
+            self._is_ours = bool(version.get("name") == "ors-server")
         return self._is_ours
 
     async def environments(self) -> list[str]:
