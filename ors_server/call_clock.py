@@ -129,7 +129,7 @@ class CallClock:
         return left if bound is None else min(left, bound)
 
     def counts_from(self, now: float, late: float) -> tuple[float, float]:
-        """Return since when the clock counts, which is now while it is paused, and how late the loop was then.
+        """Return since when the clock counts, now while it is paused, and how late the loop was then.
 
         Args:
             late: Seconds that the loop has been late up to now.

@@ -210,7 +210,8 @@ class RemoteOpenEnv(Environment):
         if isinstance(error, dict) and number is None and not is_done:
             found = cast("JSONObject", error)
             if str(found.get("error_type")) in _AGENTS_TOOL_FAULTS:
-                raise ToolError(f"{found.get('message')!s:.{_MAX_MESSAGE}}")
+                message = found.get("message") or "the OpenEnv server refused without a message"
+                raise ToolError(f"{message!s:.{_MAX_MESSAGE}}")
         text = _text(observation)
         return ToolOutput.final(text, reward=number) if is_done else ToolOutput.ongoing(text, reward=number)
 
@@ -279,7 +280,7 @@ async def _find_tools(url: str, seconds: float) -> list[JSONObject]:
             f"openenv/{url}: expected an OpenEnv server that runs, and {address} did not answer: "
             f"{str(error) or type(error).__name__}; start the server, then try again"
         ) from error
-    except MachineryError as error:
+    except (MachineryError, ToolError, RuntimeError) as error:
         raise EnvironmentDefinitionError(f"openenv/{url}: expected an OpenEnv server: {error}") from error
 
 
@@ -325,7 +326,8 @@ def _act(action: JSONObject) -> JSONObject:
 
 
 def _refusal(data: JSONObject) -> Exception:
-    code, message = f"{data.get('code')!s:.100}", f"{data.get('message')!s:.{_MAX_MESSAGE}}"
+    code = f"{data.get('code')!s:.100}"
+    message = f"{data.get('message') or 'the OpenEnv server refused without a message'!s:.{_MAX_MESSAGE}}"
     if code in _AGENTS_FAULTS:
         rows: Any = data.get("errors")
         errors = [_problem(row) for row in cast("Sequence[Any]", rows)] if isinstance(rows, list) else []

@@ -43,8 +43,8 @@ class CallContext:
 
     Attributes:
         call_id: Unique within the session.
-        step: Number of the call among those that ran, in the order in which they began, from 1: the number of its
-            step, unless calls side by side end in another order.
+        step: Number of the call among those that ran, from 1, in the order in which they began: the number of
+            its step, unless calls side by side end in another order.
         listeners: Receive the progress.
         client: The program that made the call, which a tool may ask questions.
         time_limit: Seconds after which the call is stopped; `None` without a limit.

@@ -107,8 +107,8 @@ class _Composed(Reward):
 class CompositeReward(_Composed):
     """A weighted mean: the sum of weight times reward, divided by the sum of the weights (as ARISE's).
 
-    Weights are finite and may be negative; if they add up to 0 the reward is 0, as it is for 0.1, 0.2 and -0.3,
-    whose floats add up to 3e-17: a sum within the rounding of its terms is 0. A part of weight 0 is not evaluated.
+    Weights are finite and may be negative; if they add up to 0 the reward is 0. A sum within the rounding of
+    its terms is 0: the floats 0.1, 0.2 and -0.3 add up to 3e-17. A part of weight 0 is not evaluated.
     """
 
     direct_call = "number"

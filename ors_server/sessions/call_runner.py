@@ -57,7 +57,11 @@ class CallRunner:
     def start(self, call: Call) -> None:
         """Run a call in the background, which goes on if its client leaves."""
         self.calls.add(call)
-        self._services.spawn(self._run, call, self._play)
+        if call.repeats is not None and self._recorder.has_run(call.repeats):
+            call.seal()
+            self._services.spawn(self._run, call, self._repeat)
+        else:
+            self._services.spawn(self._run, call, self._play)
 
     def start_other(self, call: Call, perform: Callable[[], Awaitable[CallResult]]) -> None:
         """Run something that is no step as a call, once the session is ready."""
@@ -100,8 +104,8 @@ class CallRunner:
     async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
         result: CallResult = Failure(ShuttingDownError("the server is shutting down"))
         try:
-            if call.repeats is not None and self._recorder.has_run(call.repeats):
-                result = await self._repeat(call, call.repeats)
+            if call.is_sealed:
+                result = await perform(call) or Failure(call.cancel_error)
             elif self._make_end_error is not None:
                 result = Failure(self._make_end_error())
             elif call.is_cancelled:
@@ -118,11 +122,11 @@ class CallRunner:
                 forget_frames(result.error)
             self.calls.finish(call, result)
 
-    async def _repeat(self, call: Call, first: Call) -> CallResult:
+    async def _repeat(self, call: Call) -> CallResult:
         """Write the step of a call that ran; nothing runs, so that a cancellation has nothing to stop."""
         with call.seal():
             result = await self._recorder.write_pending(call) or self._recorder.refusal(call.tool)
-        return result or Failure(OrsServerError(f"the step of the call {first.id!r} is lost"))
+        return result or Failure(OrsServerError(f"the step of the call {call.id!r} is lost"))
 
     async def _play(self, call: Call) -> CallResult | None:
         """Play one step; return `None` if the call was cancelled before its tool was found."""

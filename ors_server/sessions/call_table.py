@@ -24,7 +24,7 @@ from ors_server.wire import TextBlock
 log = get_logger("ors_server.session")
 
 OUTPUTS_KEPT = 32
-"""Latest results of a session that stay in memory with their arguments; older ones are read from the record."""
+"""Latest results of a session that stay in memory with their arguments; the record has the older ones."""
 
 OUTPUT_SIZE_KEPT = 1024 * 1024
 """Bytes of results and arguments up to which a session keeps more than its latest result in memory."""
@@ -169,6 +169,7 @@ class CallTable:
                 log.warning(
                     "call_ignores_cancellation", session_id=self._session_id, tool=call.tool, call_id=call.id
                 )
+                call.cancel(make_error())
                 self.finish(call, Failure(call.cancel_error))
             for call in list(self._running):
                 await call.wait()

@@ -165,11 +165,12 @@ class EpisodeRecorder:
         """
         self._clock.start_from(state.waived)
         states = states_of(self.origin, self.policy, state, steps)
-        self.state = next(states)
-        await self.open()
-        for step, after in zip(steps, states, strict=True):
-            await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
-            self.state = after
+        async with self._one_at_a_time():  # so that an end comes after it
+            self.state = next(states)
+            await self.open()
+            for step, after in zip(steps, states, strict=True):
+                await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
+                self.state = after
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""
@@ -285,7 +286,7 @@ class EpisodeRecorder:
     async def end(self, event: EpisodeEvent, reason: StopReason) -> None:
         """Move an episode whose session is ending, after its last step was written if that is possible.
 
-        It waits for a step that is being written. Steps that the store would not take are never written later.
+        It waits for a step that is being written. Steps that the store would not take are not written later.
         """
         async with self._one_at_a_time():
             try:

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 
-import anyio
-
 from ors_server.authoring.call_context import CallContext, ProgressListener
 from ors_server.authoring.calling_client import CallingClient
 from ors_server.authoring.definition import (
@@ -25,6 +23,7 @@ from ors_server.episode import EpisodeEvent, Phase, StopReason
 from ors_server.errors import CallCancelledError, NotSupportedError, UnknownCallError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import running_code
+from ors_server.sessions.background_tasks import run_whole
 from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.call_table import CallTable
 from ors_server.sessions.ending import SessionEnding, SessionParts
@@ -82,9 +81,7 @@ class Session:
             recorder, definition = self.recorder, self.definition
             self._made_runner = CallRunner(
                 recorder,
-                CallTable(
-                    recorder.origin.session_id, recorder.services, self._last_use, recorder.is_pending
-                ),
+                CallTable(recorder.origin.session_id, recorder.services, self._last_use, recorder.is_pending),
                 SessionTools(definition, self._instance, self.toolset),
                 self._setup,
                 self._task_spec,
@@ -154,8 +151,7 @@ class Session:
         restore_rng(self._instance, snapshot.rng_state)
         load_conversation(self._instance, snapshot.conversation)
         state = snapshot.resumed_at(self.recorder.now, created_at=self.recorder.state.created_at)
-        with anyio.CancelScope(shield=True):
-            await self.recorder.open_fork(state, steps)
+        await run_whole(self.recorder.services.spawn, self.recorder.open_fork, state, steps)
         self._runner.calls.add_recorded(steps)
 
     async def prompt(self) -> Blocks:
@@ -213,8 +209,8 @@ class Session:
         The call goes on if its client leaves.
 
         Args:
-            call_id: The caller's own id, of at most 256 characters; the same id in the same session never runs
-                twice, and neither does that of a step that a fork has from its parent.
+            call_id: The caller's own id, of at most 256 characters; the same id in the same session never
+                runs twice, and neither does that of a step that a fork has from its parent.
 
         Raises:
             InvalidRequestError: If the id is too long, or UTF-8 cannot express it.

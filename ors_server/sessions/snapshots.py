@@ -142,18 +142,21 @@ class Snapshots:
             self._check_playable()
             snapshot = self.find(snapshot_id)
             clock = start_clock(self._recorder.policy.setup_time_limit)
+            is_whole = False
             try:
                 with counting(clock):
                     await self._setup.restore_snapshot(snapshot.memory, snapshot.files)
                     restore_rng(self._instance, snapshot.rng_state)
                     load_conversation(self._instance, snapshot.conversation)
                     self._recorder.restored_to_step = snapshot.state.steps
-                    return snapshot
+                    is_whole = True
+            finally:
+                if not is_whole:
+                    with anyio.CancelScope(shield=True):
+                        await self._recorder.fail()
+            if not is_whole:
                 raise EnvironmentFailedError(f"the restore did not end within {clock.limit:g} seconds")
-            except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await self._recorder.fail()
-                raise
+            return snapshot
 
     def find(self, snapshot_id: str) -> SessionSnapshot:
         """Return a snapshot."""

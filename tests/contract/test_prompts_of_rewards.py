@@ -55,7 +55,7 @@ class Graded(Sum):
     reward = None  # type: ignore[assignment]
 
     @tool
-    async def answer(self, text: str) -> ToolOutput:
+    async def answer(self, text: str) -> ToolOutput:  # type: ignore[override]
         """Answers."""
         return graded_output(await self.grade(math_equal_reward, final_response=text), text, finished=True)
 
@@ -227,7 +227,7 @@ def test_score_takes_the_prompt_from_a_field_or_the_conversation(tmp_path, capsy
 def test_a_prompt_in_no_shape_that_is_known_is_an_error_and_no_number():
     result = score(math_equal_reward, final_response="43", answer="43", prompt={"unheard": "of"})
     assert (result.reward, result.status.value) == (None, "error")
-    assert "unheard" in result.reason
+    assert "unheard" in (result.reason or "")
 
 
 async def record(reference, texts, path):

@@ -136,7 +136,7 @@ class WeightedRewards(CompositeReward):
 
 def declared_fields(declaration: Declaration) -> frozenset[str]:
     """Return the fields that a declaration makes of each row."""
-    return frozenset(declaration.fields) | ({"answer"} if declaration.answer is not None else set())
+    return frozenset([*declaration.fields, *(["answer"] if declaration.answer is not None else [])])
 
 
 def make_reward(

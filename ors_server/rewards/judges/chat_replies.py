@@ -79,9 +79,9 @@ async def send_chat(client: Any, body: Mapping[str, Any], time_limit: float) -> 
             )
     except TimeoutError as error:
         raise RetryableReplyError(f"no whole reply within {time_limit:g} seconds") from error
+    except BrokenAnswerError as error:
+        raise InvalidReplyError(str(error)) from error
     except openai.APIConnectionError as error:
-        if isinstance(error.__cause__, BrokenAnswerError):
-            raise InvalidReplyError(str(error.__cause__)) from error
         raise RetryableReplyError(f"no answer: {error.__cause__ or error}") from error
     response: httpx2.Response = raw.http_response
     content_type = response.headers.get("content-type", "")

@@ -21,7 +21,7 @@ from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
 from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
 from ors_server.rewards.reading.sentences import Span
-from ors_server.rewards.reading.statements import Statement, keep_asserted, read_statements
+from ors_server.rewards.reading.statements import FIELD_KEY, Statement, keep_asserted, read_statements
 
 _SAYING: Final = re.compile(
     r"[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
@@ -41,7 +41,8 @@ _NUMBERING: Final = re.compile(
 )
 """The number of an exercise in front of its answer."""
 _CUE: Final = re.compile(
-    r"\s*(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final )?(?:answer|result)(?: is|:| =|: is) (?![^\n]*[.;,:] )(?=[^\n]*\s*\Z)",
+    r"\s*(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final )?(?:answer|result)"
+    r"(?: is|:| =|: is) (?![^\n]*[.;,:] )(?=[^\n]*\s*\Z)",
     re.IGNORECASE,
 )
 """The words in front of an answer that is nothing but a value, in one line."""
@@ -99,8 +100,9 @@ _BETWEEN_QUANTITIES: Final = re.compile(
     r"months?|weeks?|days?)\b"
 )
 """The unit in the middle of "2 hours and 30 minutes"."""
-_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
-_ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE)
+_ANSWER_KEY: Final = re.compile(
+    r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE
+)
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 300
@@ -292,7 +294,7 @@ def _without_code(text: str, statement: Statement) -> Statement:
 
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
-    field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    field = FIELD_KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
     if (
         field is None
         or statement.polarity is not Polarity.ASSERTED

@@ -22,7 +22,8 @@ _HTML: Final = re.compile(
     re.IGNORECASE,
 )
 _TEXT_COMMAND: Final = re.compile(
-    r"\\(?:textbf|textit|textrm|textsc|emph|underline|(?:sub){0,2}section\*?|paragraph\*?)\{([A-Za-z][A-Za-z .:,-]{0,60})\}"
+    r"\\(?:textbf|textit|textrm|textsc|emph|underline|(?:sub){0,2}section\*?|paragraph\*?)"
+    r"\{([A-Za-z][A-Za-z .:,-]{0,60})\}"
 )
 """A heading or emphasised words, which are read as a line or a part of one."""
 _BREAK: Final = re.compile(r"<br\s{0,2}/?>", re.IGNORECASE)

@@ -1,9 +1,8 @@
 """Tells the sentences that may state a value from words around one. Pure.
 
-A value is stated behind a verb of results or a noun for the answer ("that leaves 42"), by itself ("So 42.") or with a
-unit ("42 red balloons"). Words that no list knows do not speak for it: an unknown preposition in front of it
-("the answer ends in 42"), an unknown noun ("Psalm 42"), an unknown adjective of the answer ("the fashionable
-answer is 42"), a clause behind it.
+A value is stated behind a verb of results or a noun for the answer ("that leaves 42"), by itself ("So 42.")
+or with a unit ("42 red balloons"). Words that no list knows do not speak for it: an unknown preposition
+("the answer ends in 42"), an unknown noun ("Psalm 42"), an unknown adjective of the answer, a clause behind it.
 """
 
 from collections.abc import Sequence
@@ -12,9 +11,7 @@ from typing import Final
 from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import TextToken, classes_in
 
-FILLERS: Final = words_of(
-    "so thus hence then and or nor but finally ok okay well now the a an of to for all"
-)
+FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
 _DETERMINERS: Final = words_of(
     "the a an all her his my our their its those these just both exactly precisely only even simply that"
 )
@@ -35,21 +32,27 @@ _GOVERNORS: Final = {
 }
 """Classes of the word in front of a preposition behind which a value may be stated."""
 _STATING_WITH: Final = words_of(
-    "left go goes went going end ends ended ending come comes came up finish finishes finished wind wound stay stick stuck "
+    "left go goes went going end ends ended ending come comes came up finish finishes finished wind "
+    "wound stay stick stuck "
     "leaves leaving conclude answer remain be am 're satisfied"
 )
 _OBJECTS: Final = words_of("it this that everything all us me them itself together up down out back nicely")
 _EQUALITY: Final = words_of("equal identical equivalent congruent equals answer: same")
-_UNIT_LINKS: Final = words_of("of per in on at for from the a an each every left more altogether total and to with by")
+_UNIT_LINKS: Final = words_of(
+    "of per in on at for from the a an each every left more altogether total and to with by"
+)
 _MAX_UNKNOWN: Final = 3
 """Words of an unknown unit."""
 _MIN_NOUN: Final = 2
 _PARTS: Final = words_of(
-    "part half previous other another different next subproblem subquestion sub-question step warm-up easier simpler related similar "
+    "part half previous other another different next subproblem subquestion sub-question step warm-up "
+    "easier simpler related similar "
     "opposite earlier last's preceding"
 )
 _SUBJECTS: Final = words_of("it that this answer result solution")
 _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're one")
+_OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
+_SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 
 
 def is_filler(token: TextToken) -> bool:
@@ -95,7 +98,9 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
     if verb.classes & _GOVERNORS.get(preposition.word, frozenset()):
-        return not (preposition.word in ("to", "for") and verb.classes & {"answer"} and not verb.classes & {"result"})
+        return not (
+            preposition.word in ("to", "for") and verb.classes & {"answer"} and not verb.classes & {"result"}
+        )
     has_unit = bool(right) and not right[0].classes & {"copula", "linking", "no_unit"}
     return has_unit and "answer" not in classes_in(before)
 
@@ -153,7 +158,8 @@ def _is_name(left: Sequence[TextToken]) -> bool:
         and not name.classes
         and not name.word.endswith(("ing", "ion", "ly", "ment", "sis"))
         and "epistemic" in verb.classes
-        and verb.word not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
+        and verb.word
+        not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
     )
 
 
@@ -168,4 +174,29 @@ def is_apt_answer(left: Sequence[TextToken]) -> bool:
     if not at or " " in left[at].word:
         return True
     adjective = left[at - 1]
-    return bool(adjective.classes) or is_filler(adjective) or "'" in adjective.word or not adjective.word.isalpha()
+    return (
+        bool(adjective.classes)
+        or is_filler(adjective)
+        or "'" in adjective.word
+        or not adjective.word.isalpha()
+    )
+
+
+def is_label_of(left: Sequence[TextToken]) -> bool:
+    """Whether a clause says the number of something that is only numbered: "the room number is 42"."""
+    if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
+        return False
+    noun = left[-2]
+    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004
+    return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
+
+
+def is_guess(left: Sequence[TextToken]) -> bool:
+    """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
+    names = [token for token in left if "suppose" in token.classes]
+    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
+
+
+def is_identity(right: Sequence[TextToken]) -> bool:
+    """Whether words behind a value say what it is: "is the town"."""
+    return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"

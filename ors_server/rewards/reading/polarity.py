@@ -19,7 +19,8 @@ NO_CLASSES: Final[Classes] = frozenset()
 _PATH: Final = Path(__file__).with_name("polarity.toml")
 _SHORTEST: Final = 2
 """Words of the shortest phrase."""
-_OTHER_TABLES: Final = ("characters", "irregular_verbs")
+_OTHER_TABLES: Final = ("characters", "irregular_verbs", "options")
+"""Tables of `polarity.toml` that are no language."""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -109,6 +110,12 @@ def _lists_of(data: dict[str, dict[str, Any]], language: str) -> Iterator[tuple[
 def _entries(text: str) -> list[str]:
     """Return the words and phrases that a text lists with commas or line ends between."""
     return [entry for part in text.replace("\n", ",").split(",") if (entry := part.strip())]
+
+
+@cache
+def option_lexicon() -> Lexicon:
+    """Return the words that say something else about letters and names than about numbers."""
+    return Lexicon(_lists_of(_read_data(), "options"))
 
 
 @cache

@@ -28,14 +28,9 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.clauses import (
-    ClauseReader,
-    disapproves,
-    refutes,
-    tells_own_error,
-    takes_back_words,
-)
+from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
+from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
     CJK,
     CROSSES,
@@ -97,11 +92,14 @@ _MARK_CHARS: Final = 60
 """Characters around a value in which its mark is."""
 _BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
 _TAGGED: Final = re.compile(r"<(?:answer|final_answer|solution)>\s{0,20}\Z", re.IGNORECASE)
-_FIELD: Final = re.compile(r"""["'][\w -]{1,40}["']\s{0,4}:\s{0,4}["']?\Z""")
+FIELD_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
+"""The key of a JSON field in front of its value."""
 _POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
 )
+_CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
+_OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
 _NOES: Final = frozenset({"no", "nope", "nah"})
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
@@ -147,10 +145,11 @@ def read_statements(
         return []
     struck = struck_regions(text)
     struck_starts = [start for start, _ in struck]
-    reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
+    reader = _Reader(
+        text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives, are_labels=are_labels
+    )
     reader.is_same = is_same
     reader.is_closed = reader.is_closed and is_closed
-    reader.are_labels = are_labels
     values = reader.read()
     statements: list[Statement] = []
     for value in values:
@@ -177,7 +176,7 @@ def _place_of(text: str, span: Span) -> Place:
         (_BOXED.match(text, span[0]) is not None, Place.BOX),
         (_TAGGED.search(before) is not None, Place.TAG),
         (before.rstrip().endswith("####"), Place.HASHES),
-        (_FIELD.search(before) is not None, Place.FIELD),
+        (FIELD_KEY.search(before) is not None, Place.FIELD),
         (not line.strip(" \t.*_`"), Place.LINE),
     )
     return next((place for holds, place in marks if holds), Place.SENTENCE)
@@ -236,7 +235,9 @@ def _announces_wrong(sentence: Sentence) -> bool:
     """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
     words = {part for token in sentence.tokens for part in token.word.split()}
     classes = classes_in(sentence.tokens)
-    is_wrong = bool(classes & {"reject", "fault"}) or ("negative" in classes and bool(classes & {"answer", "confirm"}))
+    is_wrong = bool(classes & {"reject", "fault"}) or (
+        "negative" in classes and bool(classes & {"answer", "confirm"})
+    )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
 
 
@@ -258,7 +259,7 @@ def _sets_beside(clause: Clause) -> bool:
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
 
 
-class _Reader(ClauseReader):
+class _Reader(OptionReader):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -286,7 +287,8 @@ class _Reader(ClauseReader):
             for value in self._values[first:]:
                 if value.token.end >= match.end():
                     break
-                if value.polarity is Polarity.ASSERTED:
+                is_all = value.token.start <= match.start() + 1 and value.token.end >= match.end() - 1
+                if value.polarity is Polarity.ASSERTED and not is_all:
                     value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:
@@ -296,8 +298,16 @@ class _Reader(ClauseReader):
             for clause in sentence.clauses:
                 has_given_up = has_given_up or ("refuse" in clause.classes() and not sentence.is_question)
                 for value in clause.values:
-                    is_definite = value.is_framed or any(
-                        "copula" in t.classes and " " not in t.word and "'" in t.word for t in clause.tokens
+                    is_definite = (
+                        value.is_framed
+                        or self.is_definite(value)
+                        or any(
+                            not self.are_labels
+                            and "copula" in t.classes
+                            and " " not in t.word
+                            and "'" in t.word
+                            for t in clause.tokens
+                        )
                     )
                     if has_given_up and not is_definite and value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.DENIED
@@ -343,9 +353,12 @@ class _Reader(ClauseReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
+        if " ".join(token.word for token in sentence.tokens) == "or is it":
+            return True
         lead = sentence.clauses[0].lead if sentence.clauses else None
         words = {token.word for token in sentence.tokens[:2]} | ({lead.word} if lead is not None else set())
-        if sentence.is_question or words & _TO_ABSURDITY or any(t.word in _ELSE for t in sentence.tokens):
+        is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
+        if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
         for place, clause in enumerate(sentence.clauses):
             if clause.values:
@@ -362,6 +375,9 @@ class _Reader(ClauseReader):
     def _clause_takes_back(self, clause: Clause, *, has_value: bool) -> bool:
         """Return whether a clause without a value takes back the values in front of its sentence."""
         tokens = clause.tokens
+        has_subject = len(tokens) > 1 and not tokens[0].classes and "copula" in tokens[1].classes
+        if self.are_labels and (has_subject or any(token.word in _OTHERS for token in tokens)):
+            return False  # "Riga is wrong.", "The others are wrong."
         classes = clause.classes()
         is_short = len(tokens) <= NEAR
         heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), 0)
@@ -369,7 +385,8 @@ class _Reader(ClauseReader):
         orders = [token for token in tokens[:NEAR] if token.word not in _POLITE]
         is_order = bool(orders) and bool(orders[0].classes & {"leave", "reject"})
         rules = (
-            "refuse" in classes or takes_back_words(tokens) or tokens[0].word in ("neither", "none"),
+            "refuse" in classes or takes_back_words(tokens),
+            tokens[0].word in ("neither", "none") and not any(t.word in _OTHERS for t in tokens),
             not has_value and is_short and "reject" in classes,  # "Rejected."
             "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]),  # "don't count this"
             any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),
@@ -462,16 +479,23 @@ class _Reader(ClauseReader):
                     self._hedge_all([earlier, value])
 
     def _hedge_choice(self, sentence: Sentence) -> None:
-        """Decide for none of the values of a choice that a sentence leaves open: "one of 42 and 43 is right"."""
+        """Decide for none of the values of a choice that a sentence leaves open: "one of 42 and 43"."""
         tokens = sentence.tokens
         at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
         if at is None:
             return
-        values = [value for clause in sentence.clauses for value in clause.values if value.token.start > tokens[at].start]
+        values = [
+            value
+            for clause in sentence.clauses
+            for value in clause.values
+            if value.token.start > tokens[at].start
+        ]
         listed = values[:1]
         for value in values[1:]:
             lead = value.clause.lead
-            is_listed = value.clause is listed[-1].clause or (lead is not None and lead.word in ("and", "or", ",", "nor"))
+            is_listed = value.clause is listed[-1].clause or (
+                lead is not None and lead.word in ("and", "or", ",", "nor")
+            )
             if not is_listed:
                 break
             listed.append(value)
@@ -481,21 +505,24 @@ class _Reader(ClauseReader):
         """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
-            asserted = [value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed]
+            asserted = [
+                value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
+            ]
             if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
                 continue
             tokens = sentence.tokens
             cases = [
                 token.word
                 for token, following in pairwise(tokens)
-                if token.word in _CASES and (following.classes & {"condition", "alternative"} or following.kind == "value")
+                if token.word in _CASES
+                and (following.classes & {"condition", "alternative"} or following.kind == "value")
             ]
             cases += [token.word for token in tokens[-1:] if token.word == "without"]
             if len(cases) > 1:
                 self._hedge_all(asserted)
 
     def _hedge_alternatives(self) -> None:
-        """Decide for no value beside which a text sets another one: "The answer is 42. Another candidate is 43."."""
+        """Decide for no value beside which a text sets another one: "Another candidate is 43."."""
         if self._takes_alternatives:
             return
         earlier: list[Value] = []
@@ -504,7 +531,12 @@ class _Reader(ClauseReader):
             named = [clause for clause in sentence.clauses if _sets_beside(clause)]
             near = [value for value in earlier if value.sentence >= number - 2]
             if named and not any("correction" in token.classes for token in sentence.tokens):
-                later = [value for clause in sentence.clauses for value in clause.values if clause.start >= named[0].start]
+                later = [
+                    value
+                    for clause in sentence.clauses
+                    for value in clause.values
+                    if clause.start >= named[0].start
+                ]
                 first = [value for value in values if value not in later]
                 beside = [*near, *first, *later] if later or not values else [*first]
                 self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
@@ -547,6 +579,8 @@ class _Reader(ClauseReader):
     def is_definite(self, value: Value) -> bool:
         """Whether a clause names its value by a pronoun: "it is 42", "that makes 42"."""
         left = value.clause.tokens[: value.clause.tokens.index(value.token)]
+        if left and left[0].word in _CONCLUSIONS:
+            left = left[1:]
         return (
             bool(left)
             and bool(left[-1].classes & {"copula"})

@@ -1,6 +1,7 @@
 """The end of a session against a store that is slow or fails, and against requests that are cancelled."""
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ors_server import ToolOutput
@@ -134,6 +135,28 @@ async def test_a_delete_that_is_cancelled_ends_the_session_and_its_quota_all_the
         with pytest.raises(SessionNotFoundError):
             player.engine.find(session)
         await player.create()
+
+
+async def test_a_repeat_that_comes_while_the_session_ends_is_never_told_of_a_failure(
+    open_player, stage, store
+):
+    ignore_cancellation(stage, "hold", 5.0)
+    async with open_player(lingering_time_limit=0.2) as player:
+        session = await player.create()
+        live = player.engine.find(session)
+        store.fails = {"append"}
+        await player.call(session, "pay", "lost", reward=5.0)
+        store.fails = set()
+        await live.call("together", {"act": "hold"}, call_id="late")
+        store.waits["append"] = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(player.delete, session)
+            await anyio.lowlevel.checkpoint()
+            repeat = await live.call("pay", {"reward": 5.0}, call_id="lost")
+            await anyio.sleep(PATIENCE)
+            store.waits["append"].set()
+        assert isinstance(repeat.result, Completed)
+    assert store.appended == [("lost", 1)]
 
 
 async def test_a_repeat_of_a_pending_call_that_is_cancelled_still_gets_the_paid_answer(

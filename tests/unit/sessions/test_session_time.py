@@ -1,4 +1,4 @@
-"""The time of a session whose calls wait for the server, side by side; and when its episode counts as over."""
+"""The time of a session whose calls wait for the server side by side; when its episode counts as over."""
 
 import anyio
 import pytest

@@ -1,0 +1,57 @@
+"""Random interleavings on every kind of store: what callers were told is what the record has."""
+
+import pytest
+
+from ors_server.store.memory import MemoryStore
+from ors_server.store.open import open_store
+from tests.fixtures.interleavings import DOORS, MODES, ViolationError, play_games
+from tests.fixtures.planted_faults import FAULTS
+
+GAMES = 25
+"""Of each store, mode and door; `make stress` plays 20,000."""
+SEARCHED = 1_000
+"""Games within which a planted fault must be seen, in the modes and doors together."""
+
+
+async def open_memory():
+    return MemoryStore()
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external)])
+def open_inner(request, tmp_path):
+    """Opens stores of one kind, each of them empty."""
+    if request.param == "memory":
+        return open_memory
+    places = iter(range(10_000))
+
+    async def open_sql():
+        if request.param == "sqlite":
+            return await open_store(str(tmp_path / f"{next(places)}.db"))
+        return await open_store(request.getfixturevalue("postgres").create_database())
+
+    return open_sql
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_callers_are_told_is_the_record_whatever_goes_on_beside_it(open_inner, mode, door):
+    assert await play_games(open_inner, mode, door, range(GAMES)) == GAMES
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+async def test_the_games_see_a_fault_that_was_put_in(plant, monkeypatch):
+    plant(monkeypatch.setattr)
+    seen: list[str] = []
+    for start in range(0, SEARCHED // (len(MODES) * len(DOORS)), 25):
+        for mode in ("slow", "failing", "quiet"):
+            for door in DOORS:
+                try:
+                    await play_games(open_memory, mode, door, range(start, start + 25))
+                except ViolationError as violation:
+                    seen.append(str(violation))
+                    break
+            if seen:
+                break
+        if seen:
+            break
+    assert seen

@@ -1,0 +1,20 @@
+"""Twenty thousand random interleavings of each store, mode and door."""
+
+import os
+
+import pytest
+
+from tests.fixtures.interleavings import DOORS, MODES, play_games
+from tests.properties.test_interleavings import open_inner
+
+__all__ = ["open_inner"]
+
+GAMES = int(os.environ.get("ORS_INTERLEAVINGS", "20000"))
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("mode", MODES)
+async def test_no_interleaving_of_many_contradicts_the_record(open_inner, mode, door):
+    assert await play_games(open_inner, mode, door, range(GAMES)) == GAMES
