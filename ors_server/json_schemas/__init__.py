@@ -10,8 +10,8 @@ refused or accepted alike on every machine.
 from ors_server.json_schemas.check_run import (
     MAX_CHECKS,
     PatternSearch,
+    SchemaViolation,
     TooMuchWorkError,
-    Violation,
 )
 from ors_server.json_schemas.linear_patterns import LinearPatterns
 from ors_server.json_schemas.schema_checker import BadSchemaError, SchemaChecker, check_schema
@@ -22,7 +22,7 @@ __all__ = [
     "LinearPatterns",
     "PatternSearch",
     "SchemaChecker",
+    "SchemaViolation",
     "TooMuchWorkError",
-    "Violation",
     "check_schema",
 ]

@@ -57,7 +57,7 @@ class PatternSearch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class SchemaViolation:
     """A place at which a value violates its schema."""
 
     place: str
@@ -75,7 +75,7 @@ class CheckRun:
     """The check of one value."""
 
     def __init__(self, patterns: PatternSearch, max_checks: int = MAX_CHECKS) -> None:
-        self.violations: list[Violation] = []
+        self.violations: list[SchemaViolation] = []
         self.quiet = 0
         """How many schemas around this one only ask whether a value is valid."""
         self._patterns = patterns
@@ -114,7 +114,7 @@ class CheckRun:
         """
         if not self.quiet:
             message = "".join(map(str, words))
-            self.violations.append(Violation(json_path(path), keyword, message))
+            self.violations.append(SchemaViolation(json_path(path), keyword, message))
             if len(self.violations) >= MAX_VIOLATIONS:
                 raise EnoughViolationsError
         return False

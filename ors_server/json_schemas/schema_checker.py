@@ -26,8 +26,8 @@ from ors_server.json_schemas.check_run import (
     Marks,
     Path,
     PatternSearch,
+    SchemaViolation,
     TooMuchWorkError,
-    Violation,
 )
 from ors_server.json_schemas.keywords import MAKERS, UNEVALUATED, Check
 from ors_server.json_schemas.linear_patterns import LinearPatterns
@@ -80,7 +80,7 @@ class SchemaChecker:
         self._make_search = make_search
         self._root = _Compiler(schema, draft, make_search()).compile()
 
-    def violations(self, value: Any) -> list[Violation]:
+    def violations(self, value: Any) -> list[SchemaViolation]:
         """Return up to 20 places at which a value violates the schema; empty if it is valid.
 
         Raises:

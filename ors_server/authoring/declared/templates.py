@@ -241,20 +241,28 @@ def _refuse_large_join(items: Any, separator: str = "", attribute: object = None
 
 
 def _refuse_if_large(operator: str, left: Any, right: Any) -> None:
-    size = 0
-    if operator == "%" and isinstance(left, str):
-        values = right if isinstance(right, tuple) else (right,)
-        _refuse_wide_format(left, values, has_computed_width="*" in left)
-    if operator == "*":
-        for sequence, count in ((left, right), (right, left)):
-            if isinstance(sequence, str | list | tuple) and isinstance(count, int):
-                size = len(cast("Sequence[Any]", sequence)) * count
+    if operator == "%":
+        _refuse_wide_percent(left, right)
+        return
+    size = max(_size_of_product(left, right), _size_of_product(right, left)) if operator == "*" else 0
     if isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length() * right if operator == "**" else left.bit_length() + right.bit_length()
-        if operator != "%" and bits > MAX_BITS:
+        if bits > MAX_BITS:
             raise ValueError(f"the template computes an integer of more than {MAX_BITS} bits of this row")
     if size > MAX_MADE:
         raise ValueError(f"the template makes more than {MAX_MADE:,} characters or items of this row")
+
+
+def _size_of_product(sequence: Any, count: Any) -> int:
+    if isinstance(sequence, str | list | tuple) and isinstance(count, int):
+        return len(cast("Sequence[Any]", sequence)) * count
+    return 0
+
+
+def _refuse_wide_percent(text: Any, values: Any) -> None:
+    if isinstance(text, str):
+        several = cast("Iterable[Any]", values) if isinstance(values, tuple) else (values,)
+        _refuse_wide_format(text, several, has_computed_width="*" in text)
 
 
 def _refuse_large_numbers(values: Iterable[Any], named: Mapping[str, Any]) -> None:
@@ -274,12 +282,22 @@ def _refuse_large_arguments(*args: Any, **named: Any) -> None:
     _refuse_large_numbers(args, named)
 
 
+def _check_format(text: str, *args: Any, **named: Any) -> None:
+    _refuse_wide_format(text, (*args, *named.values()), has_computed_width="*" in text)
+
+
+def _check_join(_context: Any, items: Any, d: str = "", attribute: Any = None) -> None:
+    _refuse_large_join(items, d, attribute)
+
+
+def _check_replace(_context: Any, text: str, *args: Any, **_named: Any) -> None:
+    _refuse_large_replacement(text, *args)
+
+
 _CHECKED_FILTERS: Mapping[str, Callable[..., None]] = {
-    "format": lambda text, *args, **named: _refuse_wide_format(
-        text, (*args, *named.values()), has_computed_width="*" in text
-    ),
-    "join": lambda _context, items, d="", attribute=None: _refuse_large_join(items, d, attribute),
-    "replace": lambda _context, text, *args, **_named: _refuse_large_replacement(text, *args),
+    "format": _check_format,
+    "join": _check_join,
+    "replace": _check_replace,
 }
 """What is checked before a filter of Jinja is called; its arguments are the filter's."""
 

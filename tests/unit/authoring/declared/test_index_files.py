@@ -190,5 +190,5 @@ def test_a_line_of_names_has_a_bound(write, tmp_path, own_cache):
     write("environment.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
     names = ["question", "answer", *(f"column {number}" for number in range(100_000))]
     (tmp_path / "train.csv").write_text(",".join(names) + "\n")
-    with pytest.raises(EnvironmentDefinitionError, match="line 1.*a line of at most 1,048,576 bytes"):
+    with pytest.raises(EnvironmentDefinitionError, match=r"line 1.*a line of at most 1,048,576 bytes"):
         load_environments([str(tmp_path)])
