@@ -41,7 +41,7 @@ class ServerSums:
         self.means: list[float] = []
 
     def __call__(self, environments: list[Any], **_: Any) -> list[float | None]:
-        """Return the returns; `None` for a rollout that was paid nothing.
+        """Return the returns; `None` for a rollout that was paid nothing, or in which a judgement failed.
 
         Raises:
             RuntimeError: The server's sum differs.
@@ -53,11 +53,13 @@ class ServerSums:
     def _sum(self, environment: Any) -> float | None:
         paid = [reward for reward in environment.rewards if reward is not None]
         with urllib.request.urlopen(f"{self.url}/_ors/sessions/{environment._session.sid}") as answer:
-            recorded = json.load(answer)["episode"]["return"]
-        if recorded != sum(paid):
-            raise RuntimeError(f"the trainer received {sum(paid)}, and the server recorded {recorded}")
+            episode = json.load(answer)["episode"]
+        if episode["return"] != sum(paid):
+            raise RuntimeError(
+                f"the trainer received {sum(paid)}, and the server recorded {episode['return']}"
+            )
         self.compared += 1
-        return sum(paid) if paid else None
+        return sum(paid) if paid and not episode["unjudged_steps"] else None
 
 
 def main(url: str, folder: str) -> None:

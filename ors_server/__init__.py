@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from ors_server.grading.text_comparison import TextComparison
     from ors_server.offload import OffloadLimits, OverLimitError
     from ors_server.offload import run as run_offloaded
+    from ors_server.offload.child_variables import child_variables
     from ors_server.policy import EpisodePolicy, PenaltyCause
     from ors_server.resources.resource_context import Context
     from ors_server.resources.resource_pool import ResourcePool
@@ -229,6 +230,7 @@ __all__ = [
     "answer_match_reward",
     "ascore_rows",
     "audio_block",
+    "child_variables",
     "choose_user",
     "code_execution_reward",
     "create_app",
@@ -290,6 +292,7 @@ _HOMES = {
     "grading.pytest_cases": "grade_pytest",
     "grading.stdio_cases": "PythonProgram grade_stdio",
     "grading.text_comparison": "TextComparison",
+    "offload.child_variables": "child_variables",
     "offload": "OffloadLimits OverLimitError run_offloaded",
     "policy": "EpisodePolicy PenaltyCause",
     "resources.resource_context": "Context",

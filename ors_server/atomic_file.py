@@ -9,6 +9,11 @@ from secrets import token_hex
 from typing import IO
 
 
+def open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read; an opener for `open`."""
+    return os.open(path, flags, 0o600)
+
+
 @contextmanager
 def atomic_file(path: Path, mode: int = 0o666) -> Generator[IO[bytes], None, None]:
     """Open a file for writing that replaces `path` at the end of the with statement.

@@ -8,7 +8,9 @@ is printed. Secrets are removed before an event leaves this module, whatever the
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, TextIO, TypeGuard
@@ -45,6 +47,42 @@ _INSIDE = re.compile(
 """Agent tokens, credentials in headers, and what pydantic quotes, inside a text such as a traceback."""
 
 _EventDict = MutableMapping[str, Any]
+
+MIN_SECRET = 6
+"""Characters of a secret value that texts are searched for; a shorter one is in too many other words."""
+
+
+class SecretValues:
+    """The values of live sessions' secrets, which no log and no message of an exception may have."""
+
+    def __init__(self) -> None:
+        """Know none yet."""
+        self._uses: Counter[str] = Counter()
+
+    def keep(self, owner: object, values: Iterable[str]) -> None:
+        """Mask these values until the owner is gone."""
+        long_enough = [value for value in values if len(value) >= MIN_SECRET]
+        if long_enough:
+            self._uses.update(long_enough)
+            weakref.finalize(owner, self._forget, long_enough).atexit = False
+
+    def mask(self, text: str) -> str:
+        """Return a text without them, the longest first."""
+        if self._uses:
+            values = [value for value in tuple(self._uses) if value in text]
+            for value in sorted(values, key=len, reverse=True):
+                text = text.replace(value, REDACTED)
+        return text
+
+    def _forget(self, values: Iterable[str]) -> None:
+        self._uses.subtract(values)
+        for value in values:
+            if self._uses[value] <= 0:
+                del self._uses[value]
+
+
+secret_values = SecretValues()
+"""Those of this process: an exception of one session may be raised in a resource that others share."""
 
 
 class EventLogger:
@@ -161,6 +199,7 @@ def _clean(name: str, value: Any) -> Any:
     if _is_secret(name):
         return REDACTED
     if isinstance(value, str):
+        value = secret_values.mask(value)
         return _INSIDE.sub(REDACTED, value) if _may_hold_secret(value) else value
     if _is_mapping(value):
         return {inner: _clean(str(inner), part) for inner, part in value.items()}

@@ -30,10 +30,11 @@ OTHER_VARIABLES = frozenset(
         "ORS_USER_MODEL",
         "ORS_USE_STRUCTURED_LOGS",
         "ORS_VERIFIERS_PYTHON",
+        "ORS_WORKER_VARIABLES",
     }
 )
-"""Variables that are no settings of the server: of commands, judges, simulated users, environments, the
-reference SDK."""
+"""Variables that are no settings of the server: of commands, judges, simulated users, environments, workers,
+the reference SDK."""
 _TESTS = ("ORS_TEST_", "ORS_SOAK_")
 _KUBERNETES = re.compile(r"ORS_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)")
 """Variables that Kubernetes and linked containers set for a service whose name begins with `ors`."""

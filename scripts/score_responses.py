@@ -2,12 +2,13 @@
 
 Usage:
 
-    python scripts/score_responses.py [--half dev|test|all] [--seed N] [--reward NAME] [--mode M]
+    python scripts/score_responses.py [--half dev|test|all|exam] [--seed N] [--reward NAME] [--mode M]
                                       [--family F] [--context with|without] [--show K]
                                       [--show-test] [--sample FILE]
 
 A false paid response must not be paid and is; a false unpaid one must be and is not. Tune on the development
 half only: `--show` prints failing cases of that half, one per template. `--show-test` is for a final audit.
+`all` is both halves. The exam is a held-out set that no reward has been tuned on: measure it rarely.
 """
 
 import argparse
@@ -41,6 +42,7 @@ from ors_server.rewards.text.multiple_choice import multiple_choice_reward  # no
 from tests.fixtures.response_templates import (  # noqa: E402
     ResponseCase,
     is_same_number,
+    load_templates,
     make_cases,
 )
 
@@ -266,7 +268,7 @@ def _shares(count: Count) -> str:
 def _show(failing: Sequence[ResponseCase], limit: int, *, shows_test: bool) -> None:
     shown: set[str] = set()
     for case in failing:
-        if case.template in shown or (case.half == "test" and not shows_test) or len(shown) >= limit:
+        if case.template in shown or (case.half != "dev" and not shows_test) or len(shown) >= limit:
             continue
         shown.add(case.template)
         verdict = "UNPAID" if case.label == "pay" else "PAID"
@@ -276,17 +278,20 @@ def _show(failing: Sequence[ResponseCase], limit: int, *, shows_test: bool) -> N
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--half", choices=("dev", "test", "all"), default="dev")
+    parser.add_argument("--half", choices=("dev", "test", "all", "exam"), default="dev")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reward")
     parser.add_argument("--mode")
     parser.add_argument("--family")
     parser.add_argument("--context", choices=("with", "without"), help="only responses in a context, or none")
     parser.add_argument("--show", type=int, default=0, metavar="K", help="print up to K failing cases")
-    parser.add_argument("--show-test", action="store_true", help="also of the test half")
+    parser.add_argument("--show-test", action="store_true", help="also of the test half and the exam")
     parser.add_argument("--sample", type=Path, help="grade the labelled responses of this file instead")
     options = parser.parse_args(arguments)
-    cases = read_sample(options.sample) if options.sample else make_cases(options.seed)
+    if options.sample:
+        cases = read_sample(options.sample)
+    else:
+        cases = make_cases(options.seed, load_templates(exam=options.half == "exam"))
     cases = [
         case for case in cases if options.half in {"all", case.half} and options.family in {None, case.family}
     ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ors_server.adapters.bfcl import from_bfcl
     from ors_server.adapters.bridges import to_openenv, to_skyrl_gym, to_verifiers
+    from ors_server.adapters.bridges.trl_returns import trl_returns
     from ors_server.adapters.gymnasium_games import from_gymnasium
     from ors_server.adapters.inspect_task import from_inspect
     from ors_server.adapters.openenv_server import from_openenv
@@ -28,6 +29,7 @@ __all__ = [
     "to_openenv",
     "to_skyrl_gym",
     "to_verifiers",
+    "trl_returns",
 ]
 
 _HOMES = {
@@ -41,6 +43,7 @@ _HOMES = {
     "to_openenv": "bridges",
     "to_skyrl_gym": "bridges",
     "to_verifiers": "bridges",
+    "trl_returns": "bridges.trl_returns",
 }
 """The module that has each name."""
 

@@ -39,6 +39,8 @@ class BfclConversation(Environment):
 
     policy = EpisodePolicy(step_limit=STEP_LIMIT, reward_range=(0.0, 1.0))
     return_range = (0.0, 1.0)
+    prompts_may_repeat: ClassVar[bool] = True
+    """The prompt is the first request only: two conversations of BFCL begin alike and go on differently."""
     category: ClassVar[str]
     tasks: ClassVar[Sequence[JSONObject]]
     """Each with `id`, `turns`, `solution` (calls by turn) and `classes`, in BFCL's order."""

@@ -5,30 +5,39 @@ tools; any other action becomes the tool `act`, with the schema that the server 
 """
 
 import json
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NotRequired, cast
 from urllib.parse import urlsplit
 
 import anyio
-from typing_extensions import override
+import httpx2
+from pydantic import with_config
+from typing_extensions import TypedDict, override
 
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
 from ors_server.authoring.tool import ToolError, tool_from_schema
-from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
+from ors_server.client.typed_answers import read_answer, shown_value
+from ors_server.errors import EnvironmentDefinitionError, MachineryError, UnknownEnvironmentError
+from ors_server.json_bounds import parse_json
 from ors_server.policy import EpisodePolicy
 from ors_server.resources.resource_errors import ResourceError, ResourceTimeoutError
 from ors_server.wire import JSONObject, Split, ToolOutput
 
 SEEDS = 16
 """Tasks of a server whose tasks are not given: the seeds from 0."""
+CLOSING_SECONDS = 5.0
+"""Seconds that a server may take to close a connection."""
 ANSWER_SECONDS = 300.0
 """Seconds that a server may take to answer a message."""
 WIDEST = (-1e6, 1e6)
 """Range of rewards: a server states none."""
-_SCHEMA_SECONDS = 10.0
-_MOST_BYTES = 16 << 20
+SCHEMA_SECONDS = 10.0
+"""Seconds in which a server must accept a connection, and state its actions."""
+_BOUNDS = AnswerBounds(max_bytes=16 << 20, max_stream_bytes=16 << 20, max_values=200_000)
+_MAX_MESSAGE = 10_000
+"""Characters of a server's message that are repeated."""
 _ACT = "act"
 _MCP_ACTIONS = frozenset({"Action", "CallToolAction", "ListToolsAction"})
 """Titles of action schemas whose servers take `list_tools` and `call_tool` (openenv-core 0.3.0)."""
@@ -36,12 +45,53 @@ _AGENTS_FAULTS = frozenset({"VALIDATION_ERROR", "INVALID_JSON"})
 _AGENTS_TOOL_FAULTS = frozenset({"tool_not_found", "invalid_args"})
 
 
+@with_config(strict=True)
+class _MessageFields(TypedDict):
+    """A message of a server."""
+
+    type: NotRequired[str | None]
+    data: NotRequired[JSONObject | None]
+
+
+@with_config(strict=True)
+class _SchemaFields(TypedDict):
+    """What is read of `/schema`."""
+
+    action: JSONObject
+
+
+@with_config(strict=True)
+class _ActionFields(TypedDict):
+    """What is read of the schema of an action, which is a JSON schema."""
+
+    title: NotRequired[str]
+    description: NotRequired[str | None]
+    properties: NotRequired[dict[str, Any] | None]
+
+
+@with_config(strict=True)
+class _ToolFields(TypedDict):
+    """A tool of an MCP environment."""
+
+    name: str
+    description: NotRequired[str | None]
+    input_schema: NotRequired[JSONObject | None]
+
+
+@with_config(strict=True)
+class _ListingFields(TypedDict):
+    """The observation after `list_tools`."""
+
+    tools: list[_ToolFields]
+
+
 class OpenEnvSession:
     """One connection to a server, whose environment it resets and steps."""
 
-    def __init__(self, url: str) -> None:
-        """Open nothing yet; a `url` begins with `ws://` or `wss://`."""
+    def __init__(self, url: str, seconds: float = ANSWER_SECONDS) -> None:
+        """Open nothing yet; a `url` begins with `ws://` or `wss://`, an answer takes at most `seconds`."""
         self._url = url
+        self._seconds = seconds
         self._socket: Any = None
         self._is_lost = False
         """A message was sent, and its answer not read: it would be taken for the next message's."""
@@ -51,11 +101,17 @@ class OpenEnvSession:
         from websockets.asyncio.client import connect  # noqa: PLC0415  (an extra)
         from websockets.exceptions import WebSocketException  # noqa: PLC0415
 
+        connecting = connect(
+            f"{self._url}/ws",
+            max_size=_BOUNDS.max_bytes,
+            open_timeout=min(SCHEMA_SECONDS, self._seconds),
+            close_timeout=CLOSING_SECONDS,
+        )
+        # The package follows redirects, also to servers that only this machine reaches.
+        connecting.process_redirect = lambda exc: exc  # type: ignore[method-assign]
         try:
-            self._socket = await connect(
-                f"{self._url}/ws", max_size=_MOST_BYTES, open_timeout=_SCHEMA_SECONDS
-            )
-        except (OSError, TimeoutError, WebSocketException) as error:
+            self._socket = await connecting
+        except (OSError, TimeoutError, WebSocketException, ValueError) as error:
             raise ResourceError(f"the OpenEnv server at {self._url} did not accept: {error}") from error
 
     async def ask(self, kind: str, data: JSONObject | None = None) -> JSONObject:
@@ -76,19 +132,26 @@ class OpenEnvSession:
         message = {"type": kind} if data is None else {"type": kind, "data": data}
         self._is_lost = True
         try:
-            with anyio.fail_after(ANSWER_SECONDS):
+            with anyio.fail_after(self._seconds):
                 await self._socket.send(json.dumps(message))
-                answer = json.loads(await self._socket.recv())
+                text = await self._socket.recv(decode=False)
             self._is_lost = False
+            answer = read_answer(
+                _MessageFields, await parse_json(text, _BOUNDS.max_values), f"its answer to {kind}"
+            )
         except TimeoutError as error:
             raise ResourceTimeoutError(
-                f"the OpenEnv server at {self._url} did not answer {kind} within {ANSWER_SECONDS:g} seconds"
+                f"the OpenEnv server at {self._url} did not answer {kind} within {self._seconds:g} seconds"
             ) from error
-        except (OSError, WebSocketException, ValueError) as error:
+        except (OSError, WebSocketException) as error:
             raise ResourceError(f"lost the OpenEnv server at {self._url} during {kind}: {error}") from error
+        except (ValueError, BrokenAnswerError) as error:
+            raise ResourceError(
+                f"expected an answer of OpenEnv to {kind} from {self._url}: {error}"
+            ) from error
         if answer.get("type") == "error":
             raise _refusal(answer.get("data") or {})
-        return cast("JSONObject", answer.get("data") or {})
+        return answer.get("data") or {}
 
     async def close(self) -> None:
         """Close the connection, if it is open."""
@@ -101,6 +164,7 @@ class RemoteOpenEnv(Environment):
 
     policy = EpisodePolicy(reward_range=WIDEST)
     url: ClassVar[str]
+    answer_seconds: ClassVar[float] = ANSWER_SECONDS
     tasks: ClassVar[Sequence[JSONObject]]
     """What `reset` gets, for each task."""
 
@@ -111,7 +175,7 @@ class RemoteOpenEnv(Environment):
             raise ValueError(  # noqa: TRY004  (a value of the task)
                 f"expected a task with the arguments of reset, came {task_spec!r:.80}"
             )
-        self._session = OpenEnvSession(self.url)
+        self._session = OpenEnvSession(self.url, self.answer_seconds)
         self._beginning: JSONObject = {}
 
     @override
@@ -141,26 +205,25 @@ class RemoteOpenEnv(Environment):
         """Take an action and return its observation."""
         answer = await self._session.ask("step", action)
         observation: Any = answer.get("observation") or {}
-        error: Any = observation.get("error")
-        reward: Any = answer.get("reward")
-        number = None if reward is None else float(reward)
-        if isinstance(error, dict) and number is None and not answer.get("done"):
+        error: Any = cast("JSONObject", observation).get("error") if isinstance(observation, dict) else None
+        number, is_done = _reward_of(answer.get("reward")), _is_done(answer.get("done"))
+        if isinstance(error, dict) and number is None and not is_done:
             found = cast("JSONObject", error)
-            if found.get("error_type") in _AGENTS_TOOL_FAULTS:
-                raise ToolError(str(found.get("message")))
+            if str(found.get("error_type")) in _AGENTS_TOOL_FAULTS:
+                message = found.get("message") or "the OpenEnv server refused without a message"
+                raise ToolError(f"{message!s:.{_MAX_MESSAGE}}")
         text = _text(observation)
-        return (
-            ToolOutput.final(text, reward=number)
-            if answer.get("done")
-            else ToolOutput.ongoing(text, reward=number)
-        )
+        return ToolOutput.final(text, reward=number) if is_done else ToolOutput.ongoing(text, reward=number)
 
 
-def from_openenv(url: str, tasks: Sequence[JSONObject] | None = None) -> type[RemoteOpenEnv]:
+def from_openenv(
+    url: str, tasks: Sequence[JSONObject] | None = None, *, answer_seconds: float = ANSWER_SECONDS
+) -> type[RemoteOpenEnv]:
     """Make the environment of an OpenEnv server that runs, at a `ws`, `wss`, `http` or `https` URL.
 
     Args:
         tasks: Arguments of `reset`, one mapping for each task; by default the seeds 0 to 15.
+        answer_seconds: Seconds that the server may take to answer a message.
 
     Raises:
         UnknownEnvironmentError: If the URL has another form.
@@ -173,11 +236,12 @@ def from_openenv(url: str, tasks: Sequence[JSONObject] | None = None) -> type[Re
         "__module__": __name__,
         "name": served_name("openenv", urlsplit(place).netloc + urlsplit(place).path.rstrip("/")),
         "url": place,
+        "answer_seconds": answer_seconds,
         "tasks": [{"seed": seed} for seed in range(SEEDS)]
         if tasks is None
         else [dict(task) for task in tasks],
     }
-    for number, each in enumerate(_tools(place)):
+    for number, each in enumerate(_tools(place, min(SCHEMA_SECONDS, answer_seconds))):
         members[f"call_{number}"] = tool_from_schema(_stepper(each["name"]), **each)
     return type("OpenEnvTasks", (RemoteOpenEnv,), members)
 
@@ -192,46 +256,68 @@ def _checked(url: str) -> str:
     return parts._replace(scheme=schemes[parts.scheme], query="", fragment="").geturl().rstrip("/")
 
 
-def _tools(url: str) -> list[JSONObject]:
+def _tools(url: str, seconds: float) -> list[JSONObject]:
     """Return the tools that a server's actions mean."""
-    schema = _read(url.replace("ws", "http", 1) + "/schema", url)
-    action = schema.get("action")
-    if not isinstance(action, dict):
-        raise EnvironmentDefinitionError(
-            f"openenv/{url}: expected the schema of an action at /schema, came none"
-        )
-    found = cast("JSONObject", action)
-    if found.get("title") not in _MCP_ACTIONS:
-        return [_act(found)]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     with ThreadPoolExecutor(1) as thread:  # this thread may run an event loop
-        return thread.submit(anyio.run, _list_tools, url).result()
+        return thread.submit(anyio.run, _find_tools, url, seconds).result()
 
 
-async def _list_tools(url: str) -> list[JSONObject]:
-    session = OpenEnvSession(url)
+async def _find_tools(url: str, seconds: float) -> list[JSONObject]:
+    address = url.replace("ws", "http", 1) + "/schema"
+    try:
+        with anyio.fail_after(seconds):
+            schema = await _read(address)
+            action = read_answer(_SchemaFields, schema, f"the answer of {address}")["action"]
+            read_answer(_ActionFields, action, f"the action's schema of {address}")
+            return await _list_tools(url, seconds) if action.get("title") in _MCP_ACTIONS else [_act(action)]
+    except TimeoutError as error:
+        problem = f"it did not answer within {seconds:g} seconds"
+        raise EnvironmentDefinitionError(f"openenv/{url}: {problem}") from error
+    except httpx2.HTTPError as error:
+        raise EnvironmentDefinitionError(
+            f"openenv/{url}: expected an OpenEnv server that runs, and {address} did not answer: "
+            f"{str(error) or type(error).__name__}; start the server, then try again"
+        ) from error
+    except (MachineryError, ToolError, RuntimeError) as error:
+        raise EnvironmentDefinitionError(f"openenv/{url}: expected an OpenEnv server: {error}") from error
+
+
+async def _read(address: str) -> Any:
+    """Return the JSON at a URL; a redirect is not followed."""
+    async with httpx2.AsyncClient(
+        headers=ACCEPTED_CODINGS, timeout=SCHEMA_SECONDS, event_hooks={"response": [_BOUNDS.apply]}
+    ) as http:
+        response = await http.get(address)
+    if not response.is_success:
+        raise BrokenAnswerError(f"{address} answered with the status {response.status_code}")
+    content_type = response.headers.get("content-type", "")
+    return await _BOUNDS.parse(response.content, content_type, f"the answer of {address}")
+
+
+async def _list_tools(url: str, seconds: float) -> list[JSONObject]:
+    session = OpenEnvSession(url, seconds)
     try:
         await session.open()
         answer = await session.ask("step", {"type": "list_tools"})
-    except ResourceError as error:
-        raise EnvironmentDefinitionError(f"openenv/{url}: {error}") from error
     finally:
         await session.close()
-    observation: Any = answer.get("observation") or {}
+    listing = read_answer(_ListingFields, answer.get("observation") or {}, f"the tools of {url}")
     return [
         {
-            "name": each["name"],
-            "description": each.get("description") or each["name"],
-            "schema": {"type": "object", **(each.get("input_schema") or {})},
+            "name": tool["name"],
+            "description": tool.get("description") or tool["name"],
+            "schema": {"type": "object", **(tool.get("input_schema") or {})},
         }
-        for each in observation.get("tools", ())
+        for tool in listing["tools"]
     ]
 
 
 def _act(action: JSONObject) -> JSONObject:
     """Return the tool that takes an action; `metadata` is the trainer's, not the agent's."""
-    properties = {name: one for name, one in action.get("properties", {}).items() if name != "metadata"}
+    stated = action.get("properties") or {}
+    properties = {name: schema for name, schema in stated.items() if name != "metadata"}
     return {
         "name": _ACT,
         "description": action.get("description") or f"Take an action: {action.get('title', 'Action')}.",
@@ -239,27 +325,42 @@ def _act(action: JSONObject) -> JSONObject:
     }
 
 
-def _read(address: str, url: str) -> JSONObject:
-    try:
-        with urllib.request.urlopen(address, timeout=_SCHEMA_SECONDS) as response:  # noqa: S310  (http)
-            return cast("JSONObject", json.load(response))
-    except (OSError, ValueError) as error:
-        raise EnvironmentDefinitionError(
-            f"openenv/{url}: expected an OpenEnv server that runs, and {address} did not answer: {error}; "
-            "start the server, then try again"
-        ) from error
-
-
 def _refusal(data: JSONObject) -> Exception:
-    code, message = data.get("code"), str(data.get("message"))
+    code = f"{data.get('code')!s:.100}"
+    message = f"{data.get('message') or 'the OpenEnv server refused without a message'!s:.{_MAX_MESSAGE}}"
     if code in _AGENTS_FAULTS:
-        errors = [
-            f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg')}" for one in data.get("errors") or ()
-        ]
-        return ToolError("; ".join([message, *errors]))
+        rows: Any = data.get("errors")
+        errors = [_problem(row) for row in cast("Sequence[Any]", rows)] if isinstance(rows, list) else []
+        return ToolError("; ".join([message, *errors])[:_MAX_MESSAGE])
     if code in {"CAPACITY_REACHED", "SESSION_ERROR", "FACTORY_ERROR"}:
         return ResourceError(f"the OpenEnv server refused: {message} ({code})")
     return RuntimeError(f"{message} ({code})")
+
+
+def _problem(row: Any) -> str:
+    """Return one of pydantic's errors as text."""
+    fields = cast("JSONObject", row) if isinstance(row, dict) else {"msg": row}
+    location: Any = fields.get("loc")
+    place = ".".join(map(str, cast("Sequence[Any]", location))) if isinstance(location, list) else ""
+    return f"{place}: {fields.get('msg')}"
+
+
+def _is_done(done: Any) -> bool:
+    if done is None or isinstance(done, bool):
+        return bool(done)
+    raise ResourceError(f"expected `done` of the OpenEnv server as true or false, got {shown_value(done)}")
+
+
+def _reward_of(reward: Any) -> float | None:
+    """Return a reward as a number; the protocol allows a bool."""
+    if reward is None:
+        return None
+    if isinstance(reward, int | float) and WIDEST[0] <= reward <= WIDEST[1]:
+        return float(reward)
+    raise ResourceError(
+        f"expected a reward of the OpenEnv server from {WIDEST[0]:g} to {WIDEST[1]:g}, or null, "
+        f"got {shown_value(reward)}"
+    )
 
 
 def _stepper(name: str) -> Callable[..., Any]:

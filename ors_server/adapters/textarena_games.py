@@ -6,13 +6,13 @@ Each session has a worker process while it lives: the games share the process's 
 import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 
-from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes
+from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
 from ors_server.adapters.worker_package import WorkerPackage
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.sources import Source, served_name
@@ -21,7 +21,7 @@ from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import EpisodePolicy
 from ors_server.wire import JSONObject, ToolOutput
 
-EDITION = "1"
+EDITION = "2"
 """Changes whenever the same game gives other texts or rewards than before."""
 MOST_TURNS = 1000
 """Turns of a game that states no limit."""
@@ -71,6 +71,21 @@ BROKEN = MappingProxyType(
 """Games of textarena 0.7.4 that cannot be trusted or played at once, with the reason."""
 _PUNISHING = ("Bandit", "Secretary")
 """First parts of the ids of games in which an invalid move loses 1."""
+HIDING = (
+    "2048",
+    "Bandit",
+    "Blackjack",
+    "GuessTheNumber",
+    "Hangman",
+    "Mastermind",
+    "Minesweeper",
+    "Secretary",
+    "ThreeCardMonte",
+    "Wordle",
+)
+"""First parts of the ids of games that hide something, or draw something later: equal views, other games."""
+REPEATING = ("Cryptarithm", "FrozenLake", "PegJump", "TowerOfHanoi")
+"""First parts of the ids of games that show everything and often begin alike, which are one task then."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +101,31 @@ class ArenaSettings(SplitSizes):
         """Least and greatest reward."""
         return (-1.0 if self.game.startswith(_PUNISHING) else 0.0, 1.0)
 
+    def list_seeds(self) -> Sequence[int]:
+        """Return the seeds of the tasks, those of `train` first; fewer than requested if there are no more.
+
+        Games that show everything and begin alike are one task. Twice as many seeds as tasks are tried.
+        """
+        total = self.train_tasks + self.test_tasks
+        if not self.game.startswith(REPEATING):
+            return range(total)
+        return cast("Sequence[int]", PACKAGE.call({"game": self.game}, "find_starts", 2 * total, total))
+
 
 class TextArenaEnvironment(NumberedTasks):
     """Base of the classes that `from_textarena` makes."""
 
+    prompts_may_repeat: ClassVar[bool] = False
+    """Whether games that begin alike are different tasks."""
     _settings: ClassVar[ArenaSettings]
+    _seeds: ClassVar[Sequence[int]]
     _worker: Any = None
     _view = ""
+
+    @override
+    @classmethod
+    def _task_of(cls, number: int) -> JSONObject:
+        return {"seed": cls._seeds[number]}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
@@ -153,8 +186,9 @@ class TextArenaEnvironment(NumberedTasks):
 def from_textarena(game: str, *, train_tasks: int = 1000, test_tasks: int = 100) -> type[Environment]:
     """Make an environment of a game of TextArena for one player; its tool is `act(action)`.
 
-    A task is a seed: those of `train` come first, those of `test` after them. The last turn pays the game's
-    reward. An action that makes the game's own code raise ends the episode with the game's least reward.
+    A task is a seed: those of `train` come first, those of `test` after them. A game that shows everything
+    has as many tasks as begin differently. The last turn pays the game's reward. An action that makes the
+    game's own code raise ends the episode with the game's least reward.
 
     Args:
         game: An id such as `GuessTheNumber-v0`; one that is listed as broken is made, too.
@@ -183,6 +217,8 @@ def _make_class(settings: ArenaSettings) -> type[Environment]:
                 f"averaged_perceptron_tagger_eng, with the Python that has textarena: {_first_line(error)}"
             ) from error
         raise
+    seeds = settings.list_seeds()
+    train, test = share_tasks(settings, len(seeds))
     splits = hashlib.sha256(repr(settings.sizes).encode()).hexdigest()[:8]
     return type(
         f"TextArena{''.join(part for part in game if part.isalnum())}",
@@ -194,8 +230,10 @@ def _make_class(settings: ArenaSettings) -> type[Environment]:
             "version": f"{PACKAGE.version}-{EDITION}-{splits}",
             "policy": EpisodePolicy(step_limit=2 * (turns or MOST_TURNS), reward_range=settings.rewards),
             "return_range": settings.rewards,
+            "prompts_may_repeat": game.startswith(HIDING),
             "_settings": settings,
-            "_split_sizes": settings,
+            "_split_sizes": replace(settings, train_tasks=train, test_tasks=test),
+            "_seeds": seeds,
         },
     )
 

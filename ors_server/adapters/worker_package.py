@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 
 from ors_server.errors import EnvironmentDefinitionError
+from ors_server.offload.child_variables import child_variables
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError
 from ors_server.resources.spec import WorkerEnvResourceSpec
 from ors_server.resources.worker_env_resource import WorkerEnvResource
@@ -139,6 +140,7 @@ def _look(python: str, distribution: str, variable: str) -> str | None:
             timeout=_LOOK_SECONDS,
             check=True,
             text=True,
+            env=child_variables(),
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentDefinitionError(

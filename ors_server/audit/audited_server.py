@@ -4,7 +4,7 @@ import inspect
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,9 @@ from ors_server.audit.plays import (
     to_json,
 )
 from ors_server.audit.stall_limit import StalledError, call_within
-from ors_server.client.connection import HttpRequest
+from ors_server.client.client_options import ClientOptions
+from ors_server.client.connection import HttpRequest, Patience
+from ors_server.client.typed_answers import EnvironmentFields, read_answer
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError
@@ -41,10 +43,12 @@ COMPARE_SECONDS = 180.0
 """Seconds in which the tasks must be compared with each other; waits for a processor do not count."""
 ASK_SECONDS = 60.0
 """Seconds that the process may take to answer a question; waits for a processor do not count."""
-MOST_SILENCES = 2
+MAX_SILENCES = 2
 """Batches in a row of which a server elsewhere answers no play, before it is asked nothing more."""
+_PATIENCE = Patience(closing_seconds=5.0)
+"""Of requests to a server elsewhere: an audit whose time is over waits no longer for its sessions to end."""
 _PROGRAM = "ors_server.audit.audited_program:AuditedProgram"
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 _BACKSTOP_SECONDS = 24 * 3600.0
 """Of one call; `call_within` ends what stalls long before."""
 
@@ -117,7 +121,7 @@ class AuditedServer:
             variables={**_own_variables(), "PYTHONHASHSEED": "0", **self.variables},
             start_timeout=START_SECONDS,
             call_timeout=_BACKSTOP_SECONDS,
-            answer_limit=_MOST_BYTES,
+            answer_limit=_MAX_BYTES,
             category="audit",
         )
         worker = WorkerEnvResource(spec, f"audit-{self.starts}")
@@ -125,7 +129,7 @@ class AuditedServer:
         self._worker = worker
         try:
             await worker.start()
-            found = await self._ask_worker(worker, "facts")
+            facts = await self._ask_worker(worker, "facts")
         except BaseException as error:  # whatever it is, the process must not stay
             with anyio.CancelScope(shield=True):
                 await self.kill()
@@ -134,7 +138,7 @@ class AuditedServer:
             if isinstance(error, ResourceError):
                 raise AuditError(f"{self.reference} cannot be audited: {error}") from error
             raise
-        self._facts = read_facts(found)
+        self._facts = read_facts(facts)
         self._was_cut = False
 
     async def play(
@@ -156,7 +160,7 @@ class AuditedServer:
             played = await play_all(self._target, plays, at_once, seconds=PLAY_SECONDS)
             is_silent = bool(played) and all(one.blame == "slow" for one in played)
             self._silences = self._silences + 1 if is_silent else 0
-            if self._silences >= MOST_SILENCES:
+            if self._silences >= MAX_SILENCES:
                 raise StalledError(f"the server answered no play within {PLAY_SECONDS:g} seconds")
             return dict(enumerate(played))
         started = self.starts
@@ -263,14 +267,15 @@ class AuditedServer:
         self,
         worker: WorkerEnvResource,
         method: str,
-        *given: Any,
+        *arguments: Any,
         seconds: float = ASK_SECONDS,
         progress: Callable[[], object] = lambda: None,
     ) -> Any:
         process_id = worker.process_id
         assert process_id is not None  # noqa: S101  (it was started)
         try:
-            return await call_within(seconds, process_id, partial(getattr(worker, method), *given), progress)
+            ask = partial(getattr(worker, method), *arguments)
+            return await call_within(seconds, process_id, ask, progress)
         except anyio.get_cancelled_exc_class():
             self._was_cut = True  # with its call, a cancelled process has ended
             raise
@@ -282,9 +287,10 @@ class AuditedServer:
         bounds: tuple[float, float] | None = None
         if self._knows_seeds:
             place = f"/_ors/environments/{quote(target.environment, safe='')}"
-            found = await target.client.server.connection.ask(HttpRequest("GET", place))
-            given = found["policy"].get("reward_range")
-            bounds = None if given is None else (float(given[0]), float(given[1]))
+            answer = await target.client.server.connection.ask(HttpRequest("GET", place))
+            stated = read_answer(EnvironmentFields, answer, f"the answer of GET {place}")
+            reward_range = stated["policy"].get("reward_range")
+            bounds = None if reward_range is None else (reward_range[0], reward_range[1])
         self._facts = Facts(target.environment, step_limit=target.step_limit, reward_range=bounds)
 
 
@@ -297,6 +303,7 @@ async def open_audited(
     hash_seed: int = 0,
     store: str | None = None,
     variables: Mapping[str, str] | None = None,
+    seconds: float | None = None,
 ) -> AsyncGenerator[AuditedServer]:
     """Start what is audited; leaving the context ends it and leaves no process and no file.
 
@@ -307,16 +314,23 @@ async def open_audited(
         hash_seed: `PYTHONHASHSEED` of the process, which decides the order of sets of texts.
         store: Where the process records episodes; in memory by default.
         variables: More environment variables of the process.
+        seconds: For a URL: seconds in which the server must say what it serves; `None` for no limit.
 
     Raises:
-        AuditError: It does not load.
+        AuditError: It does not load, or the time is over.
         OrsServerError: The server cannot be reached.
     """
     given = reference_of(environment)
     if given.startswith(("http://", "https://")):
         server = AuditedServer(given, name)
-        async with open_server_target(given, name, api_key=api_key) as target:
-            await server.use_url(target)
+        options = ClientOptions(patience=_PATIENCE)
+        async with AsyncExitStack() as stack:
+            try:
+                with anyio.fail_after(seconds):
+                    opening = open_server_target(given, name, api_key=api_key, options=options)
+                    await server.use_url(await stack.enter_async_context(opening))
+            except TimeoutError as error:
+                raise AuditError(f"{given} did not answer within {seconds} seconds") from error
             yield server
         return
     with TemporaryDirectory(prefix="ors-audit-") as folder:
@@ -361,11 +375,11 @@ def _size(file: Path) -> int:
 
 
 def _own_variables() -> dict[str, str]:
-    """Return the variables that name other Pythons and the judge, which the environment may need."""
+    """Return the variables that a server of the environment has: all but the settings of this program."""
     return {
         name: value
         for name, value in os.environ.items()
-        if name.startswith("ORS_JUDGE_") or (name.startswith("ORS_") and name.endswith("_PYTHON"))
+        if not name.startswith("ORS_") or name.startswith("ORS_JUDGE_") or name.endswith("_PYTHON")
     }
 
 

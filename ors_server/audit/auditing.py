@@ -97,7 +97,7 @@ async def audit(
     """
     chosen = options or AuditOptions()
     budget = TimeBudget(chosen.budget)
-    async with open_audited(environment, name, api_key=chosen.api_key) as server:
+    async with open_audited(environment, name, api_key=chosen.api_key, seconds=chosen.budget) as server:
         player = AuditPlayer(server, budget.deadline)
         report = await _audit(server, player, budget, chosen, on_progress)
     if chosen.record is None or not server.is_own:

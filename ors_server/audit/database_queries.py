@@ -50,16 +50,16 @@ class QueryTool:
 
 def query_tools(study: Study) -> list[QueryTool]:
     """Return the tools that take a query: by the name of an argument, and by what they say of themselves."""
-    found: list[QueryTool] = []
+    tools: list[QueryTool] = []
     for tool in study.tools.values():
         if study.slot is not None and tool.name == study.slot.tool:
             continue
         properties: Mapping[str, Any] = (tool.input_schema or {}).get("properties", {})
         texts = [name for name in _ARGUMENTS if properties.get(name, {}).get("type") == "string"]
-        told = f"{tool.name} {tool.description} {properties}".replace("_", " ")
-        if texts and (texts[0] in {"sql", "statement"} or _WORDS.search(told)):
-            found.append(QueryTool(tool.name, texts[0], example_arguments(tool.input_schema)))
-    return found
+        described = f"{tool.name} {tool.description} {properties}".replace("_", " ")
+        if texts and (texts[0] in {"sql", "statement"} or _WORDS.search(described)):
+            tools.append(QueryTool(tool.name, texts[0], example_arguments(tool.input_schema)))
+    return tools
 
 
 def tables_of(outputs: Sequence[str]) -> list[str]:

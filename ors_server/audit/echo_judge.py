@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ors_server.rewards.judges.judge_endpoint import JUDGE_VARIABLES
 
-_MOST_BYTES = 4 << 20
+_MAX_BYTES = 4 << 20
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Reply with the question."""
         try:
-            size = min(int(self.headers.get("Content-Length", 0)), _MOST_BYTES)
+            size = min(int(self.headers.get("Content-Length", 0)), _MAX_BYTES)
             asked = json.loads(self.rfile.read(size))
             text = self.judge.reply(asked)
         except (ValueError, LookupError, TypeError, AttributeError):

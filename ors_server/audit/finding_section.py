@@ -38,9 +38,9 @@ def render_class(one: ClassReport, report: AuditReport) -> Markup:
     )
 
 
-def _rewards(one: ClassReport, report: AuditReport) -> Iterator[Markup]:
+def _rewards(class_report: ClassReport, report: AuditReport) -> Iterator[Markup]:
     """Name the rewards of this library that judged, with their hazards."""
-    names = {name for finding in one.findings for name in finding.rewards}
+    names = {name for finding in class_report.findings for name in finding.rewards}
     rows = [(reward.name, reward.hazards or "no documented hazard") for reward in report.rewards]
     if shown := [row for row in rows if row[0] in names]:
         yield element("h4", "Judged by rewards of this library, whose documented hazards are")

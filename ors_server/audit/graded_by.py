@@ -33,7 +33,7 @@ def _own_names(reward: Reward) -> Iterator[str]:
 
 def _named_in_source(cls: type) -> Iterator[str]:
     """Yield the library's rewards whose names are in the source of a class, or of what it inherits."""
-    known = frozenset(reward_names())
+    reward_catalogue = frozenset(reward_names())
     for base in cls.__mro__:
         if base.__module__.partition(".")[0] in {"builtins", "abc", "typing", "ors_server"}:
             continue
@@ -41,4 +41,4 @@ def _named_in_source(cls: type) -> Iterator[str]:
             source = inspect.getsource(base)
         except (OSError, TypeError):
             continue
-        yield from (word for word in _NAME.findall(source) if word in known)
+        yield from (word for word in _NAME.findall(source) if word in reward_catalogue)

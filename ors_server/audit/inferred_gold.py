@@ -39,12 +39,12 @@ WRAPPINGS = (
     ("#### ", ""),
 )
 """What is before and after answers, the simplest first."""
-MOST_FIELDS = 5
-MOST_TOOLS = 3
+MAX_FIELDS = 5
+MAX_TOOLS = 3
 TRIED_TASKS = 6
 NEARLY_ALL = 0.8
 """Share of the tasks on which a field must earn at least half of what it earns at best."""
-LEAST_GAIN = 0.25
+MIN_GAIN = 0.25
 """Least advantage over another task's field, as a share of the declared maximum, where its name says so."""
 SURE_GAIN = 0.9
 """The same where only the rewards say that a field is the answer."""
@@ -97,7 +97,7 @@ def with_gold(tasks: Sequence[AuditedTask], field: AnswerField) -> list[AuditedT
 def _fields(study: Study, answering: Sequence[ToolSpec]) -> Iterator[AnswerField]:
     """Give the fields that might be the answer, those whose names say so first."""
     paths = _varying(study.tasks)
-    for tool in answering[:MOST_TOOLS]:
+    for tool in answering[:MAX_TOOLS]:
         schema: Mapping[str, Any] = tool.input_schema or {}
         required: Sequence[str] = schema.get("required", ())
         part: Mapping[str, Any] = schema.get("properties", {}).get(required[0], {}) if required else {}
@@ -120,7 +120,7 @@ def _varying(tasks: Sequence[AuditedTask]) -> list[Path]:
     common = [path for path in rows[0] if path and all(path in row for row in rows)]
     varying = [path for path in common if len({str(row[path]) for row in rows}) > 1]
     ranked = sorted(varying, key=lambda path: not _is_named(path))
-    return [path for path in ranked if path != ("id",)][:MOST_FIELDS]
+    return [path for path in ranked if path != ("id",)][:MAX_FIELDS]
 
 
 def _is_named(path: Path) -> bool:
@@ -150,7 +150,7 @@ async def _gain(study: Study, field: AnswerField, tasks: Sequence[AuditedTask]) 
     declared = study.facts.return_range or study.facts.reward_range
     full = declared[1] if declared is not None and declared[1] > 0 else max(best, ASSUMED)
     gain = (mean([one.total for one in right]) - mean([one.total for one in wrong])) / full
-    return gain if gain >= (LEAST_GAIN if _is_named(field.path) else SURE_GAIN) else 0.0
+    return gain if gain >= (MIN_GAIN if _is_named(field.path) else SURE_GAIN) else 0.0
 
 
 def _is_paid(played: PlayResult, best: float) -> bool:

@@ -16,7 +16,7 @@ WARN_SHARE = 0.25
 """Share above which it may have found one."""
 HOSTILE_WARN_SHARE = 0.4
 """The same for one of many hostile answers: some are worth a part by accident, as by their first letter."""
-FEWEST_TASKS = 5
+MIN_TASKS = 5
 """With fewer tasks, one answer may be right for all of them by accident."""
 ASSUMED = 1.0
 """The greatest return, where neither gold actions nor the class says it, as of a server elsewhere."""

@@ -7,7 +7,7 @@ from ors_server.audit.answer_slot import leaves, with_value
 from ors_server.audit.plays import Call, CallPlan
 from ors_server.audit.study import AuditPlayer
 
-MOST_ROUNDS = 6
+MAX_ROUNDS = 6
 SHORT = 3
 """Characters at which a text is short enough."""
 
@@ -28,7 +28,7 @@ async def minimise(
         keeps_texts: Whether only whole calls may be left out, because their texts make the finding.
     """
     best = one
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         shorter = [play for play in _shorter(best, keeps_texts=keeps_texts) if is_dishonest(play)]
         if not shorter:
             return best
@@ -48,20 +48,20 @@ def _size(one: CallPlan) -> tuple[int, int]:
     return len(one.calls), sum(len(str(arguments)) for _, arguments in one.calls)
 
 
-def _shorter(one: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:
+def _shorter(plan: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:
     """Return plays without a part of the calls, and with a shorter text."""
-    calls = one.calls
-    found: list[tuple[Call, ...]] = []
+    calls = plan.calls
+    shortened: list[tuple[Call, ...]] = []
     for size in dict.fromkeys((len(calls) // 2, len(calls) // 4, 1)):
         if size and len(calls) > 1:
-            found += [calls[:at] + calls[at + size :] for at in range(0, len(calls), size)]
+            shortened += [calls[:at] + calls[at + size :] for at in range(0, len(calls), size)]
     for at, (tool, arguments) in () if keeps_texts else enumerate(calls[:5]):
         for path, value in leaves(arguments):
             if isinstance(value, str) and len(value) > SHORT:
                 for text in _pieces(value):
                     changed: Any = with_value(arguments, path, text)
-                    found.append((*calls[:at], (tool, changed), *calls[at + 1 :]))
-    return [one.with_calls(some) for some in found[:40]]
+                    shortened.append((*calls[:at], (tool, changed), *calls[at + 1 :]))
+    return [plan.with_calls(calls) for calls in shortened[:40]]
 
 
 def _pieces(text: str) -> list[str]:

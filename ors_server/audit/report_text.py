@@ -156,9 +156,9 @@ def counts_line(report: AuditReport) -> str:
 def _missing(report: AuditReport) -> str:
     """Return what to add for which classes, in brackets; nothing where every class was judged."""
     ids: dict[str, list[str]] = {}
-    for one in report.classes:
-        if one.verdict is AuditVerdict.NOT_JUDGED and not one.is_waived:
-            ids.setdefault(one.missing, []).append(one.id)
+    for class_report in report.classes:
+        if class_report.verdict is AuditVerdict.NOT_JUDGED and not class_report.is_waived:
+            ids.setdefault(class_report.missing, []).append(class_report.id)
     other = ids.pop("", [])
     parts = [f"add {missing} for {', '.join(some)}" for missing, some in ids.items()]
     parts += [f"nothing to add for {', '.join(other)}"] if other else []

@@ -41,7 +41,7 @@ class StatementForm:
 
     def fill(self, answer: str, other: str) -> str:
         """Return the text with answers; what they contain is not replaced again."""
-        return _PLACEHOLDER.sub(lambda found: answer if found[0] == ANSWER else other, self.text)
+        return _PLACEHOLDER.sub(lambda match: answer if match[0] == ANSWER else other, self.text)
 
 
 _TABLE = r"""

@@ -128,9 +128,9 @@ class AuditPlayer:
             self.on_progress(self.played)
         return [self._known[one.key] for one in plays]
 
-    def recall(self, one: CallPlan) -> PlayResult | None:
+    def recall(self, plan: CallPlan) -> PlayResult | None:
         """Return what came of a play, if it has been played."""
-        return self._known.get(one.key)
+        return self._known.get(plan.key)
 
     async def play_alone(self, one: CallPlan, seconds: float | None = None) -> PlayResult:
         """Play one with no other beside it."""

@@ -16,14 +16,23 @@ _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!@&$])")
 
 def summary_of(report: AuditReport) -> str:
     """Return a summary: counts, waivers, failures, warnings, and what was not judged."""
-    waived = [one for one in report.classes if one.is_waived]
-    untried = [one for one in report.classes if one.verdict is AuditVerdict.NOT_JUDGED and not one.is_waived]
+    waived = [class_report for class_report in report.classes if class_report.is_waived]
+    untried = [
+        class_report
+        for class_report in report.classes
+        if class_report.verdict is AuditVerdict.NOT_JUDGED and not class_report.is_waived
+    ]
     parts = [f"## Audit of {escape_markdown(report.environment)}", _counts(report)]
-    parts += _table("Waived", ("class", "verdict", "reason"), [_waiver(one) for one in waived])
+    parts += _table(
+        "Waived", ("class", "verdict", "reason"), [_waiver(class_report) for class_report in waived]
+    )
     columns = ("class", "what happened", "how to close it")
-    parts += _table("Failures", columns, [_row(one) for one in report.failed])
-    parts += _table("Warnings", columns, [_row(one) for one in report.warned])
-    missing = [(_title(one), one.reason or "-", one.missing or "-") for one in untried]
+    parts += _table("Failures", columns, [_row(class_report) for class_report in report.failed])
+    parts += _table("Warnings", columns, [_row(class_report) for class_report in report.warned])
+    missing = [
+        (_title(class_report), class_report.reason or "-", class_report.missing or "-")
+        for class_report in untried
+    ]
     parts += _table("Not judged", ("class", "why", "what to add"), missing)
     rewards = [(f"[{reward.name}]({reward.page})", reward.hazards or "-") for reward in report.rewards]
     parts += _table("Rewards of this library that judged", ("reward", "hazards"), rewards)

@@ -34,12 +34,12 @@ def with_task_findings(
         texts: As of `task_texts`.
         only: Ids of the classes that are judged; all by default.
     """
-    known = {report.id: report for report in reports}
+    by_id = {report.id: report for report in reports}
     for name in sorted(CLASSES & set(texts)):
         if only and name not in only:
             continue
-        before = known.get(name) or ClassReport(id=name, verdict=AuditVerdict.NOT_JUDGED)
+        before = by_id.get(name) or ClassReport(id=name, verdict=AuditVerdict.NOT_JUDGED)
         finding = AuditFinding(verdict=AuditVerdict.FAIL, variant=VARIANT, message=texts[name])
         changes = {"verdict": AuditVerdict.FAIL, "reason": "", "findings": (finding, *before.findings)}
-        known[name] = before.model_copy(update=changes)
-    return sorted(known.values(), key=lambda report: HACK_CLASSES[report.id].number)
+        by_id[name] = before.model_copy(update=changes)
+    return sorted(by_id.values(), key=lambda report: HACK_CLASSES[report.id].number)

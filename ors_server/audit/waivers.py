@@ -10,6 +10,7 @@ date = 2026-11-22
 
 import inspect
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -155,8 +156,8 @@ def _shown(given: Any) -> str:
 
 
 def _refuse_repeated(file: Path, waivers: Sequence[Waiver]) -> None:
-    ids = [one.hack_class for one in waivers]
-    repeated = next((each for each in ids if ids.count(each) > 1), None)
+    counts = Counter(waiver.hack_class for waiver in waivers)
+    repeated = next((hack_class for hack_class, count in counts.items() if count > 1), None)
     if repeated is not None:
         raise WaiverError(f"{file}: expected one waiver per class, came several for {repeated}; keep one")
 

@@ -22,6 +22,7 @@ from ors_server.event_loops import (
     pending_cancellations,
     take_back_cancellations,
 )
+from ors_server.logs import secret_values
 from ors_server.loop_watch import author_code, current_watch
 from ors_server.workers import LingeringThread, current_workers
 
@@ -110,11 +111,12 @@ def describe_authors(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's message, bounded and encodable; never raises."""
+    """Return an error's message, bounded, encodable and without sessions' secrets; never raises."""
     try:
         text = explain_validation(error) if isinstance(error, ValidationError) else str(error)
     except BaseException:  # noqa: BLE001  (an author's `__str__` may raise anything)
         return ""
+    text = secret_values.mask(text)
     if len(text) > MAX_ERROR_TEXT:
         text = f"{text[:MAX_ERROR_TEXT]}… ({len(text)} characters)"
     return encodable(text)

@@ -2,9 +2,11 @@
 
 import json
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import anyio
@@ -13,6 +15,7 @@ from pydantic_core import from_json
 from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, encodable
 from ors_server.authoring.call_context import INTERRUPTED, running_call
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError
+from ors_server.logs import secret_values
 from ors_server.loop_watch import author_code, running_code
 from ors_server.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.resource_context import Context
@@ -21,7 +24,7 @@ from ors_server.rewards.group import evaluate_group, is_group_reward
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
-from ors_server.rewards.scoring import evaluate, failure, gather_fields
+from ors_server.rewards.scoring import PROMPT, evaluate, failure, gather_fields
 
 OF_THE_EPISODE = frozenset(
     {"trajectory", "final_response", "metadata", "context", "step", "output", "rollouts"}
@@ -29,7 +32,7 @@ OF_THE_EPISODE = frozenset(
 """Names of the episode's own values; fields of a task with these names are ignored."""
 SPARE_TIME = 0.1
 """Share of a call's remaining time that a slow reward must leave for the answer."""
-MOST_SPARE_TIME = 1.0
+MAX_SPARE_TIME = 1.0
 """Seconds that it must leave at most."""
 
 _ATTRIBUTE = "_ors_episode"
@@ -61,6 +64,10 @@ class OwnEpisode(Protocol):
     @property
     def step(self) -> int | None:
         """The number of the running call; `None` outside of calls."""
+        ...
+
+    async def prompt_text(self) -> str:
+        """Return the texts of the task's prompt, without its images."""
         ...
 
     async def trajectory(self, final_response: str) -> Trajectory:
@@ -132,12 +139,14 @@ def noting_judgement(
         mistakes: Errors that tell the agent of its mistake, which are no failed judgement.
 
     Yields:
-        A function that notes a result without a number, and returns it.
+        A function that notes a result without a number, and returns it; its reason has no secrets.
     """
     episode = own_episode(instance)
     call = running_call.get() if episode is None or episode.step is not None else None
 
     def note(result: RewardResult) -> RewardResult:
+        if result.reason and (reason := secret_values.mask(result.reason)) != result.reason:
+            result = replace(result, reason=reason)
         if call is not None and result.reward is None:
             call.note_unjudged(result.status.value, result.reason or "the reward gave no number")
         return result
@@ -195,11 +204,11 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
 async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object]) -> tuple[RewardResult, ...]:
     """Compute a group reward of rollouts of an instance's task: one result per rollout, in order."""
     episode = own_episode(instance)
-    fields = _task_fields(instance)
-    if episode is not None:
-        fields |= _episode_fields(reward, episode)
-    asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
     try:
+        fields = _task_fields(instance)
+        if episode is not None:
+            fields |= await _episode_fields(reward, instance, episode)
+        asked = partial(evaluate_group, reward, rollouts, fields, time_limit=_time_limit())
         with _named(reward, instance):
             results: tuple[RewardResult, ...] = await call_author(asked, on_loop=True)
     except AuthorRaisedError as raised:
@@ -210,7 +219,7 @@ async def grade_group(instance: Any, reward: Reward, rollouts: Sequence[object])
 def remaining_call_time() -> float:
     """Return the seconds that the running call has left, less those for its answer; may be infinite."""
     left = anyio.current_effective_deadline() - anyio.current_time()
-    return left if math.isinf(left) else max(0.0, left - min(MOST_SPARE_TIME, SPARE_TIME * left))
+    return left if math.isinf(left) else max(0.0, left - min(MAX_SPARE_TIME, SPARE_TIME * left))
 
 
 def _time_limit() -> float | None:
@@ -244,7 +253,7 @@ async def _gather(
     given = _task_fields(instance)
     if episode is None:
         return gather_fields(asked, None, {**given, **fields})
-    given |= _episode_fields(asked, episode)
+    given |= await _episode_fields(asked, instance, episode, fields)
     read = await _read(asked, episode, fields)
     if read is None:
         return {**given, **fields}
@@ -271,9 +280,20 @@ async def _read(asked: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -
         return None  # the reward may do without it
 
 
-def _episode_fields(asked: Reward, episode: OwnEpisode) -> dict[str, Any]:
+async def _episode_fields(
+    asked: Reward, instance: Any, episode: OwnEpisode, given: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     fields: dict[str, Any] = {} if episode.step is None else {"step": episode.step}
-    return {**fields, "context": episode.context} if "context" in _parameters(asked) else fields
+    if "context" in _parameters(asked):
+        fields["context"] = episode.context
+    own: Collection[str] = getattr(instance, "_declared_fields", instance.task_spec)
+    if PROMPT in _parameters(asked) and PROMPT not in given and PROMPT not in own:
+        try:
+            fields[PROMPT] = await episode.prompt_text()
+        except OrsServerError:  # the agent has not read it either
+            if PROMPT in asked.signature.required:
+                raise
+    return fields
 
 
 def _parameters(asked: Reward) -> frozenset[str]:

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -85,9 +86,9 @@ def definitions_of(environment: type | str | EnvironmentDefinition) -> list[Envi
 
 def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
     """Raise `EnvironmentDefinitionError` if two environments share a name."""
-    names = [definition.name for definition in definitions]
-    for name in names:
-        if names.count(name) > 1:
+    counts = Counter(definition.name for definition in definitions)
+    for name, count in counts.items():
+        if count > 1:
             places = (name_place(one.source.__name__, one.source) for one in definitions if one.name == name)
             raise EnvironmentDefinitionError(
                 f"two environments are named {name!r}: {' and '.join(places)}; "

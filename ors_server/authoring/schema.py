@@ -169,7 +169,9 @@ def _without_infinities(schema: JSONObject) -> JSONObject:
     return cleaned
 
 
-def _admits_null(part: Mapping[str, Any]) -> bool:
+def _admits_null(part: Any) -> bool:
+    if isinstance(part, bool):  # the schema true accepts every value, false none
+        return part
     if part.get("type") == "null" or None in (part.get("enum") or ()) or part.get("const", "") is None:
         return True
     if any(_admits_null(choice) for choice in (*part.get("anyOf", ()), *part.get("oneOf", ()))):

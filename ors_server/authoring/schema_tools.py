@@ -1,16 +1,10 @@
 """Tools whose parameters are a JSON Schema that the author gives as data."""
 
 import typing
-from collections.abc import Callable, Iterable
-from functools import cache
-from typing import Annotated, Any, cast
+from collections.abc import Callable
+from typing import Annotated, Any
 
-import jsonschema.validators
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from jsonschema.exceptions import ValidationError as JSONSchemaError
-from pydantic import AfterValidator, StringConstraints, TypeAdapter, ValidationError
-from pydantic_core import SchemaError as PatternError
+from pydantic import AfterValidator, TypeAdapter
 
 from ors_server.authoring.boundary import is_async
 from ors_server.authoring.call_context import CallContext
@@ -19,6 +13,7 @@ from ors_server.authoring.marked_members import Member
 from ors_server.authoring.schema import make_parser, output_reader
 from ors_server.authoring.tool import ToolMarks
 from ors_server.errors import EnvironmentDefinitionError
+from ors_server.json_schemas import BadSchemaError, SchemaChecker, TooMuchWorkError
 from ors_server.wire import JSONObject, ToolOutput, ToolSpec
 
 MAX_PROBLEMS = 5
@@ -49,59 +44,22 @@ def define_schema_tool(member: Member[ToolMarks]) -> ToolDefinition:
 
 def _validator(schema: JSONObject, where: str) -> Callable[[JSONObject], Any]:
     try:
-        Draft202012Validator.check_schema(schema)
-        for pattern in _patterns(schema):
-            _pattern(pattern)
-    except SchemaError as error:
-        raise EnvironmentDefinitionError(f"{where}: its schema is invalid: {error.message}") from error
-    except PatternError as error:
-        msg = f"{where}: its schema has a pattern without linear-time matching (no look-around): {error}"
-        raise EnvironmentDefinitionError(msg) from error
+        checker = SchemaChecker(schema)
+    except BadSchemaError as error:
+        raise EnvironmentDefinitionError(f"{where}: its schema is invalid: {error}") from error
     if schema.get("type") != "object":
         raise EnvironmentDefinitionError(f'{where}: its schema must be of the type "object"')
-    validators: Any = jsonschema.validators
-    validator: Any = validators.extend(Draft202012Validator, {"pattern": _check_pattern})(schema)
 
     def check(arguments: JSONObject) -> JSONObject:
-        problems = [f"{problem.json_path}: {problem.message}" for problem in _first(validator, arguments)]
-        if problems:
-            raise ValueError("; ".join(problems))
+        try:
+            violations = checker.violations(arguments)[:MAX_PROBLEMS]
+        except TooMuchWorkError as error:
+            raise ValueError(f"checking them by the tool's schema {error}: send less") from None
+        if violations:
+            raise ValueError("; ".join(f"{problem.place}: {problem.message}" for problem in violations))
         return arguments
 
     return TypeAdapter(Annotated[dict[str, Any], AfterValidator(check)]).validate_python
-
-
-def _first(validator: Any, arguments: JSONObject) -> list[Any]:
-    problems = validator.iter_errors(arguments)
-    return [problem for problem, _ in zip(problems, range(MAX_PROBLEMS), strict=False)]
-
-
-def _patterns(schema: JSONObject) -> list[str]:
-    found: list[str] = []
-    waiting: list[Any] = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            inner = cast("dict[str, Any]", part)
-            found += [inner["pattern"]] if isinstance(inner.get("pattern"), str) else []
-            waiting += inner.values()
-        elif isinstance(part, list):
-            waiting += cast("Iterable[Any]", part)
-    return found
-
-
-def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> typing.Iterator[Any]:
-    """Match the keyword `pattern` in linear time, since the text is an agent's."""
-    if isinstance(instance, str):
-        try:
-            _pattern(pattern).validate_python(instance)
-        except ValidationError:
-            yield JSONSchemaError(f"{instance[:80]!r} does not match {pattern!r}")
-
-
-@cache
-def _pattern(pattern: str) -> TypeAdapter[str]:
-    return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
 
 
 def _binder(member: Member[ToolMarks]) -> Callable[[Any], Callable[[Any, Any], Any]]:

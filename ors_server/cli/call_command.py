@@ -87,13 +87,16 @@ def show(result: dict[str, Any]) -> None:
         return
     output = result["output"]
     for block in output["blocks"]:
-        say(block["text"] if block["type"] == "text" else f"[{block['mimeType']}]")
+        say(block["text"] if block["type"] == "text" else f"[{block.get('mimeType', block['type'])}]")
     reward = "none" if output["reward"] is None else f"{output['reward']:g}"
     say(f"reward {reward}{', finished' if output['finished'] else ''}")
 
 
 async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, Any]:
     from urllib.parse import quote
+
+    from ors_server.client.call_result import read_output
+    from ors_server.client.typed_answers import CallKind, CompletedFields, DetailFields, read_answer
 
     async with _open(options) as request:
         session_id = options.session or await _create(request, options)
@@ -102,6 +105,11 @@ async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, An
             result: dict[str, Any] = await request(
                 "POST", f"{path}/calls", {"name": options.tool, "arguments": arguments}
             )
+            source = f"the answer of POST {path}/calls"
+            if read_answer(CallKind, result, source)["kind"] == "completed":
+                read_output(read_answer(CompletedFields, result, source)["output"])
+            else:
+                read_answer(DetailFields, result, source)
         finally:
             if options.session is None:
                 await request("DELETE", path)
@@ -129,10 +137,27 @@ async def _open(options: CallOptions) -> AsyncGenerator[Callable[..., Awaitable[
 
 
 async def _create(request: Callable[..., Awaitable[Any]], options: CallOptions) -> str:
+    from urllib.parse import quote
+
+    from ors_server.client.typed_answers import (
+        EnvironmentNameFields,
+        SessionIdFields,
+        SplitNameFields,
+        read_answer,
+    )
+
     name, split = options.environment, options.split
     if split is None:
-        name = name or (await request("GET", "/environments"))["environments"][0]["name"]
-        split = (await request("GET", f"/environments/{name}"))["splits"][0]["name"]
+        if name is None:
+            listed = read_answer(
+                EnvironmentNameFields, await request("GET", "/environments"), "/environments"
+            )
+            name = listed["environments"][0]["name"]
+        path = f"/environments/{quote(name, safe='')}"
+        stated = read_answer(SplitNameFields, await request("GET", path), f"the answer of GET {path}")
+        split = stated["splits"][0]["name"]
     body = {"environment": name, "split": split, "index": options.index}
-    session_id: str = (await request("POST", "/sessions", body))["session_id"]
-    return session_id
+    created = read_answer(
+        SessionIdFields, await request("POST", "/sessions", body), "the answer of POST /sessions"
+    )
+    return created["session_id"]

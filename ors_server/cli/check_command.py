@@ -11,8 +11,9 @@ import typer
 from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.data_options import DataOptions, declared_keys, resolve_references
 from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.printable import clean_line
 from ors_server.cli.shell_completion import installed_names
-from ors_server.cli.terminal import clean_line
+from ors_server.cli.terminal import make_progress_console
 
 Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
@@ -138,11 +139,10 @@ def progress() -> Generator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns: Any = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    console = Console(stderr=True)
+    console = make_progress_console()
     with Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         shown = bar.add_task("")
 

@@ -4,6 +4,7 @@ import json
 import sys
 from typing import Any
 
+from ors_server.cli.printable import clean
 from ors_server.errors import ClientError
 
 
@@ -20,8 +21,8 @@ class MisuseError(CommandError):
 
 
 def say(text: str = "") -> None:
-    """Print a line on standard output."""
-    sys.stdout.write(f"{text}\n")
+    """Print a text, and the end of its line, on standard output; control characters in it are escaped."""
+    sys.stdout.write(f"{clean(text)}\n")
     sys.stdout.flush()
 
 
@@ -31,6 +32,6 @@ def say_json(value: Any) -> None:
 
 
 def complain(text: str) -> None:
-    """Print a message as one line on standard error; line breaks become spaces."""
-    sys.stderr.write(f"ors-server: {' '.join(text.split())}\n")
+    """Print a message as one line on standard error: line breaks become spaces, others are escaped."""
+    sys.stderr.write(f"ors-server: {clean(' '.join(text.split()))}\n")
     sys.stderr.flush()

@@ -1,11 +1,13 @@
 """Serves an environment on loopback while it is evaluated, for agents that are programs and need a URL."""
 
+import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from socket import socket
 from typing import TYPE_CHECKING
 
 import anyio
+from pydantic import SecretStr
 from typing_extensions import override
 
 from ors_server.app import App
@@ -54,11 +56,22 @@ async def open_served_target(
 ) -> AsyncGenerator["Target"]:
     """Run an environment and serve it on a free loopback port; leaving the context ends both.
 
+    Without keys in the settings it has a random one, or the agent's program could call it as a trainer.
+
     Raises:
         CommandError: If the server does not start.
     """
+    keys = settings.api_keys
+    if keys is None and settings.api_keys_file is None:
+        keys = SecretStr(f"trainer:eval:{secrets.token_urlsafe(32)}")
     own = settings.model_copy(
-        update={"host": LOOPBACK, "port": 0, "public_url": None, "idle_seconds": IDLE_SECONDS}
+        update={
+            "host": LOOPBACK,
+            "port": 0,
+            "public_url": None,
+            "idle_seconds": IDLE_SECONDS,
+            "api_keys": keys,
+        }
     )
     app = App([definition], own, store=store)
     listener = bind(LOOPBACK, 0)

@@ -14,8 +14,8 @@ from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import CommandError, say, say_json
 from ors_server.cli.data_options import DataOptions, resolve_references
 from ors_server.cli.line_reading import Read, editing, read_line
+from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.shell_completion import installed_names
-from ors_server.cli.terminal import clean, clean_line
 
 if TYPE_CHECKING:
     from ors_server.testing.local_episode import LocalEpisode
@@ -256,14 +256,17 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
-    import jsonschema
-    from jsonschema import exceptions
+    from ors_server.json_schemas import BadSchemaError, SchemaChecker, TooMuchWorkError
 
-    validator: Any = jsonschema.Draft202012Validator(schema)
-    found: Any = cast("Any", exceptions).best_match(validator.iter_errors(arguments))
-    if found is not None:
-        where = "".join(f"{part}: " for part in found.absolute_path)
-        raise CommandError(f"{where}{found.message}. Nothing was called.")
+    try:
+        violations = SchemaChecker(schema).violations(arguments)
+    except BadSchemaError as error:
+        raise CommandError(f"the tool's schema cannot be checked: {error}. Nothing was called.") from error
+    except TooMuchWorkError as error:
+        raise CommandError(f"checking the arguments {error}. Nothing was called.") from error
+    if violations:
+        where = violations[0].place.removeprefix("$").removeprefix(".")
+        raise CommandError(f"{where}{': ' if where else ''}{violations[0].message}. Nothing was called.")
 
 
 def read_value(text: str, schema: dict[str, Any]) -> Any:

@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import anyio
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
+from ors_server.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.server_requests import VARIABLE
 from ors_server.errors import ClientError, EpisodeNotFoundError
@@ -21,8 +23,11 @@ MAX_PAGE = 500
 """Most episodes or steps of one request."""
 TIME_LIMIT = 60.0
 """Seconds without a byte after which the server counts as lost; it sends a ping every few seconds."""
+ANSWER_SECONDS = 1_200.0
+"""Seconds that a page may take, to its last byte."""
 MAX_EVENT_BYTES = 256 * 1024 * 1024
-"""Largest event that is accepted: one step and its blocks."""
+"""Largest event or page that is accepted: steps and their blocks."""
+BOUNDS = AnswerBounds(MAX_EVENT_BYTES, max_stream_bytes=None, max_values=8_000_000)
 
 _Content = TypeVar("_Content")
 
@@ -42,7 +47,12 @@ class ServerRecord:
         """Return the record of the server at a URL; nothing is sent yet."""
         headers = {} if api_key is None else {"X-API-Key": api_key}
         return cls(
-            httpx2.AsyncClient(base_url=f"{url.rstrip('/')}/_ors", headers=headers, timeout=TIME_LIMIT)
+            httpx2.AsyncClient(
+                base_url=f"{url.rstrip('/')}/_ors",
+                headers={**ACCEPTED_CODINGS, **headers},
+                timeout=TIME_LIMIT,
+                event_hooks={"response": [BOUNDS.apply]},
+            )
         )
 
     async def find(self, name: str) -> EpisodeRecord | None:
@@ -125,7 +135,9 @@ class ServerRecord:
                     elif event.event == "error":
                         problem = self._read(Problem, event.data)
                         raise CommandError(f"the server ended the stream: {problem.detail}")
-        except httpx2.HTTPError as error:
+        except BrokenAnswerError as error:
+            raise CommandError(str(error)) from error
+        except (httpx2.HTTPError, httpx2.SSEError) as error:
             raise CommandError(f"lost {self._client.base_url}: {_reason(error)}") from error
         raise CommandError(f"{self._client.base_url} ended the stream before the episode's end")
 
@@ -135,7 +147,13 @@ class ServerRecord:
 
     async def _get(self, path: str, kind: type[_Content], query: Mapping[str, Any] | None = None) -> _Content:
         try:
-            response = await self._client.get(path, params=query)
+            with anyio.fail_after(ANSWER_SECONDS):
+                response = await self._client.get(path, params=query)
+        except TimeoutError as error:
+            problem = f"a page was not complete within {ANSWER_SECONDS:g} seconds"
+            raise CommandError(f"lost {self._client.base_url}: {problem}") from error
+        except BrokenAnswerError as error:
+            raise CommandError(str(error)) from error
         except httpx2.HTTPError as error:
             raise CommandError(f"cannot reach {self._client.base_url}: {_reason(error)}") from error
         if not response.is_success:

@@ -1,25 +1,25 @@
-"""Prints texts of agents and environments safely, and tables.
-
-A terminal executes escape sequences, and a text may change the direction of the text around it. Such
-characters of recorded texts are therefore escaped.
-"""
+"""Consoles, tables and progress. What a console prints is escaped, as everything that a command prints."""
 
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typing_extensions import override
 
 from ors_server.cli.command_output import complain
 from ors_server.cli.exit_status import ExitStatus
+from ors_server.cli.printable import clean
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.table import Table
+    from rich.text import Text
 
 
 MAX_LINES = 20
@@ -31,22 +31,6 @@ LINE_SECONDS = 20.0
 """Least seconds between two lines of progress in a log."""
 PIPED_WIDTH = 200
 """Columns of a table in a pipe or file."""
-
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed, the second set included
-    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
-    r"\u2028\u2029\ud800-\udfff]"  # other ends of lines; halves of characters, which no terminal is sent
-)
-
-
-def clean(text: str) -> str:
-    """Escape every character that controls a terminal, but tabs and line feeds."""
-    return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
-
-
-def clean_line(text: str) -> str:
-    """Escape a text that has to stay on one line."""
-    return clean(text).replace("\n", "\\n").replace("\t", " ")
 
 
 def cut(text: str, *, whole: bool) -> tuple[list[str], str | None]:
@@ -74,15 +58,11 @@ def cut(text: str, *, whole: bool) -> tuple[list[str], str | None]:
 def make_console(*, piped_width: int | None = None) -> "Console":
     """Return a console of standard output, which raises `BrokenPipeError` when its reader closes it.
 
+    Control characters of the texts in it are escaped; its own sequences, for colours, are not.
+
     Args:
         piped_width: Columns in a pipe or file; by default `COLUMNS`, or 200.
     """
-    from rich.console import Console
-
-    class PipeConsole(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # for terminals that do not have every character
@@ -90,7 +70,38 @@ def make_console(*, piped_width: int | None = None) -> "Console":
         piped_width = None
     elif piped_width is None and "COLUMNS" not in os.environ:
         piped_width = PIPED_WIDTH
-    return PipeConsole(highlight=False, markup=False, emoji=False, width=piped_width)
+    return _console_class()(highlight=False, markup=False, emoji=False, width=piped_width)
+
+
+def make_progress_console() -> "Console":
+    """Return a console of standard error, whose texts are escaped as those of `make_console` are."""
+    return _console_class()(stderr=True)
+
+
+@cache
+def _console_class() -> "type[Console]":
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        """Escapes strings before they are measured, and any other text where it is rendered."""
+
+        @override
+        def render_str(self, text: str, **options: Any) -> "Text":
+            return super().render_str(clean(text), **options)
+
+        @override
+        def render(
+            self, renderable: "RenderableType", options: "ConsoleOptions | None" = None
+        ) -> "Iterable[Segment]":
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else clean(text), style, control)
+
+        @override
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return SafeConsole
 
 
 def make_table(*headings: str, left: int = 1, **column: Any) -> "Table":
@@ -110,12 +121,11 @@ def progress_bar(total: int | None) -> Generator[Callable[[int, str], None]]:
     if not sys.stderr.isatty():
         yield lambda _position, _text: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns: Any = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     text = TextColumn("{task.description}")
-    with Progress(*columns, text, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, text, console=make_progress_console(), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda position, text: bar.update(task, completed=position, description=text)
 
@@ -150,8 +160,3 @@ def exit_when_output_closes() -> Generator[None, None, None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
         raise typer.Exit(ExitStatus.CUT_OFF) from None
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004  (two hexadecimal digits)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import Unpack
 
@@ -13,6 +13,7 @@ from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.server import Server, SessionPlace
 from ors_server.client.session_summary import Summary
+from ors_server.client.typed_answers import TaskCountFields, TaskFields, TaskRangeFields, read_answer
 from ors_server.errors import ForbiddenError
 from ors_server.wire import JSONObject, Split, ToolListing
 
@@ -56,18 +57,18 @@ class AsyncClient:
 
     async def splits(self, environment: str | None = None) -> list[Split]:
         """Return an environment's splits, in its order."""
-        return [read_known(Split, split) for split in await self.server.about(environment, "splits")]
+        answer = await self.server.about(environment, "splits")
+        return [read_known(Split, split) for split in read_answer(list[Any], answer, "the answer of /splits")]
 
     async def num_tasks(self, split: str, environment: str | None = None) -> int:
         """Return the number of tasks of a split."""
         answer = await self.server.about(environment, "num_tasks", {"split": split})
-        return int(answer["num_tasks"])
+        return read_answer(TaskCountFields, answer, "the answer of /num_tasks")["num_tasks"]
 
     async def task(self, split: str, index: int, environment: str | None = None) -> JSONObject:
         """Return the task at a position of a split, from 0."""
         answer = await self.server.about(environment, "task", {"split": split, "index": index})
-        task: JSONObject = answer["task"]
-        return task
+        return read_answer(TaskFields, answer, "the answer of /task")["task"]
 
     async def tasks(
         self,
@@ -80,7 +81,7 @@ class AsyncClient:
         """Return tasks of a split, in order, from position `start` up to, not including, `stop`."""
         body = {"split": split, "start": start, "stop": stop}
         answer = await self.server.about(environment, "task_range", body)
-        return list(answer["tasks"])
+        return read_answer(TaskRangeFields, answer, "the answer of /task_range")["tasks"]
 
     async def tools(self, environment: str | None = None) -> ToolListing:
         """Return the tools that every session of an environment has."""

@@ -16,6 +16,7 @@ from ors_server.client.connection import Connection
 from ors_server.client.ledger import Ledger, Receipt
 from ors_server.client.server import Server, SessionPlace
 from ors_server.client.session_summary import Summary
+from ors_server.client.typed_answers import read_answer
 from ors_server.errors import (
     Blame,
     ClientError,
@@ -28,9 +29,6 @@ from ors_server.logs import get_logger
 from ors_server.wire import Block, GroupCandidate, GroupScore, JSONObject, Message, ToolListing
 
 log = get_logger("ors_server.client")
-
-CLOSING_SECONDS = 30.0
-"""Seconds that the end of an episode waits for the server to delete the session."""
 
 
 class AsyncEpisode(ABC):
@@ -196,7 +194,7 @@ class AsyncOrsEpisode(AsyncEpisode):
             if self._is_ours:
                 raise
             return [Message(role="user", blocks=[*await self.blocks()])]
-        return [read_known(Message, message) for message in answer]
+        return [read_known(Message, message) for message in read_answer(list[Any], answer, "the prompt")]
 
     @override
     async def tools(self) -> ToolListing:
@@ -261,7 +259,7 @@ async def kept_open(
                 failure = error
             tasks.cancel_scope.cancel()
     finally:
-        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+        with anyio.move_on_after(connection.patience.closing_seconds, shield=True):
             for step in close:
                 try:
                     await step()

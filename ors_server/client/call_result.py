@@ -105,8 +105,14 @@ def read_blocks(given: Any) -> list[TextBlock | ImageBlock]:
     return [
         block if isinstance(block, TextBlock | ImageBlock) else read_known(kinds[block["type"]], block)
         for block in rows
-        if isinstance(block, TextBlock | ImageBlock) or block.get("type") in kinds
+        if isinstance(block, TextBlock | ImageBlock) or _kind_of(block) in kinds
     ]
+
+
+def _kind_of(block: Any) -> str:
+    if not isinstance(block, Mapping):
+        raise BrokenAnswerError(f"expected a block as a JSON object, got {type(block).__name__}")
+    return str(cast("Mapping[str, Any]", block).get("type"))
 
 
 def read_known(model: type[_Model], given: Any) -> _Model:

@@ -17,6 +17,7 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+from ors_server.bounded_http import EVENT_STREAM
 from ors_server.client.call_arguments import new_call_id
 from ors_server.client.call_result import CallResult, read_known, read_output, refusal_of, refused, step_of
 from ors_server.client.client_errors import (
@@ -28,7 +29,7 @@ from ors_server.client.client_errors import (
     named_error,
 )
 from ors_server.client.connection import (
-    EVENT_STREAM,
+    BOUNDS,
     NOT_ACCEPTED,
     PERHAPS_ACCEPTED,
     Attempts,
@@ -40,12 +41,26 @@ from ors_server.client.connection import (
     was_not_sent,
 )
 from ors_server.client.event_reader import EventReader
+from ors_server.client.typed_answers import (
+    CallKind,
+    CompletedFields,
+    FailedFields,
+    RefusedFields,
+    read_answer,
+)
 from ors_server.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
+from ors_server.json_bounds import parse_json
 from ors_server.wire import Block, GroupCandidate, GroupScore, JSONObject, ToolOutput, make_of_checked
 
 UNKNOWN_ID = "unknown task_id"
 """Error of a call that a server does not remember (both reference servers)."""
 
+END_SECONDS = 5.0
+"""Seconds in which a stream must end after its result; then its connection is closed."""
+MAX_FAILURE = 100_000
+"""Characters of a failure's text."""
+LONG = 1 << 16
+"""Characters of a result above which its values are counted before it is read."""
 WORKING_SECONDS = 5.0
 """Seconds after which an open stream shows that the server works on the call, so that a proxy that cuts
 streams every minute does not end the attempts."""
@@ -124,7 +139,8 @@ class ToolCaller:
         if content.result is None:
             raise EnvironmentFailedError(content.failure or "the scoring failed")
         try:
-            return [read_known(GroupScore, score) for score in json.loads(content.result)["scores"]]
+            scores = await parse_json(content.result.encode(), BOUNDS.max_values)
+            return [read_known(GroupScore, score) for score in scores["scores"]]
         except (ValueError, KeyError, TypeError) as error:
             raise BrokenAnswerError(f"expected scores of a group, got {content.result[:200]!r}") from error
 
@@ -162,41 +178,29 @@ class ToolCaller:
     ) -> _StreamContent | None:
         """Send the call once and read its stream; `None` if the server has not accepted it yet."""
         async with self._connection.opened(request) as response:
+            if response.status_code == HTTPStatus.OK and _is_stream(response):
+                return await _read(response, sent)
+            with self._connection.time_limit(request):
+                await response.aread()
+            content, _ = await content_of(response)
             if response.status_code == HTTPStatus.OK:
-                return await self._read(response, sent)
-            await response.aread()
-        error = error_from(content_of(response), response.status_code)
+                raise BrokenAnswerError(
+                    f"expected {EVENT_STREAM} in answer to a call, got {response.text[:200]!r}"
+                )
+        error = error_from(content, response.status_code)
         may_repeat = NOT_ACCEPTED | PERHAPS_ACCEPTED if sent.server_id is not None else NOT_ACCEPTED
         if response.status_code not in may_repeat:
             raise error
         await attempts.pause(error, retry_after(response))
         return None
 
-    async def _read(self, response: Response, sent: _SentCall) -> _StreamContent:
-        if EVENT_STREAM not in response.headers.get("content-type", ""):
-            await response.aread()
-            raise BrokenAnswerError(
-                f"expected {EVENT_STREAM} in answer to a call, got {response.text[:200]!r}"
-            )
-        content, reader = _StreamContent(), EventReader()
-        try:
-            async for piece in response.aiter_bytes():  # to its end, so that the connection can be used again
-                for event in reader.feed(piece):
-                    _take(event.name, event.data, content, sent)
-        except httpx2.RequestError:
-            if not content.is_whole:
-                raise
-        if content.is_whole:
-            return content
-        raise UnreachableError(f"the stream of the call of {sent.tool!r} ended before its result")
-
     async def _conclude(
         self, sent: _SentCall, content: _StreamContent, attempts: Attempts
     ) -> CallResult | None:
         """Read a stream's content; `None` if the call has to be repeated."""
         if content.result is not None:
-            return _read_result(sent, content.result)
-        text = content.failure or "the tool failed"
+            return await _read_result(sent, content.result)
+        text = (content.failure or "the tool failed")[:MAX_FAILURE]
         if not self._knows_call_ids:
             if text == UNKNOWN_ID:
                 raise CallLostError(
@@ -210,16 +214,40 @@ class ToolCaller:
         """Repeat the call at an ors-server's control API, which states the failure's code and blame."""
         body = {"name": sent.tool, "arguments": sent.arguments, "call_id": sent.id}
         answer = await self._connection.ask(HttpRequest("POST", self._control, body))
-        if answer["kind"] == "completed":
-            output = read_output(answer["output"])
-            return _with_output(sent, output, answer["step"], is_error=answer["is_error"])
-        if answer["kind"] == "refused":
-            return refused(sent.id, sent.tool, answer["detail"], answer["reason"], answer["step"])
-        error = named_error(answer["code"], answer["blame"], answer["detail"]) or OrsServerError(text)
+        kind = read_answer(CallKind, answer, f"the answer of POST {self._control}")["kind"]
+        if kind == "completed":
+            done = read_answer(CompletedFields, answer, f"the completed call {sent.id!r}")
+            return _with_output(sent, read_output(done["output"]), done["step"], is_error=done["is_error"])
+        if kind == "refused":
+            refusal = read_answer(RefusedFields, answer, f"the refused call {sent.id!r}")
+            return refused(sent.id, sent.tool, refusal["detail"], refusal["reason"], refusal["step"])
+        failed = read_answer(FailedFields, answer, f"the failed call {sent.id!r}")
+        error = named_error(failed["code"], failed["blame"], failed["detail"]) or OrsServerError(text)
         if error.blame is not Blame.MACHINERY:
             raise error
         await attempts.pause(error)
         return None
+
+
+def _is_stream(response: Response) -> bool:
+    return EVENT_STREAM in response.headers.get("content-type", "")
+
+
+async def _read(response: Response, sent: _SentCall) -> _StreamContent:
+    content, reader = _StreamContent(), EventReader()
+    try:
+        with anyio.CancelScope() as scope:
+            async for piece in response.aiter_bytes():  # to its end, so that the connection can be reused
+                for event in reader.feed(piece):
+                    _take(event.name, event.data, content, sent)
+                if content.is_whole:
+                    scope.deadline = min(scope.deadline, anyio.current_time() + END_SECONDS)
+    except (httpx2.RequestError, BrokenAnswerError):
+        if not content.is_whole:
+            raise
+    if content.is_whole:
+        return content
+    raise UnreachableError(f"the stream of the call of {sent.tool!r} ended before its result")
 
 
 def _take(name: str, data: str, content: _StreamContent, sent: _SentCall) -> None:
@@ -257,24 +285,34 @@ class _Result(TypedDict):
 _RESULT = TypeAdapter(_Result)
 
 
-def _read_result(sent: _SentCall, text: str) -> CallResult:
+async def _read_result(sent: _SentCall, text: str) -> CallResult:
+    if len(text) > LONG:
+        try:
+            return _read_other_result(sent, text, await parse_json(text.encode(), BOUNDS.max_values))
+        except ValueError as error:
+            raise _broken_result(text) from error
     try:
         values: Any = _RESULT.validate_json(text)["output"]
     except ValidationError:
-        return _read_other_result(sent, text)
+        try:
+            return _read_other_result(sent, text, json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise _broken_result(text) from error
     return _with_output(sent, make_of_checked(ToolOutput, values))
 
 
-def _read_other_result(sent: _SentCall, text: str) -> CallResult:
+def _read_other_result(sent: _SentCall, text: str, answer: Any) -> CallResult:
     try:
-        answer = json.loads(text)
         if answer["ok"]:
             return _with_output(sent, read_output(answer["output"]))
-        return refused(sent.id, sent.tool, str(answer["error"]), answer.get("reason"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise BrokenAnswerError(
-            f"expected a call's result in the standard's form, got {text[:200]!r}"
-        ) from error
+        reason = answer.get("reason")
+        return refused(sent.id, sent.tool, str(answer["error"]), reason if isinstance(reason, str) else None)
+    except (KeyError, TypeError) as error:
+        raise _broken_result(text) from error
+
+
+def _broken_result(text: str) -> BrokenAnswerError:
+    return BrokenAnswerError(f"expected a call's result in the standard's form, got {text[:200]!r}")
 
 
 def _with_output(

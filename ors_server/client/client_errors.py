@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from ors_server import errors
+from ors_server.bounded_http import BrokenAnswerError as BrokenAnswerError  # noqa: PLC0414  (one of the client's)
 from ors_server.errors import AuthorError, Blame, ClientError, MachineryError, OrsServerError
 
 MAX_SHOWN = 500
@@ -16,12 +17,6 @@ class UnreachableError(MachineryError):
     """The server could not be reached, or the connection broke again and again."""
 
     code = "unreachable"
-
-
-class BrokenAnswerError(MachineryError):
-    """The answer does not have the protocol's form: a proxy's page, or another server."""
-
-    code = "broken_answer"
 
 
 class CallLostError(MachineryError):

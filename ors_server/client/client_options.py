@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from ors_server.bounded_http import ACCEPTED_CODINGS
 from ors_server.client.app_transport import AppTransport
-from ors_server.client.connection import Connection, Patience
+from ors_server.client.connection import BOUNDS, Connection, Patience
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import InvalidRequestError
 
@@ -43,7 +44,11 @@ class Reach:
         self.headers = {**options.headers, **({} if api_key is None else {"X-API-Key": api_key})}
         limits = httpx2.Limits(max_connections=options.connections, max_keepalive_connections=KEPT_ALIVE)
         http = httpx2.AsyncClient(
-            base_url=url, headers=self.headers, limits=limits, transport=options.transport
+            base_url=url,
+            headers={**ACCEPTED_CODINGS, **self.headers},
+            limits=limits,
+            transport=options.transport,
+            event_hooks={"response": [BOUNDS.apply]},
         )
         app = options.transport if isinstance(options.transport, AppTransport) else None
         self.connection = Connection(http, options.patience, options.clock, app, self.headers)

@@ -4,8 +4,8 @@ A request is repeated if the server did not accept it (429, 503), if it was not 
 refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import SystemRandom
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 import httpx2
 
+from ors_server.bounded_http import AnswerBounds
 from ors_server.client.app_transport import AppTransport, WholeResponse
 from ors_server.client.client_errors import (
     CLOSED,
@@ -31,7 +32,8 @@ NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVA
 """Statuses of requests that had no effect and may succeed later."""
 PERHAPS_ACCEPTED = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
 """Statuses of a proxy that does not know whether the server accepted the request."""
-EVENT_STREAM = "text/event-stream"
+BOUNDS = AnswerBounds(max_values=4_000_000)
+"""Of a server's answers: a split of 100,000 tasks can be read at once."""
 
 _random = SystemRandom()
 
@@ -48,8 +50,12 @@ class Patience:
     """Most seconds between two attempts, unless `Retry-After` is longer."""
     silence: float = 60.0
     """Seconds without a byte after which a connection counts as broken; servers send a ping every 10."""
+    answer_seconds: float = 1_200.0
+    """Seconds that one answer may take, from the request to its last byte; a tool call's, to its first."""
     call_seconds: float | None = None
     """Seconds that one tool call may take for the client; `None` leaves it to the server."""
+    closing_seconds: float = 30.0
+    """Seconds that the end of an episode waits for the server to delete the session."""
     ping_seconds: float = 10.0
     """Seconds between two pings of an open episode; both reference clients use 10."""
 
@@ -115,6 +121,8 @@ class HttpAnswer:
     content: Any
     was_repeated: bool = False
     """Whether an earlier attempt may have reached the server."""
+    fault: BrokenAnswerError | None = None
+    """Why the answer is not JSON within the bounds."""
 
 
 Response: TypeAlias = WholeResponse | httpx2.Response
@@ -151,8 +159,10 @@ class Connection:
         was_lost = False
         while True:
             try:
-                async with self.opened(request) as response:
-                    await response.aread()
+                with self.time_limit(request):
+                    async with self.opened(request) as response:
+                        await response.aread()
+                    content, fault = await content_of(response)
             except UnreachableError as error:
                 if not (request.is_repeatable or was_not_sent(error)):
                     raise
@@ -162,9 +172,9 @@ class Connection:
             status = response.status_code
             may_repeat = status in NOT_ACCEPTED or (request.is_repeatable and status in PERHAPS_ACCEPTED)
             if not may_repeat:
-                return HttpAnswer(status, content_of(response), was_lost)
+                return HttpAnswer(status, content, was_lost, fault)
             was_lost = was_lost or status in PERHAPS_ACCEPTED
-            failure = error_from(content_of(response), status)
+            failure = error_from(content, status)
             await attempts.pause(failure, retry_after(response))
 
     @asynccontextmanager
@@ -185,19 +195,41 @@ class Connection:
         if data is not None:
             headers["Content-Type"] = "application/json"
         limit = request.time_limit or self.patience.silence
+        sent_request = self.http.build_request(
+            request.method,
+            request.path,
+            content=data,
+            headers=headers,
+            timeout=httpx2.Timeout(limit, connect=min(limit, 30.0)),
+        )
         try:
-            async with self.http.stream(
-                request.method,
-                request.path,
-                content=data,
-                headers=headers,
-                timeout=httpx2.Timeout(limit, connect=min(limit, 30.0)),
-            ) as response:
+            with self.time_limit(request):
+                response = await self.http.send(sent_request, stream=True)
+            try:
                 yield response
+            finally:
+                await response.aclose()
         except (httpx2.RequestError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             what = str(error) or type(error).__name__
             raise UnreachableError(
                 f"{request.method} {request.path} at {self.http.base_url} was not answered: {what}"
+            ) from error
+
+    @contextmanager
+    def time_limit(self, request: HttpRequest) -> Generator[None]:
+        """Bound the time of an answer that is sent so slowly that no silence is too long.
+
+        Raises:
+            BrokenAnswerError: If `Patience.answer_seconds` are over.
+        """
+        seconds = self.patience.answer_seconds
+        try:
+            with anyio.fail_after(seconds):
+                yield
+        except TimeoutError as error:
+            raise BrokenAnswerError(
+                f"the answer of {request.method} {request.path} at {self.http.base_url} was not complete "
+                f"within {seconds:g} seconds"
             ) from error
 
     def check_open(self) -> None:
@@ -225,7 +257,8 @@ def value_of(request: HttpRequest, answer: HttpAnswer) -> Any:
     if isinstance(answer.content, str):
         raise BrokenAnswerError(
             f"expected JSON in answer to {request.method} {request.path}, got "
-            f"{answer.content[:200]!r}; is the URL that of an ORS server?"
+            f"{answer.content[:200]!r}{'' if answer.fault is None else f' ({answer.fault})'}; "
+            "is the URL that of an ORS server?"
         )
     return answer.content
 
@@ -241,9 +274,15 @@ def retry_after(response: Response) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def content_of(response: Response) -> Any:
-    """Return an answer's JSON, or its text if it is not JSON."""
+async def content_of(response: Response) -> tuple[Any, BrokenAnswerError | None]:
+    """Return the JSON of an answer that was read, or its text, and why that is not JSON."""
+    if isinstance(response, WholeResponse):  # of an application in this process, which needs no bounds
+        try:
+            return response.json(), None
+        except (ValueError, RecursionError):
+            return response.text, None
     try:
-        return response.json()
-    except ValueError:
-        return response.text
+        source = f"the answer of {response.request.method} {response.request.url}"
+        return await BOUNDS.parse(response.content, response.headers.get("content-type", ""), source), None
+    except BrokenAnswerError as error:
+        return response.text, error

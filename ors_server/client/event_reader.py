@@ -7,6 +7,8 @@ value is removed, comments are skipped, and a blank line ends an event.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ors_server.bounded_http import BrokenAnswerError
+
 MAX_LINE = 64 * 1024 * 1024
 """Most bytes of one line."""
 
@@ -32,7 +34,11 @@ class EventReader:
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
-        """Read the next bytes and yield the events that they complete; `ValueError` for too long a line."""
+        """Read the next bytes and yield the events that they complete.
+
+        Raises:
+            BrokenAnswerError: If a line is too long.
+        """
         *lines, rest = piece.split(b"\n")
         if lines:
             lines[0] = b"".join([*self._pieces, lines[0]])
@@ -40,7 +46,7 @@ class EventReader:
         self._pieces.append(rest)
         self._length += len(rest)
         if self._length > MAX_LINE:
-            raise ValueError(f"a line of the stream has more than {MAX_LINE} bytes")
+            raise BrokenAnswerError(f"a line of the stream has more than {MAX_LINE} bytes")
         for line in lines:
             content = line.removesuffix(b"\r")
             label, _, value = content.partition(b":")

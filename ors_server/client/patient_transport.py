@@ -4,12 +4,13 @@ Requests to an ors-server may be repeated, because a call's id is in its `_meta`
 connection when a request fails, so a failed request is answered with status 503.
 """
 
+import anyio
 import httpx2
 from typing_extensions import override
 
+from ors_server.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError
 from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
-    EVENT_STREAM,
     NOT_ACCEPTED,
     PERHAPS_ACCEPTED,
     Attempts,
@@ -18,6 +19,13 @@ from ors_server.client.connection import (
 )
 from ors_server.clock import Clock
 from ors_server.errors import OrsServerError
+
+BOUNDS = AnswerBounds(max_stream_bytes=None)
+"""Of the answers over MCP. A stream of notifications has no end; the SDK bounds each of its events."""
+
+
+LONG = 1 << 16
+"""Bytes of an answer above which its JSON is counted before the SDK reads it."""
 
 
 class PatientTransport(httpx2.AsyncBaseTransport):
@@ -51,10 +59,19 @@ class PatientTransport(httpx2.AsyncBaseTransport):
 
     async def _attempt(self, request: httpx2.Request, attempts: Attempts) -> httpx2.Response | None:
         try:
-            response = await self._inner.handle_async_request(request)
-            if EVENT_STREAM in response.headers.get("content-type", ""):
-                return response
-            await response.aread()
+            with anyio.fail_after(self._patience.answer_seconds):
+                response = await self._inner.handle_async_request(request)
+                response.request = request
+                await BOUNDS.apply(response)
+                if EVENT_STREAM in response.headers.get("content-type", ""):
+                    return response
+                await response.aread()
+                await _check_json(response)
+        except TimeoutError as error:
+            raise BrokenAnswerError(
+                f"the answer of {request.method} {request.url} was not complete within "
+                f"{self._patience.answer_seconds:g} seconds"
+            ) from error
         except httpx2.RequestError as error:
             what = str(error) or type(error).__name__
             await attempts.pause(UnreachableError(f"{request.method} {request.url} was not answered: {what}"))
@@ -68,3 +85,10 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         if self._given is None:
             await self._inner.aclose()
+
+
+async def _check_json(response: httpx2.Response) -> None:
+    """Refuse JSON that would hold the event loop when the SDK reads it."""
+    content_type = response.headers.get("content-type", "")
+    if response.is_success and response.content and len(response.content) > LONG:
+        await BOUNDS.parse(response.content, content_type, f"the answer of {response.request.url}")

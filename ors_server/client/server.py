@@ -11,9 +11,10 @@ from typing import Any, cast
 from urllib.parse import quote
 from uuid import uuid4
 
+from ors_server.bounded_http import EVENT_STREAM
 from ors_server.client.call_arguments import check_name
 from ors_server.client.client_errors import BrokenAnswerError, error_from
-from ors_server.client.connection import EVENT_STREAM, Connection, HttpRequest, value_of
+from ors_server.client.connection import Connection, HttpRequest, value_of
 from ors_server.client.episode_request import (
     EpisodeRequest,
     check_request,
@@ -22,6 +23,13 @@ from ors_server.client.episode_request import (
     standard_body,
 )
 from ors_server.client.event_reader import EventReader
+from ors_server.client.typed_answers import (
+    AccessFields,
+    CreatedFields,
+    ForkFields,
+    StepsFields,
+    read_answer,
+)
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.wire import JSONObject
 
@@ -56,13 +64,13 @@ class Server:
         if self._is_ours is None:
             answer = await self.connection.answer(HttpRequest("GET", "/_ors/version"))
             version = _object(answer.content) if answer.status == HTTPStatus.OK else {}
-            self._is_ours = bool(version.get("name") == "ors-server")
+            self._is_ours = version.get("name") == "ors-server"
         return self._is_ours
 
     async def environments(self) -> list[str]:
         """Return the names of the environments, the default one first."""
         names = await self.connection.ask(HttpRequest("GET", "/list_environments"))
-        return [str(name) for name in names]
+        return read_answer(list[str], names, "the answer of GET /list_environments")
 
     async def name_of(self, environment: str | None) -> str:
         """Return an environment's name; for `None`, that of the default environment."""
@@ -106,18 +114,17 @@ class Server:
         answer = await self.connection.answer(request)
         if answer.status == HTTPStatus.CONFLICT and answer.was_repeated:
             return await self.find(session_id)
-        created = value_of(request, answer)
-        status = created["status"]
-        return SessionPlace(
-            session_id, status["environment"], _access(created), status["episode_id"], status["task_hash"]
-        )
+        created = read_answer(CreatedFields, value_of(request, answer), "the answer of POST /_ors/sessions")
+        return _place(created, session_id)
 
     async def find(self, session_id: str) -> SessionPlace:
         """Return a live session of an ors-server."""
         path = session_path(session_id)
         status = await self.status(session_id)
-        access = await self.connection.ask(HttpRequest("POST", f"{path}/token"))
-        return SessionPlace(session_id, status["environment"], _access(access))
+        answer = await self.connection.ask(HttpRequest("POST", f"{path}/token"))
+        access = read_answer(AccessFields, answer, f"the answer of POST {path}/token")
+        environment = read_answer(str, status.get("environment"), f"the environment of {path}")
+        return SessionPlace(session_id, environment, _access(access))
 
     async def _create_by_standard(self, environment: str, requested: EpisodeRequest) -> SessionPlace:
         version = await self.connection.answer(HttpRequest("GET", "/version"))
@@ -144,13 +151,13 @@ class Server:
             for event in EventReader().feed(content.encode()):
                 if event.name == "task_id":
                     return event.data.strip()
-        if "sid" in _object(content):
-            return str(_object(content)["sid"])
+        if isinstance(session_id := _object(content).get("sid"), str):
+            return session_id
         raise BrokenAnswerError(f"expected a session id from /create_session, got {str(content)[:200]!r}")
 
     async def _read(self, path: str) -> JSONObject:
-        found: JSONObject = await self.connection.ask(HttpRequest("GET", path))
-        return found
+        answer = await self.connection.ask(HttpRequest("GET", path))
+        return read_answer(JSONObject, answer, f"the answer of GET {path}")
 
     async def ping(self, session_id: str) -> None:
         """Keep a session alive."""
@@ -168,7 +175,8 @@ class Server:
         """Return every recorded step of a session on an ors-server, in order."""
         steps: list[JSONObject] = []
         while True:
-            page: Any = await self.steps(session_id, len(steps))
+            answer = await self.steps(session_id, len(steps))
+            page = read_answer(StepsFields, answer, f"the steps of {session_path(session_id)}")
             steps += page["steps"]
             if not page["steps"] or len(steps) >= page["total"]:
                 return steps
@@ -178,15 +186,16 @@ class Server:
         request = HttpRequest(
             "POST", f"{session_path(session_id)}/fork", {"count": count}, is_repeatable=False
         )
-        made = (await self.connection.ask(request))["sessions"]
-        return [SessionPlace(one["session_id"], one["status"]["environment"], _access(one)) for one in made]
+        answer = await self.connection.ask(request)
+        forks = read_answer(ForkFields, answer, f"the answer of POST {request.path}")["sessions"]
+        return [_place(fork, fork["session_id"]) for fork in forks]
 
     async def delete(self, session_id: str) -> JSONObject | None:
         """End a session after its teardown; an ors-server returns its final status."""
         if await self.is_ours():
             request = HttpRequest("DELETE", session_path(session_id), time_limit=LONG_ANSWER)
-            status: JSONObject = await self.connection.ask(request)
-            return status
+            answer = await self.connection.ask(request)
+            return read_answer(JSONObject, answer, f"the answer of DELETE {request.path}")
         headers = {"X-Session-ID": session_id}
         for path in ("/delete", "/delete_session"):
             await self.connection.ask(HttpRequest("POST", path, None, headers, time_limit=LONG_ANSWER))
@@ -198,8 +207,15 @@ def session_path(session_id: str) -> str:
     return f"/_ors/sessions/{quote(check_name('a session', session_id), safe='')}"
 
 
-def _access(given: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(given[name]) for name in ("agent_token", "agent_url", "mcp_url") if name in given}
+def _place(created: CreatedFields, session_id: str) -> SessionPlace:
+    status = created["status"]
+    return SessionPlace(
+        session_id, status["environment"], _access(created), status["episode_id"], status["task_hash"]
+    )
+
+
+def _access(answer: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(answer[name]) for name in ("agent_token", "agent_url", "mcp_url") if name in answer}
 
 
 def _object(content: Any) -> JSONObject:

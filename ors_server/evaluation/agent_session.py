@@ -124,6 +124,10 @@ class AgentSession:
         """Add what a model read, wrote and cost; raises `BudgetSpentError` beyond the budget."""
         self._meter.spend(tokens_in, tokens_out, cost)
 
+    def count_retry(self, seconds: float) -> None:
+        """Count that a request to a model is sent again, after a pause of so many seconds."""
+        self._meter.count_retry(seconds)
+
     @property
     def counts_tokens(self) -> bool:
         """Whether there is a budget of tokens or cost, so that the agent must report them."""

@@ -61,7 +61,7 @@ class AttemptRunner:
         """
         running = _RunningAttempt(self, place)
         await running.run()
-        return running.result(), running.log
+        return running.result(), [encodable(line) for line in running.log]
 
 
 class _RunningAttempt:
@@ -179,13 +179,20 @@ class _RunningAttempt:
             tokens_in=meter.tokens_in,
             tokens_out=meter.tokens_out,
             cost=meter.cost,
+            retries=meter.retries,
+            retry_seconds=meter.retry_seconds,
             **judge(end, self._rules.success_at),
         )
 
 
+def encodable(text: str) -> str:
+    """Return a text that a file can hold: half of a surrogate pair, from anybody's code, becomes `?`."""
+    return text.encode(errors="replace").decode()
+
+
 def describe(error: BaseException) -> str:
     """Return one line: our own errors' message; of others the type too, and the line of the agent's code."""
-    text = " ".join(str(error).split())
+    text = encodable(" ".join(str(error).split()))
     if isinstance(error, OrsServerError) and text:
         return text
     return f"{type(error).__name__}: {text}{_place_of(error)}"

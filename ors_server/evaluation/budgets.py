@@ -72,6 +72,8 @@ class Meter:
         self.tokens_in: int | None = None
         self.tokens_out: int | None = None
         self.cost: float | None = None
+        self.retries = 0
+        self.retry_seconds = 0.0
 
     def begin_call(self) -> None:
         """Count a tool call before it is made.
@@ -82,6 +84,11 @@ class Meter:
         if self.budget.steps is not None and self.calls >= self.budget.steps:
             raise BudgetSpentError(Limit.STEPS)
         self.calls += 1
+
+    def count_retry(self, seconds: float) -> None:
+        """Count a request that is sent again after a pause."""
+        self.retries += 1
+        self.retry_seconds += seconds
 
     def spend(
         self, tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None

@@ -61,7 +61,7 @@ class RunFolder:
 
     def begin(self, run: Run) -> None:
         """Make the folder of a new run; raises `RecordError` if it has a run already."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         attempts = self.path / ATTEMPTS_FILE
         if (self.path / RUN_FILE).exists() or (attempts.exists() and attempts.stat().st_size):
             raise RecordError(
@@ -71,7 +71,7 @@ class RunFolder:
 
     def write(self, run: Run) -> None:
         """Replace `run.json` at once, so that it is never incomplete."""
-        with atomic_file(self.path / RUN_FILE) as file:
+        with atomic_file(self.path / RUN_FILE, 0o600) as file:
             file.write(RUN.write(run) + b"\n")
 
     def append(self, attempt: Attempt) -> None:
@@ -99,9 +99,9 @@ class RunFolder:
             self._file = None
 
     def _open(self) -> int:
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self.path / ATTEMPTS_FILE
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from ors_server.atomic_file import open_private
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import ClientError
 from ors_server.evaluation.agents.base import EvaluationAgent
@@ -257,8 +258,9 @@ class Runner:
 
     def _keep(self, place: AttemptPlace, log: list[str]) -> None:
         path = log_path(self._folder.path, place)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(line if line.endswith("\n") else f"{line}\n" for line in log))
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        with open(path, "w", opener=open_private) as file:
+            file.writelines(line if line.endswith("\n") else f"{line}\n" for line in log)
 
 
 def log_path(folder: Path, place: AttemptPlace) -> Path:

@@ -86,6 +86,10 @@ class Attempt:
     """Tokens that the model wrote, reasoning included."""
     cost: float | None = None
     """In the currency of the agent's prices; `None` without prices."""
+    retries: int = 0
+    """Requests to the model that were sent again, because the endpoint failed or was busy."""
+    retry_seconds: float = 0.0
+    """Seconds of the pauses before them."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     """What rewards reported beside their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
     error: str | None = None
@@ -105,7 +109,11 @@ class Attempt:
             )
         if (self.success is None) != errored:
             raise ValueError("an attempt has a value for `success` exactly where it has a return")
-        for number in (self.episode_return, self.last_reward, self.penalties, self.cost, self.seconds):
+        figures = (
+            *(self.episode_return, self.last_reward, self.penalties),
+            *(self.cost, self.seconds, self.retry_seconds),
+        )
+        for number in figures:
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"figures of an attempt are finite, not {number}")
 

@@ -15,6 +15,7 @@ from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest
 from ors_server.client.episode_request import EpisodeRequest
+from ors_server.client.typed_answers import EnvironmentFields, VersionFields, read_answer
 from ors_server.errors import ClientError
 from ors_server.recording import task_digest
 from ors_server.wire import JSONObject, Split
@@ -151,6 +152,8 @@ async def _ask(client: AsyncClient, environment: str) -> tuple[Mapping[str, str]
     if not await client.server.is_ours():
         return {}, None
     ask = client.server.connection.ask
-    versions = {"ors-server": str((await ask(HttpRequest("GET", "/_ors/version")))["version"])}
-    found = await ask(HttpRequest("GET", f"/_ors/environments/{quote(environment, safe='')}"))
-    return {**versions, "environment": str(found["version"])}, found["policy"].get("step_limit")
+    version = read_answer(VersionFields, await ask(HttpRequest("GET", "/_ors/version")), "/_ors/version")
+    path = f"/_ors/environments/{quote(environment, safe='')}"
+    stated = read_answer(EnvironmentFields, await ask(HttpRequest("GET", path)), f"the answer of GET {path}")
+    versions = {"ors-server": version["version"], "environment": stated["version"]}
+    return versions, stated["policy"].get("step_limit")

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from ors_server.offload.child_variables import worker_variables
+
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
 
 
@@ -37,7 +39,7 @@ class ChildProcess:
             command: The program and its arguments.
             descriptors: Further descriptors that it inherits.
             stderr: The descriptor of its standard error; by default this process's.
-            variables: All its environment variables; by default this process's.
+            variables: All its environment variables; by default those of `worker_variables`.
             folder: The folder in which it runs; by default this process's.
 
         Raises:
@@ -48,7 +50,7 @@ class ChildProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            env=variables,
+            env=worker_variables() if variables is None else variables,
             cwd=folder,
             bufsize=0,
             start_new_session=True,

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import secrets
 import select
 import signal
 import threading
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.offload.child_process import ChildProcess, worker_command
+from ors_server.offload.child_variables import worker_variables
 from ors_server.offload.offload_errors import (
     CrashedError,
     OverCpuError,
@@ -20,7 +22,7 @@ from ors_server.offload.offload_errors import (
     WorkerStalledError,
 )
 from ors_server.offload.offload_limits import OffloadLimits
-from ors_server.offload.worker_program import ANSWER, CALL, OVER_MEMORY, OVER_RESULT, RAISED
+from ors_server.offload.worker_program import ANSWER, CALL, MAX_ERROR_BYTES, OVER_MEMORY, OVER_RESULT, RAISED
 
 _MODULE = "ors_server.offload.worker_program"
 _PIECE = 1 << 16
@@ -38,6 +40,8 @@ class WorkerCall:
         self.path = path
         self.arguments = arguments
         self.limits = limits
+        self.number = secrets.randbits(64)
+        """Its answer repeats it, so that no other text of the worker is taken for the answer."""
         self.is_cancelled = False
         self._worker: WorkerProcess | None = None
         self._lock = threading.Lock()
@@ -66,7 +70,7 @@ class WorkerCall:
         limits, path = self.limits, self.path.encode()
         arguments = pickle.dumps(self.arguments, pickle.HIGHEST_PROTOCOL)
         sizes = (limits.memory_bytes, limits.result_bytes, len(path), len(arguments))
-        return CALL.pack(limits.cpu_seconds, *sizes) + path, arguments
+        return CALL.pack(self.number, limits.cpu_seconds, *sizes) + path, arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +105,9 @@ class WorkerProcess:
         """Start it; raises `OSError` if that is not possible.
 
         Args:
-            variables: Environment variables besides this process's.
+            variables: Environment variables besides those that every worker gets.
         """
-        both = {**os.environ, **variables} if variables else None
-        self._child = ChildProcess(worker_command(_MODULE), variables=both)
+        self._child = ChildProcess(worker_command(_MODULE), variables=worker_variables(variables))
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
 
@@ -122,7 +125,10 @@ class WorkerProcess:
                 raise self._explain_end(worker_call)
             if (header := self._receive(ANSWER.size, deadline)) is None:
                 raise self._explain_end(worker_call)
-            outcome, mebibytes, length = ANSWER.unpack(header)
+            number, outcome, mebibytes, length = ANSWER.unpack(header)
+            longest = max(worker_call.limits.result_bytes, MAX_ERROR_BYTES)
+            if number != worker_call.number or outcome > OVER_RESULT or length > longest:
+                raise WorkerDiedError("a worker process wrote something else than an answer, so it is ended")
             if (value := self._receive(length, deadline)) is None:
                 raise self._explain_end(worker_call)
         finally:

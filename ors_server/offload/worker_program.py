@@ -1,7 +1,8 @@
 """The program of a worker process: reads calls one after another, and answers each.
 
-A call is a header, the function's path and the pickled arguments; an answer is a header and a pickled value.
-The input ends with the caller's process, and the worker with it, whatever it is doing.
+A call is a header, the function's path and the pickled arguments; an answer is a header, which has the
+random number of its call, and a pickled value. The input ends with the caller's process, and the worker with
+it, whatever it is doing.
 """
 
 import contextlib
@@ -17,10 +18,12 @@ from collections.abc import Callable, Generator
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-CALL = struct.Struct("!dQQII")
-"""Processor seconds, bytes of memory, bytes of the result, length of the path, length of the arguments."""
-ANSWER = struct.Struct("!BIQ")
-"""Outcome, most mebibytes that the worker ever used, length of the pickled value."""
+CALL = struct.Struct("!QdQQII")
+"""Number, processor seconds, bytes of memory, bytes of the result, lengths of the path and the arguments."""
+ANSWER = struct.Struct("!QBIQ")
+"""Number of the call, outcome, most mebibytes that the worker ever used, length of the pickled value."""
+MAX_ERROR_BYTES = 1 << 16
+"""Bytes of a pickled error; of a longer one, the message is kept."""
 RETURNED, RAISED, OVER_MEMORY, OVER_RESULT = range(4)
 NICENESS = 5
 """Lets the server's event loop run before its workers."""
@@ -39,17 +42,18 @@ def main() -> None:
     busy = threading.Event()
     threading.Thread(target=_listen, args=(calls, inbox, busy), daemon=True).start()
     while (call := inbox.get()) is not None:
-        outcome, value = _answer(*call)
+        number, *rest = call
+        outcome, value = _answer(*rest)
         busy.clear()
-        _write(output, ANSWER.pack(outcome, _peak_mebibytes(), len(value)) + value)
+        _write(output, ANSWER.pack(number, outcome, _peak_mebibytes(), len(value)) + value)
 
 
 def _listen(calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy: threading.Event) -> None:
     while header := calls.read(CALL.size):
         if len(header) < CALL.size:
             break
-        *limits, path, arguments = CALL.unpack(header)
-        call = (limits, calls.read(path).decode(), calls.read(arguments))
+        number, *limits, path, arguments = CALL.unpack(header)
+        call = (number, limits, calls.read(path).decode(), calls.read(arguments))
         busy.set()
         inbox.put(call)
     if busy.is_set():
@@ -108,7 +112,10 @@ def _pickled_error(error: Exception) -> bytes:
     try:
         made = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
         pickle.loads(made)  # noqa: S301  (it may be one that can be written and not read)
+        is_readable = len(made) <= MAX_ERROR_BYTES
     except Exception:  # noqa: BLE001  (a class with a constructor of its own)
+        is_readable, made = False, b""
+    if not is_readable:
         made = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"[:2000]))
     return made
 

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NotRequired
 from urllib.parse import quote
 from uuid import uuid4
+
+from typing_extensions import TypedDict
 
 from ors_server.authoring.definition import Blocks
 from ors_server.client.client_errors import error_from
 from ors_server.client.connection import Connection, HttpRequest
 from ors_server.client.server import session_path
+from ors_server.client.typed_answers import CallKind, StepsFields, read_answer
 from ors_server.errors import OrsServerError
 from ors_server.recording import BLOCKS, ORIGIN, STEP, task_digest
 from ors_server.trajectory import EpisodeOrigin, Step
@@ -18,6 +21,29 @@ from ors_server.wire import JSONObject
 
 CALL_LIMIT = 660.0
 """Seconds without an answer after which a call is lost: more than its default time limit."""
+
+
+class _PromptFields(TypedDict):
+    blocks: list[Any]
+
+
+class _SetupFields(TypedDict):
+    setup_error: str | None
+
+
+class _NewSessionFields(TypedDict):
+    status: JSONObject
+
+
+class EnvironmentRulesFields(TypedDict):
+    """What is read of a server's description of an environment."""
+
+    policy: JSONObject
+    volatile: NotRequired[list[str]]
+
+
+class _TaskSpecFields(TypedDict):
+    task_spec: JSONObject
 
 
 @dataclass(slots=True)
@@ -41,12 +67,13 @@ class ReplaySession:
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup; raises `AuthorError` if setup or the method failed."""
         request = HttpRequest("GET", f"{self._path}/prompt", time_limit=CALL_LIMIT)
-        return list(BLOCKS.of_json((await self.connection.ask(request))["blocks"]))
+        prompt = read_answer(_PromptFields, await self.connection.ask(request), f"the prompt of {self._path}")
+        return list(BLOCKS.of_json(prompt["blocks"]))
 
     async def setup_error(self) -> str | None:
         """Return why setup failed; `None` while it runs or if it did not."""
-        found: str | None = (await self.connection.ask(HttpRequest("GET", self._path)))["setup_error"]
-        return found
+        answer = await self.connection.ask(HttpRequest("GET", self._path))
+        return read_answer(_SetupFields, answer, f"the answer of GET {self._path}")["setup_error"]
 
     async def delete(self) -> None:
         """End the session and wait for its teardown."""
@@ -64,12 +91,16 @@ class ReplaySession:
         body = {"name": recorded.tool, "arguments": recorded.arguments, "call_id": call_id}
         request = HttpRequest("POST", f"{self._path}/calls", body, time_limit=CALL_LIMIT)
         answer = await self.connection.ask(request)
+        kind = read_answer(CallKind, answer, f"the answer of POST {request.path}")["kind"]
         place = f"{self._path}/steps?start={self._count}&stop={self._count + 1}"
-        steps: list[Any] = (await self.connection.ask(HttpRequest("GET", place)))["steps"]
+        page = read_answer(
+            StepsFields, await self.connection.ask(HttpRequest("GET", place)), f"the answer of GET {place}"
+        )
+        steps = page["steps"]
         if steps:
             self._count += 1
             return STEP.of_json(steps[0])
-        if answer["kind"] == "failed":
+        if kind == "failed":
             raise error_from(answer, HTTPStatus.INTERNAL_SERVER_ERROR)
         return None
 
@@ -95,15 +126,17 @@ async def create_session(
         "seed": recorded.seed,
         **changes,
     }
-    made = await connection.ask(HttpRequest("POST", "/_ors/sessions", request, is_repeatable=False))
-    origin = _origin_of(made["status"], recorded)
+    answer = await connection.ask(HttpRequest("POST", "/_ors/sessions", request, is_repeatable=False))
+    created = read_answer(_NewSessionFields, answer, "the answer of POST /_ors/sessions")
+    origin = _origin_of(created["status"], recorded)
     return ReplaySession(connection, origin, volatile=volatile, notes=notes)
 
 
-async def read_environment(connection: Connection, name: str) -> JSONObject:
+async def read_environment(connection: Connection, name: str) -> EnvironmentRulesFields:
     """Return a server's description of an environment."""
-    found: JSONObject = await connection.ask(HttpRequest("GET", _environment_path(name)))
-    return found
+    path = _environment_path(name)
+    answer = await connection.ask(HttpRequest("GET", path))
+    return read_answer(EnvironmentRulesFields, answer, f"the answer of GET {path}")
 
 
 async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin) -> bool | None:
@@ -112,7 +145,8 @@ async def has_same_task(connection: Connection, name: str, origin: EpisodeOrigin
         return True
     path = f"{_environment_path(name)}/splits/{quote(origin.split, safe='')}/tasks/{origin.index}"
     try:
-        task = (await connection.ask(HttpRequest("GET", path)))["task_spec"]
+        answer = await connection.ask(HttpRequest("GET", path))
+        task = read_answer(_TaskSpecFields, answer, f"the answer of GET {path}")["task_spec"]
     except OrsServerError:
         return None
     return task_digest(task) == origin.task_hash
@@ -125,5 +159,6 @@ def _environment_path(name: str) -> str:
 def _origin_of(status: Mapping[str, Any], recorded: EpisodeOrigin) -> EpisodeOrigin:
     """Return the new session's origin; its task, which a status does not have, is the recorded one."""
     known = {name: value for name, value in status.items() if name in EpisodeOrigin.__dataclass_fields__}
-    created = status["episode"]["created_at"]
+    episode = read_answer(JSONObject, status.get("episode"), "the new session's episode")
+    created = episode.get("created_at")
     return ORIGIN.of_json({**known, "task_spec": recorded.task_spec, "created_at": created})

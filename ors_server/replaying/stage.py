@@ -13,6 +13,7 @@ from ors_server.app import InProcess, open_in_process
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import installed_environments, load_environments
 from ors_server.client.async_client import AsyncClient
+from ors_server.client.call_result import read_known
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Connection, Patience
 from ors_server.errors import UnknownEnvironmentError
@@ -60,7 +61,7 @@ class ServerStage(Stage):
     ) -> AsyncGenerator[ReplaySession]:
         name = self.environment or origin.environment
         own = await read_environment(self.connection, name)
-        policy = EpisodePolicy.model_validate(own["policy"])
+        policy = read_known(EpisodePolicy, own["policy"])
         overrides, left = overrides_of(recorded_policy(origin.policy), policy)
         notes = [f"the server's own {rule} is another, and it cannot be overridden" for rule in left]
         is_same = await has_same_task(self.connection, name, origin)

@@ -2,8 +2,9 @@
 
 It imports only the standard library, so that it runs in any virtual environment. A message is its length, 4
 bytes, the most significant first, and JSON. The first request creates the object, each further one calls a
-method: {"method": "step", "args": [], "kwargs": {}}. An answer is {"result": ...} or {"error": [type, text,
-traceback]}. When the input ends, the program closes the object and ends.
+method: {"id": "5f3a", "method": "step", "args": [], "kwargs": {}}. An answer has the id of its request:
+{"id": "5f3a", "result": ...} or {"id": "5f3a", "error": [type, text, traceback]}.
+When the input ends, the program closes the object and ends.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ class EnvHost:
         """Return the answer to a request as bytes."""
         try:
             result = self._call(request) if self._env is not None else self._create(request)
-            encoded = json.dumps({"result": result}, allow_nan=False).encode()
+            encoded = json.dumps({"id": request["id"], "result": result}, allow_nan=False).encode()
         except Exception as error:  # noqa: BLE001  (whatever it raises is for the caller)
-            encoded = json.dumps({"error": described(error)}).encode()
+            encoded = json.dumps({"id": request["id"], "error": described(error)}).encode()
         if len(encoded) > self._limit:
             problem = f"the result has {len(encoded)} bytes as JSON, more than {self._limit}"
-            encoded = json.dumps({"error": ["ValueError", problem, ""]}).encode()
+            encoded = json.dumps({"id": request["id"], "error": ["ValueError", problem, ""]}).encode()
         return encoded
 
     def close(self) -> None:

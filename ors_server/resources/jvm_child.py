@@ -11,12 +11,13 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ors_server.offload.child_variables import worker_variables
 from ors_server.resources.resource_errors import MissingRequirementError, ResourceError
 from ors_server.resources.watched_child import WatchedChild
 
@@ -66,6 +67,7 @@ class JvmChild:
         heap_mib: int = 128,
         start_timeout: float = 60.0,
         call_timeout: float = 60.0,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start a JVM, which listens on loopback and answers only to this process's token, and connect to it.
 
@@ -75,6 +77,8 @@ class JvmChild:
             heap_mib: Most mebibytes of its heap.
             start_timeout: Seconds that it may take to start, and then for its first answer.
             call_timeout: Seconds that Java code may take to answer before the JVM is killed.
+            variables: Environment variables besides those that every worker gets: paths, locale, and what
+                `ORS_WORKER_VARIABLES` names.
 
         Raises:
             MissingRequirementError: Java or py4j is missing.
@@ -95,6 +99,7 @@ class JvmChild:
                 *("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"),
             ],
             folder=None if folder is None else str(folder),
+            variables=worker_variables(variables),
         )
         try:
             self.classes = self._connect(py4j, *self._read_greeting(start_timeout))

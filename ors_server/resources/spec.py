@@ -149,7 +149,9 @@ class WorkerEnvResourceSpec(ResourceSpec):
     import_folders: tuple[str, ...] = field(default=(), kw_only=True)
     """Folders in which the process looks for modules first."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
-    """Environment variables besides those of this process, of which it gets none that begins with `ORS_`."""
+    """Environment variables of the process. Of this process's it gets those of an allow-list only (paths,
+    locale, caches), and those that the operator names in `ORS_WORKER_VARIABLES`. To pass another one on, such
+    as a key, write `variables={"NAME": os.environ["NAME"]}`."""
     call_timeout: float = field(default=60.0, kw_only=True)
     """Seconds that a call of a method may take before the process is killed."""
     answer_limit: int = field(default=1 << 20, kw_only=True)

@@ -1,21 +1,25 @@
 """Resources in processes of their own: an author's object in any virtual environment, one call at a time.
 
-Messages are JSON in both directions, so that an answer cannot run code here. Unlike a thread, the process can
-be killed: it is, with what it started, when a call is cancelled or takes too long.
+Messages are JSON in both directions, so that an answer cannot run code here. A request has a random id, which
+its answer repeats: what is written out of turn answers nothing, and ends the worker. Unlike a thread, the
+process can be killed: it is, with what it started, when a call is cancelled or takes too long.
 """
 
 import json
 import os
+import secrets
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.to_thread
 from typing_extensions import override
 
 from ors_server.logs import get_logger
+from ors_server.offload.child_variables import worker_variables
 from ors_server.resources.env_resource import EnvResource
 from ors_server.resources.resource import ResourceStatus
 from ors_server.resources.resource_errors import (
@@ -40,6 +44,13 @@ _PIECE = 1 << 16
 _log = get_logger("ors_server.resources.worker_env_resource")
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    id: str
+    packed: bytes
+    """As the program reads it: the length, and JSON."""
+
+
 class WorkerEnvResource(EnvResource):
     """An environment object in a process of its own."""
 
@@ -55,7 +66,7 @@ class WorkerEnvResource(EnvResource):
     @override
     async def start(self) -> None:
         self._refuse_second_start()
-        first = self._packed(
+        first = self._new_request(
             "its arguments",
             {
                 "env": self._spec.env_cls_path,
@@ -123,12 +134,14 @@ class WorkerEnvResource(EnvResource):
     async def _call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         if name not in self._methods and self._status is ResourceStatus.RUNNING:
             raise AttributeError(f"{self._label} has no method {name!r}")
-        packed = self._packed(f"the arguments of {name}", {"method": name, "args": args, "kwargs": kwargs})
+        request = self._new_request(
+            f"the arguments of {name}", {"method": name, "args": args, "kwargs": kwargs}
+        )
         async with self._turn:
             self._refuse_unless_live()
-            return await self._ask(name, packed, self._spec.call_timeout)
+            return await self._ask(name, request, self._spec.call_timeout)
 
-    async def _ask(self, name: str, packed: bytes, seconds: float) -> Any:
+    async def _ask(self, name: str, request: _Request, seconds: float) -> Any:
         """Send a request and return the result of its answer; kill the process if there is none."""
         child = self._child
         if child is None:
@@ -137,7 +150,7 @@ class WorkerEnvResource(EnvResource):
         scope = self._scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
         try:
             with scope:
-                await _write(child.input, packed)
+                await _write(child.input, request.packed)
                 body = await self._read_answer(child.output)
         except BaseException:
             self._fail(f"{name} was cancelled")
@@ -145,7 +158,7 @@ class WorkerEnvResource(EnvResource):
         finally:
             self._scope = None
         if body:
-            return self._result(name, body)
+            return self._result(name, request, body)
         if self._status is ResourceStatus.STOPPED:
             raise ResourceClosedError(f"{self._label} was ended while {name} ran")
         if scope.cancelled_caught:
@@ -173,25 +186,33 @@ class WorkerEnvResource(EnvResource):
                     break
         return bytes(data[_HEADER:])
 
-    def _result(self, name: str, body: bytes) -> Any:
+    def _result(self, name: str, request: _Request, body: bytes) -> Any:
         try:
-            answer = cast("dict[str, Any]", json.loads(body))
+            answer: Any = json.loads(body)
         except (ValueError, RecursionError) as error:
             self._fail(f"its answer to {name} is not JSON")
             raise ResourceError(f"the answer of {self._label} to {name} is not JSON: {error}") from error
-        if "error" not in answer:
-            return answer["result"]
-        kind, message, trace = answer["error"]
-        raise ResourceCallError(
-            f"{name} of {self._label} raised {kind}: {message}", kind=kind, remote_traceback=trace
-        )
+        match answer:
+            case {"id": request.id, "result": result, **rest} if not rest:
+                return result
+            case {"id": request.id, "error": [str(kind), str(message), str(trace)], **rest} if not rest:
+                raise ResourceCallError(
+                    f"{name} of {self._label} raised {kind}: {message}", kind=kind, remote_traceback=trace
+                )
+            case _:
+                self._fail(f"its answer to {name} is malformed")
+                raise ResourceError(
+                    f"{self._label} wrote something else than an answer to {name}, so it was killed: "
+                    f"expected the request's id with a result or an error, got {body[:100]!r}"
+                )
 
-    def _packed(self, what: str, request: dict[str, Any]) -> bytes:
+    def _new_request(self, what: str, request: dict[str, Any]) -> _Request:
+        number = secrets.token_hex(8)
         try:
-            body = json.dumps(request, allow_nan=False).encode()
+            body = json.dumps({"id": number, **request}, allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ResourceUseError(f"{what} of {self._label} must be JSON: {error}") from error
-        return len(body).to_bytes(_HEADER, "big") + body
+        return _Request(number, len(body).to_bytes(_HEADER, "big") + body)
 
     def _fail(self, reason: str) -> None:
         if self._status is not ResourceStatus.STOPPED:
@@ -202,7 +223,7 @@ class WorkerEnvResource(EnvResource):
 
     def _spawn(self) -> WatchedChild:
         interpreter = self._spec.interpreter or sys.executable
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ORS_")}
+        inherited = worker_variables()
         if self._spec.interpreter is not None:  # these describe this process's environment
             for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
                 inherited.pop(name, None)

@@ -82,7 +82,7 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
     if len(texts) < len(golds) or not isinstance(given, str):
         raise TypeError(f"answers are texts, not {given!r:.80} and {golds!r:.80}")
     if not isinstance(gold, str):
-        texts = _answerable(texts, options)
+        texts = _answerable(texts, given, options)
     if len(given) > MAX_ANSWER:
         return WRONG
     read = _NormalisedAnswer(given, normalise_answer(given, options), options)
@@ -99,9 +99,19 @@ def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
     return 2 * precision * recall / (precision + recall), precision, recall
 
 
-def _answerable(golds: list[str], options: QAOptions) -> list[str]:
-    """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
-    kept = [one for one in golds if normalise_answer(one, options)] if options.empty == "squad2" else golds
+def _answerable(golds: list[str], answer: str, options: QAOptions) -> list[str]:
+    """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all.
+
+    One that is the answer but for case stays: "a" is the gold "A", although both are articles.
+    """
+    if options.empty != "squad2":
+        return golds or [""]
+    form = answer[:MAX_ANSWER].strip().casefold()
+    kept = [
+        gold
+        for gold in golds
+        if normalise_answer(gold, options) or (form and gold.strip().casefold() == form)
+    ]
     return kept or [""]  # no gold means that there is no answer
 
 

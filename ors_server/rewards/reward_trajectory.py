@@ -152,6 +152,26 @@ def from_messages(messages: object, prompt: object = None) -> Trajectory:
     return from_row(ReadRow(read_conversation(messages, prompt)))
 
 
+def text_of_prompt(prompt: object) -> str:
+    """Return the text of a prompt, without images: a text, or what the user says in messages of any shape.
+
+    Raises:
+        RewardFieldError: It is neither, or a shape, a role, a type or a key is not understood.
+    """
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    return _text_of_user(read_conversation(None, prompt).messages)
+
+
+def question_of(trajectory: Trajectory) -> str:
+    """Return what the user says in a trajectory's conversation; without a conversation its task."""
+    return _text_of_user(trajectory.messages) or trajectory.task
+
+
+def _text_of_user(messages: Sequence[Message]) -> str:
+    return "\n\n".join(filter(None, (text_of(message) for message in messages if message["role"] == USER)))
+
+
 def from_row(row: ReadRow) -> Trajectory:
     """Return a row that was read as a trajectory."""
     messages = row.conversation.messages

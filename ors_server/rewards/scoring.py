@@ -16,6 +16,7 @@ from ors_server.rewards.reward_trajectory import (
     OUTCOME_CHARACTERS,
     Trajectory,
     fields_of_trajectory,
+    question_of,
     read_trajectory,
 )
 from ors_server.rewards.signature import ALIASES
@@ -29,6 +30,10 @@ Result = TypeVar("Result")
 MAX_REASON = 2_000
 """Characters of an error's message that are kept."""
 
+PROMPT = "prompt"
+"""The field with the text of the task, as the agent received it."""
+_QUESTIONS = ("question", "problem")
+"""Fields of data sets that hold the question of a task."""
 _OF_A_TRAJECTORY = ("task", "steps", "metadata", "messages")
 _RESPONSES = frozenset({"final_response", "outcome"})
 _OF_THE_EPISODE = frozenset({*_OF_A_TRAJECTORY, *_RESPONSES})
@@ -145,7 +150,9 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
     `metadata`, the final response as `outcome`, and every other field as metadata. One that takes the final
     response where only a trajectory was given gets it from there. Fields that are a recorded episode
     (`record` and `steps`), or a row that holds a conversation (`messages`, `prompt` and `completion`, and so
-    on), are read as one. Fields beside a conversation are its metadata.
+    on), are read as one. Fields beside a conversation are its metadata. A reward that takes the
+    `prompt`, where there is none, gets what the user says in the conversation, or else the field `question`
+    or `problem`.
 
     Raises:
         RewardFieldError: Something of the episode is not understood, or nothing says what the agent did.
@@ -168,7 +175,16 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
         known = {**fields_of_trajectory(read), **known, "trajectory": read}
     elif "trajectory" in taken:
         known["trajectory"] = _made_of(known, is_required="trajectory" in reward.signature.required)
+    if PROMPT in taken and known.get(PROMPT) is None and (question := _find_question(known)):
+        known[PROMPT] = question
     return known
+
+
+def _find_question(fields: Mapping[str, Any]) -> str:
+    trajectory = fields.get("trajectory")
+    asked = question_of(trajectory) if isinstance(trajectory, Trajectory) else ""
+    texts = (fields.get(name) for name in _QUESTIONS)
+    return asked or next((text for text in texts if isinstance(text, str)), "")
 
 
 def _refuse_without_a_turn(read: Trajectory, fields: Mapping[str, Any]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from ors_server.sandboxes.bubblewrap import kill_leftovers
 from ors_server.sandboxes.cgroups import members, try_remove
-from ors_server.sandboxes.landlock import kill_marked
-from ors_server.sandboxes.processes import has_uid, processes_of_uids, send_signal
+from ors_server.sandboxes.landlock import MARK
+from ors_server.sandboxes.processes import has_uid, kill_marked, processes_of_uids, send_signal
 from ors_server.sandboxes.server_state import FOLDER_PREFIX, LOCK_FILE, base_folder, remove_tree
 from ors_server.sandboxes.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
 
@@ -62,7 +62,7 @@ def _remove_server(folder: Path, lock: int) -> None:
     groups = [group for parent in parents for group in Path(parent).glob(f"{FOLDER_PREFIX}{server}-*")]
     _end_groups(groups)
     if os.geteuid() != 0:  # otherwise they were found by their uids already
-        kill_marked(server)
+        kill_marked(f"{MARK}={server}", begins=True)
         kill_leftovers(folder)
     quick = Path(record.get("quick", folder))
     if quick.name == folder.name:  # a server's own folders have its name, wherever they are

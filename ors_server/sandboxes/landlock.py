@@ -33,7 +33,9 @@ from ors_server.sandboxes.processes import (
     ancestors,
     descendants,
     ended,
+    has_mark,
     is_zombie,
+    marked_processes,
     processes_of_uids,
     send_signal,
     threads_of_uid,
@@ -47,7 +49,7 @@ LOCAL_SOCKETS_ONLY = (1,)
 """AF_UNIX: Landlock filters only TCP, so every other family is refused."""
 _FILTERED = Policy(families=LOCAL_SOCKETS_ONLY, shared_ipc=False)
 _FOLDERS = ("work", "home", "tmp", "state")
-_MARK = "ORS_SANDBOX"
+MARK = "ORS_SANDBOX"
 System: TypeAlias = tuple[Sequence[str], Sequence[str]]
 """System paths that may be read whole, and folders that may only be listed."""
 _READABLE = (
@@ -128,7 +130,7 @@ class LandlockCell(Cell):
                 return False
         if self._cgroup is not None:
             return pid in self._cgroup.processes()
-        return has_mark(pid, self._mark) or self.init in ancestors(pid)
+        return has_mark(pid, f"{MARK}={self._mark}") or self.init in ancestors(pid)
 
     @override
     def processes(self) -> list[int]:
@@ -139,7 +141,7 @@ class LandlockCell(Cell):
         if self._cgroup is not None:
             return self._cgroup.processes()
         found = descendants(self.init) if self.init else []
-        return [*found, *(pid for pid in marked_processes(self._mark) if pid not in found)]
+        return [*found, *(pid for pid in marked_processes(f"{MARK}={self._mark}") if pid not in found)]
 
     @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
@@ -218,7 +220,7 @@ class LandlockCell(Cell):
         orders = self._orders(["/bin/sh", "-c", script, "sh", *request.argv], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
         orders["entrances"] = place.entrances
-        orders["environment"] = {**request.variables(str(place.temporary)), _MARK: f"{self._mark}-fresh"}
+        orders["environment"] = {**request.variables(str(place.temporary)), MARK: f"{self._mark}-fresh"}
         orders["status"] = ends.status
         if self._confined:
             shown = [path for path in (self.layout.work, place.files) if path is not None]
@@ -250,7 +252,7 @@ class LandlockCell(Cell):
             "sees_all": False,
             "entrances": [],
             "limits": {},
-            "environment": {**self.layout.environment, _MARK: self._mark},
+            "environment": {**self.layout.environment, MARK: self._mark},
             "paths": own if confined else None,
             "filter": program(_FILTERED) if confined else None,
             "status": None,
@@ -323,27 +325,6 @@ class LandlockBackend(HostedBackend):
         ]
         strength = Strength.OWN_UID if self.state.uids else Strength.PARTIAL
         return IsolationReport(self.name, strength, MappingProxyType(held), tuple(gaps))
-
-
-def marked_processes(mark: str, *, begins: bool = False) -> list[int]:
-    """Return this user's processes whose environment has a session's mark, or one that begins with it."""
-    return [pid for pid in processes_of_uids(os.getuid()) if has_mark(pid, mark, begins=begins)]
-
-
-def has_mark(pid: int, mark: str, *, begins: bool = False) -> bool:
-    """Return whether a process was started with a mark in its environment."""
-    wanted = f"{_MARK}={mark}".encode()
-    try:
-        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return wanted in entries or (begins and any(entry.startswith(wanted) for entry in entries))
-
-
-def kill_marked(mark: str) -> None:
-    """Kill the processes whose mark begins with this one."""
-    for pid in marked_processes(mark, begins=True):
-        send_signal(pid, signal.SIGKILL, lambda pid: has_mark(pid, mark, begins=True))
 
 
 def rules(

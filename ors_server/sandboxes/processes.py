@@ -149,6 +149,29 @@ def send_signal(pid: int, number: signal.Signals, is_ours: Callable[[int], bool]
         os.close(held)
 
 
+def marked_processes(entry: str, *, begins: bool = False) -> list[int]:
+    """Return this user's processes with an entry `NAME=value` in their environment, or its beginning."""
+    return [pid for pid in processes_of_uids(os.getuid()) if has_mark(pid, entry, begins=begins)]
+
+
+def has_mark(pid: int, entry: str, *, begins: bool = False) -> bool:
+    """Return whether a process was started with an entry `NAME=value` in its environment."""
+    wanted = entry.encode()
+    try:
+        entries = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return wanted in entries or (begins and any(other.startswith(wanted) for other in entries))
+
+
+def kill_marked(entry: str, *, begins: bool = False) -> int:
+    """Kill the processes that `marked_processes` returns; return how many there were."""
+    pids = marked_processes(entry, begins=begins)
+    for pid in pids:
+        send_signal(pid, signal.SIGKILL, lambda pid: has_mark(pid, entry, begins=begins))
+    return len(pids)
+
+
 async def stop_all(find: Callable[[], list[int]], is_ours: Callable[[int], bool]) -> None:
     """Stop every process that `find` returns, and those that they start meanwhile; each before its children.
 

@@ -82,7 +82,7 @@ class _PendingStep:
     result: CallResult
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class EpisodeRecorder:
     """Keeps an episode's state and its record in step."""
 

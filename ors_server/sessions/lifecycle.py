@@ -18,7 +18,7 @@ from ors_server.errors import (
     OrsServerError,
     forget_frames,
 )
-from ors_server.logs import get_logger
+from ors_server.logs import get_logger, secret_values
 from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
@@ -136,13 +136,14 @@ class Setup:
             if clock.is_up and not self._is_abandoned:
                 self.error = EnvironmentFailedError(f"setup did not end within {clock.limit:g} seconds")
         except SandboxError as error:
-            self.error = SandboxStartError(str(error))
+            self.error = SandboxStartError(secret_values.mask(str(error)))
             self.error.__cause__ = error
         except OrsServerError as error:
-            self.error = EnvironmentFailedError(str(error))
+            self.error = EnvironmentFailedError(secret_values.mask(str(error)))
             self.error.__cause__ = error
         except Exception as error:  # noqa: BLE001  (for instance a task group that the author's code left open)
-            self.error = EnvironmentFailedError(f"setup broke the server's own bookkeeping: {error}")
+            text = f"setup broke the server's own bookkeeping: {error}"
+            self.error = EnvironmentFailedError(secret_values.mask(text))
             self.error.__cause__ = error
         finally:
             self._end()

@@ -76,7 +76,7 @@ class RewardView:
 
     async def trajectory(self, final_response: str) -> Trajectory:
         """Return the steps that were answered so far, with the prompt."""
-        prompt = await self._read_prompt()
+        prompt = await self.prompt_text()
         origin = self._recorder.origin
         return trajectory_of(
             origin,
@@ -115,7 +115,8 @@ class RewardView:
             self._prompt = "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
             self._recorder.services.store.record_prompt(self._recorder.origin.episode_id, blocks)
 
-    async def _read_prompt(self) -> str:
+    async def prompt_text(self) -> str:
+        """Return the texts of the prompt, without its images; it is made if no agent has read it yet."""
         if self._prompt is None:
             self.record_prompt(await self._definition.hooks.prompt(self._instance))
         return self._prompt or ""

@@ -16,7 +16,7 @@ from ors_server.authoring.definition import (
 )
 from ors_server.authoring.environment import restore_rng
 from ors_server.authoring.prompt_blocks import flatten_messages
-from ors_server.authoring.simulated_user.conversation import load_turns
+from ors_server.authoring.simulated_user.conversation import load_conversation
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
 from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, Phase, StopReason
@@ -149,7 +149,7 @@ class Session:
         await self._setup.start_from_snapshot(snapshot.memory, snapshot.files)
         load_reached_milestones(self._instance, snapshot.milestones)
         restore_rng(self._instance, snapshot.rng_state)
-        load_turns(self._instance, snapshot.user_turns)
+        load_conversation(self._instance, snapshot.conversation)
         state = snapshot.resumed_at(self.recorder.now, created_at=self.recorder.state.created_at)
         await run_whole(self.recorder.services.spawn, self.recorder.open_fork, state, steps)
         self._runner.calls.add_recorded(steps)

@@ -10,6 +10,7 @@ from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefini
 from ors_server.authoring.simulated_user.conversation import replay_turns
 from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import EnvironmentFailedError, InvalidRequestError
+from ors_server.logs import secret_values
 from ors_server.recording import task_digest
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.json_copies import JSONCopyError, copy_json
@@ -68,6 +69,7 @@ async def make_session(
         packages=definition.packages,
     )
     recorder = EpisodeRecorder(origin, policy, services)
+    secret_values.keep(recorder, request.secrets.values())
     copied = _copy_task(task_spec)
     instance = await make_instance(definition, copied, request.secrets, policy.setup_time_limit)
     if request.user_turns is not None:
@@ -100,6 +102,7 @@ async def make_fork(
         forked_from=Fork(before.session_id, snapshot.state.steps),
     )
     recorder = EpisodeRecorder(origin, parent.recorder.policy, services)
+    secret_values.keep(recorder, parent.secrets.values())
     task_spec = copy_json(before.task_spec)
     limit = recorder.policy.setup_time_limit
     instance = await make_instance(parent.definition, task_spec, parent.secrets, limit)

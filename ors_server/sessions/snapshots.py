@@ -9,7 +9,11 @@ import anyio
 
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import restore_rng, rng_state
-from ors_server.authoring.simulated_user.conversation import load_turns, saved_turns
+from ors_server.authoring.simulated_user.conversation import (
+    SavedConversation,
+    load_conversation,
+    save_conversation,
+)
 from ors_server.authoring.toolsets.milestones import reached_milestones
 from ors_server.call_clock import counting, start_clock
 from ors_server.episode import EpisodeState
@@ -19,7 +23,6 @@ from ors_server.sessions.background_tasks import run_whole
 from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
-from ors_server.trajectory import UserTurn
 from ors_server.wire import JSONObject
 
 MAX_SNAPSHOTS = 16
@@ -42,8 +45,8 @@ class SessionSnapshot:
     """Names of the milestones that were paid."""
     rng_state: object = field(default=None, repr=False)
     """Where the environment's `rng` stood."""
-    user_turns: tuple[UserTurn, ...] = ()
-    """The conversation with the simulated user."""
+    conversation: SavedConversation = field(default_factory=SavedConversation)
+    """The one with the simulated user."""
     duration: float = 0.0
     """Seconds that it took."""
 
@@ -104,7 +107,7 @@ class Snapshots:
                 files=files,
                 milestones=tuple(reached_milestones(self._instance)),
                 rng_state=rng_state(self._instance),
-                user_turns=saved_turns(self._instance),
+                conversation=save_conversation(self._instance),
                 duration=now - started,
             )
 
@@ -144,7 +147,7 @@ class Snapshots:
                 with counting(clock):
                     await self._setup.restore_snapshot(snapshot.memory, snapshot.files)
                     restore_rng(self._instance, snapshot.rng_state)
-                    load_turns(self._instance, snapshot.user_turns)
+                    load_conversation(self._instance, snapshot.conversation)
                     self._recorder.restored_to_step = snapshot.state.steps
                     is_whole = True
             finally:

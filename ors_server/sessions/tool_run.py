@@ -14,6 +14,7 @@ from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.call_clock import CallClock
 from ors_server.episode import CallOutcome, OutcomeKind
 from ors_server.errors import OrsServerError, ToolFailedError, ToolOutputError
+from ors_server.logs import secret_values
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.result_output import has_result, numeric_extras
@@ -92,6 +93,9 @@ class ToolRun:
         """End the call by a fault, for which nothing is charged."""
         if cause is not None:
             error.__cause__ = cause
+        text = str(error)
+        if (masked := secret_values.mask(text)) != text:
+            error.args = (masked,)
         return EndedCall(self.outcome(OutcomeKind.FAULT), self.started, error=error)
 
     def time_out(self) -> EndedCall:

@@ -7,19 +7,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from typing_extensions import override
 
 from ors_server.authoring.loading import define
 from ors_server.errors import UnknownTaskError
+from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.loop_watch import UNNAMED
 from ors_server.testing.environment_subject import EnvironmentSubject, Task
 from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
 from ors_server.testing.local_client import LocalSession
 from ors_server.testing.ors_manifest import Level
 
-MOST_HELD = 0.25
+MAX_HELD = 0.25
 """Seconds for which async code may hold the event loop, also on a busy machine."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every MCP client and model interface takes."""
@@ -128,9 +127,9 @@ async def tool_schemas(subject: EnvironmentSubject) -> None:
         if schema is None:
             continue
         try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
-            raise NotMetError(f"the schema of {tool.name!r} is invalid: {error.message}") from error
+            check_schema(schema)
+        except BadSchemaError as error:
+            raise NotMetError(f"the schema of {tool.name!r} is invalid: {error}") from error
         expect(schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
 
 
@@ -175,7 +174,7 @@ async def event_loop_is_free(subject: EnvironmentSubject) -> None:
     for task in (await subject.sample())[:1]:
         for actions in (subject.some_actions(task), subject.trial_actions()):
             await subject.play(task, actions)
-    held = {each.name: each.longest_s for each in subject.holdings if each.longest_s > MOST_HELD}
+    held = {each.name: each.longest_s for each in subject.holdings if each.longest_s > MAX_HELD}
     held.pop(UNNAMED, None)
     expect(
         not held,

@@ -22,13 +22,13 @@ async def judge_is_configured(subject: EnvironmentSubject) -> None:
     if os.environ.get(JUDGE_VARIABLES.base_url) and os.environ.get(JUDGE_VARIABLES.model):
         return
     task = (await subject.sample())[0]
-    known = subject.some_actions(task)
+    own_actions = subject.some_actions(task)
     schemas = {tool.name: tool.input_schema or {} for tool in subject.definition.listing.tools}
-    worded = [(tool, {**arguments, **_texts(schemas.get(tool, {}))}) for tool, arguments in known]
+    worded = [(tool, {**arguments, **_texts(schemas.get(tool, {}))}) for tool, arguments in own_actions]
     async with open_environment(
         subject.definition, sandbox=subject.sandboxes, resources=subject.resources
     ) as client:
-        for actions in (known, worded):
+        for actions in (own_actions, worded):
             session = await client.create(split=task.split, index=task.index, seed=SEED)
             await _refuse_if_unjudged(session, actions)
 
@@ -37,10 +37,10 @@ async def _refuse_if_unjudged(session: LocalSession, actions: Actions) -> None:
     for tool, arguments in actions:
         await attempt(session, tool, arguments)
     for step in await session.steps():
-        found = _MISSING.search(json.dumps([step.error, dict(step.metadata or {})], default=str))
-        if found:
+        match = _MISSING.search(json.dumps([step.error, dict(step.metadata or {})], default=str))
+        if match:
             raise NotMetError(
-                f"{found[0]}; without a judge, no episode is graded (step {step.number}, {step.tool!r})"
+                f"{match[0]}; without a judge, no episode is graded (step {step.number}, {step.tool!r})"
             )
 
 

@@ -10,12 +10,13 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 
 import httpx2
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool
 
+from ors_server.bounded_http import ACCEPTED_CODINGS
+from ors_server.client.patient_transport import BOUNDS
+from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.ors_manifest import Level, Requirement
 from ors_server.testing.ors_wire import OrsWire, WireAnswer, WireRequest
@@ -42,7 +43,11 @@ class Host:
     async def client(self, mode: str = HANDSHAKE) -> AsyncGenerator[Client]:
         """Connect: `legacy` for the era of the handshake, or a later revision."""
         async with (
-            httpx2.AsyncClient(headers=dict(self.headers), timeout=TIMEOUT) as http,
+            httpx2.AsyncClient(
+                headers={**ACCEPTED_CODINGS, **self.headers},
+                timeout=TIMEOUT,
+                event_hooks={"response": [BOUNDS.apply]},
+            ) as http,
             Client(streamable_http_client(self.url, http_client=http), mode=mode) as client,
         ):
             yield client
@@ -137,9 +142,9 @@ async def tool_schemas(host: Host) -> None:
     for tool in await host.tools():
         for schema in filter(None, (tool.input_schema, tool.output_schema)):
             try:
-                Draft202012Validator.check_schema(schema)
-            except SchemaError as error:
-                expect(condition=False, message=f"a schema of {tool.name!r} is invalid: {error.message}")
+                check_schema(schema)
+            except BadSchemaError as error:
+                expect(condition=False, message=f"a schema of {tool.name!r} is invalid: {error}")
         expect(tool.input_schema.get("type") == "object", f"the schema of {tool.name!r} is not an object's")
 
 

@@ -25,6 +25,8 @@ from typing_extensions import override
 
 HEAD_LIMIT = 64 * 1024
 """Bytes that the status line and the headers of an answer may take."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Bytes that the body of an answer may have."""
 FLOOD_PIECE = 64 * 1024
 """Bytes that a flood sends at a time."""
 TIME_LIMIT = 30.0
@@ -92,7 +94,7 @@ class WireAnswer:
             raise BrokenWireError(f"expected application/json, got {kind!r}: {self.body[:200]!r}")
         try:
             return json.loads(self.body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BrokenWireError(f"expected JSON, got {self.body[:200]!r}") from error
 
     @override
@@ -114,14 +116,18 @@ class Body:
     def __init__(self, stream: BufferedByteReceiveStream, headers: Mapping[str, str]) -> None:
         self._stream = stream
         self._chunked = headers.get("transfer-encoding", "").lower() == "chunked"
-        self._left = int(headers.get("content-length", -1))
+        self._left = _length_of(headers)
         self.is_complete = False
         """Whether the body is as long as its framing states."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body piece by piece; raises `BrokenWireError` if the connection ends before the body."""
+        total = 0
         try:
             async for piece in self._chunks() if self._chunked else self._plain():
+                total += len(piece)
+                if total > MAX_BYTES:
+                    raise BrokenWireError(f"the body has more than {MAX_BYTES:,} bytes")
                 yield piece
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError) as error:
             raise BrokenWireError("the connection ended before the answer was complete") from error
@@ -131,7 +137,10 @@ class Body:
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         while size := int((await self._stream.receive_until(b"\r\n", 1024)).split(b";")[0], 16):
-            yield await self._stream.receive_exactly(size)
+            while size > 0:
+                piece = await self._stream.receive(min(size, 65536))
+                size -= len(piece)
+                yield piece
             await self._stream.receive_exactly(2)
         while await self._stream.receive_until(b"\r\n", HEAD_LIMIT):
             pass
@@ -192,21 +201,26 @@ class EventStream:
         return WireAnswer(self.status, self.headers, body)
 
     async def _read_lines(self) -> AsyncIterator[bytes]:
-        pending, last = b"", anyio.current_time()
+        pending: list[bytes] = []  # joined once the line has ended
+        last = anyio.current_time()
         async for piece in self._body.pieces():
             now = anyio.current_time()
             self.longest_silence, last = max(self.longest_silence, now - last), now
-            *whole, pending = (pending + piece).split(b"\n")
+            *whole, rest = piece.split(b"\n")
+            if whole:
+                whole[0] = b"".join([*pending, whole[0]])
+                pending = []
+            pending.append(rest)
             for line in whole:
                 yield line.removesuffix(b"\r")
-        if pending:
-            yield pending
+        if line := b"".join(pending):
+            yield line
 
     async def _read(self) -> AsyncIterator[Event]:
         name, data = "", list[str]()
         async for line in self._read_lines():
             self.lines.append(line)
-            label, _, value = line.decode().partition(":")
+            label, _, value = line.decode(errors="replace").partition(":")
             if not line:
                 if name or data:
                     self.events.append(Event(name, "\n".join(data)))
@@ -306,6 +320,14 @@ class OrsWire:
                 return stream.recv(4096)
             except ConnectionError as error:
                 raise BrokenWireError("the connection ended before the answer's headers did") from error
+
+
+def _length_of(headers: Mapping[str, str]) -> int:
+    """Return the stated length of a body; -1 if none is stated."""
+    length = headers.get("content-length", "-1")
+    if length != "-1" and not (length.isascii() and length.isdigit() and int(length[:20]) <= MAX_BYTES):
+        raise BrokenWireError(f"expected a Content-Length up to {MAX_BYTES}, got {length[:100]!r}")
+    return int(length)
 
 
 async def _read_head(stream: BufferedByteReceiveStream) -> tuple[int, dict[str, str]]:

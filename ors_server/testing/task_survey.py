@@ -120,8 +120,8 @@ class TaskSurvey:
         """The repeats in words; empty without any."""
         return self._text(self.repeats, "are equal, as JSON or in the prompt, to")
 
-    def _text(self, found: EqualTasks, relation: str) -> str:
-        text = found.describe(relation, self.compared)
+    def _text(self, equal_tasks: EqualTasks, relation: str) -> str:
+        text = equal_tasks.describe(relation, self.compared)
         read, total = sum(self.compared.values()), sum(self.sizes.values())
         return f"{text}; {read} of {total} tasks were compared" if text and read < total else text
 
@@ -205,11 +205,13 @@ class _Surveyor:
         if first is not None:
             await self._count_prompt(first, position, spec)
 
-    def _note(self, seen: dict[bytes, list[_Position]], key: bytes, position: _Position) -> _Position | None:
+    def _note(
+        self, before: dict[bytes, list[_Position]], key: bytes, position: _Position
+    ) -> _Position | None:
         """Note a position, and return an earlier one with the same key, in a split of another type if any."""
-        positions = seen.setdefault(key, [])
-        earlier = sorted(positions, key=lambda each: self._types[each.split] == self._types[position.split])
-        if all(each.split != position.split for each in positions):
+        positions = before.setdefault(key, [])
+        earlier = sorted(positions, key=lambda noted: self._types[noted.split] == self._types[position.split])
+        if all(noted.split != position.split for noted in positions):
             positions.append(position)
         return earlier[0] if earlier else None
 
@@ -237,11 +239,11 @@ class _Surveyor:
             self._survey.repeats.add(first, second)
 
 
-def share_out(sizes: Mapping[str, int], most: int) -> dict[str, int]:
-    """Divide at most `most` among splits: equal shares, and what one does not need goes to the others."""
+def share_out(sizes: Mapping[str, int], total: int) -> dict[str, int]:
+    """Divide at most `total` among splits: equal shares; what a split does not need goes to the others."""
     shares: dict[str, int] = {}
     for name in sorted(sizes, key=lambda name: sizes[name]):
-        shares[name] = min(sizes[name], (most - sum(shares.values())) // (len(sizes) - len(shares)))
+        shares[name] = min(sizes[name], (total - sum(shares.values())) // (len(sizes) - len(shares)))
     return shares
 
 

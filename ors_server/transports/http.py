@@ -11,10 +11,10 @@ from typing_extensions import override
 
 from ors_server.compact_json import compact_json
 from ors_server.errors import OrsServerError, PayloadTooLargeError
+from ors_server.json_bounds import NEVER_TOO_MUCH, check_json
 from ors_server.logs import get_logger
 from ors_server.transports.codings import decode
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
-from ors_server.transports.json_bounds import NEVER_TOO_MUCH, check_json
 
 log = get_logger("ors_server.http")
 

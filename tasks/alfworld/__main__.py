@@ -3,11 +3,12 @@
 The command: python -m ors_server_tasks.alfworld FOLDER [--seed kitchens-1] [--games 24 12 12]
 """
 
-import os
 import subprocess
 import sys
 
+from ors_server import child_variables
 from ors_server_tasks.alfworld import kitchens
+from ors_server_tasks.alfworld.catalogue import DATA_VARIABLE
 from ors_server_tasks.alfworld.installation import NotInstalledError, find_interpreter
 
 
@@ -17,7 +18,9 @@ def main(arguments: list[str]) -> int | str:
         python = find_interpreter() or sys.executable
     except NotInstalledError as error:
         return str(error)
-    variables = {**os.environ, "PYTHONHASHSEED": "0"}  # by which sets of facts are ordered
+    variables = child_variables(
+        [DATA_VARIABLE], {"PYTHONHASHSEED": "0"}
+    )  # by which sets of facts are ordered
     return subprocess.run([python, kitchens.__file__, *arguments], env=variables, check=False).returncode  # noqa: S603
 
 

@@ -7,6 +7,8 @@ import os
 import subprocess
 from functools import cache
 
+from ors_server import child_variables
+
 PYTHON_VARIABLE = "ORS_ALFWORLD_PYTHON"
 MODULES = ("alfworld", "fast_downward", "textworld")
 _LOOK_LIMIT = 60.0
@@ -40,7 +42,11 @@ def find_interpreter() -> str | None:
 def _check(python: str) -> None:
     try:
         looked = subprocess.run(  # noqa: S603  (the operator's own program)
-            [python, "-c", _LOOK, *MODULES], capture_output=True, timeout=_LOOK_LIMIT, check=False
+            [python, "-c", _LOOK, *MODULES],
+            capture_output=True,
+            timeout=_LOOK_LIMIT,
+            check=False,
+            env=child_variables(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotInstalledError(f"{PYTHON_VARIABLE}={python} cannot be started: {error}") from error

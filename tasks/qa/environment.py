@@ -36,8 +36,8 @@ class QuestionAnswering(Environment):
     """
 
     name = "qa"
-    version = f"{EDITION}.1"
-    """The edition of the tasks, and that of the prompt and the tools' texts."""
+    version = f"{EDITION}.2"
+    """The edition of the tasks, and that of the prompt, the tools' texts and the reward."""
     policy = EpisodePolicy(
         step_limit=20,
         reward_range=(0.0, 1.0),
@@ -169,7 +169,7 @@ class QuestionAnswering(Environment):
         """
         if len(answer) > ANSWER_LENGTH:
             raise ToolError(f"The answer has {len(answer):,} characters, more than {ANSWER_LENGTH}.")
-        result = await self.grade(qa_f1_reward, final_response=answer)
+        result = await self.grade(qa_f1_reward, final_response=answer, denials=True)
         return graded_output(result, "Answered.", finished=True)
 
     def _find(self, title: str) -> Article:

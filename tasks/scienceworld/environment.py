@@ -58,6 +58,8 @@ class ScienceWorld(Environment):
     version = f"{SCIENCEWORLD_VERSION}.1"
     """The version of the package, and that of the prompt and the tool's texts."""
     policy = EpisodePolicy(step_limit=200, reward_range=(0.0, 1.0), setup_time_limit=1800.0)
+    prompts_may_repeat: ClassVar[bool] = True
+    """ScienceWorld's splits have variations with the same prompt, which differ in what the house holds."""
     session_toolsets: ClassVar[Mapping[str, type[Toolset] | str]] = {"valid_actions": ValidActions}
     simplifications: ClassVar[str] = "easy"
     """ScienceWorld's, separated by commas; the recorded gold paths are for `easy`."""

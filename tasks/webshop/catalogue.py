@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import cast
 
+from ors_server import child_variables
 from ors_server_tasks.webshop.arrays import Keys, MappedArray, Rows
 from ors_server_tasks.webshop.catalogue_build import build_catalogue, draw_synthetic_goals
 from ors_server_tasks.webshop.data_folder import FORMAT, DataFolder, find_files, hash_of
@@ -157,7 +158,10 @@ def _build(files: DataFolder, folder: Path) -> None:
         flush=True,
     )
     command = [sys.executable, "-m", "ors_server_tasks.webshop", "build", str(files.products.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  (this program)
+    variables = child_variables(["WEBSHOP_CACHE"])
+    done = subprocess.run(  # noqa: S603  (this program)
+        command, capture_output=True, text=True, check=False, env=variables
+    )
     if done.returncode:
         raise CatalogueError(
             done.stderr.strip().rpartition("\n")[2] or f"{files.products}: building its index failed"

@@ -15,8 +15,10 @@ from typing import Any, Self
 
 from ors_server_tasks.webshop.vocabulary import ProductKind, read_vocabulary
 
-EDITION = "1"
+EDITION = "2"
 """Changes whenever a product or an instruction changes."""
+_SEED = "webshop/1"
+"""Beginning of the seeds of products and instructions."""
 PRODUCTS = 1000
 """Products of the catalogue."""
 INSTRUCTIONS = 2
@@ -29,19 +31,19 @@ _SHARE_OF_RANGES = 5
 """One of so many products has a range of prices."""
 
 
-def write_invented(folder: Path, products: int = PRODUCTS, instructions: int = INSTRUCTIONS) -> Path:
+def write_invented(folder: Path, products: int = PRODUCTS) -> Path:
     """Write the three files of a catalogue if the folder is not there, and return the folder.
 
     Args:
-        products: How many; the first ones of a larger catalogue are those of a smaller one.
-        instructions: For each of the first 1,000 products; the others have none.
+        products: How many; the first ones of a larger catalogue are those of a smaller one. Those after the
+            first 1,000 have no instructions.
     """
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
-        _write(partial, products, instructions)
+        _write(partial, products)
         try:
             partial.rename(folder)
         except OSError:
@@ -52,15 +54,16 @@ def write_invented(folder: Path, products: int = PRODUCTS, instructions: int = I
     return folder
 
 
-def _write(folder: Path, products: int, instructions: int) -> None:
+def _write(folder: Path, products: int) -> None:
     with ExitStack() as stack:
         files = [stack.enter_context(_JsonFile(folder / name, brackets)) for name, brackets in _FILES]
         shuffle, attributed, human = files
+        texts: set[str] = set()
         for number, (raw, attributes) in enumerate(make_products(products)):
             shuffle.add(raw)
             attributed.add(_synthetic(raw, attributes), raw["asin"])
             if number < PRODUCTS:
-                rows = [_instruct(raw, attributes, number, turn) for turn in range(instructions)]
+                rows = [_draw_new(raw, attributes, f"{number}/{turn}", texts) for turn in range(INSTRUCTIONS)]
                 human.add(rows, raw["asin"])
 
 
@@ -90,7 +93,7 @@ def make_products(count: int) -> Iterator[tuple[dict[str, Any], list[str]]]:
     asins: set[str] = set()
     kinds = read_vocabulary().kinds
     for number in range(count):
-        rng = Random(f"webshop/{EDITION}/{number}")  # noqa: S311  (a game)
+        rng = Random(f"{_SEED}/{number}")  # noqa: S311  (a game)
         asin = _asin(rng)
         while asin in asins:
             asin = _asin(rng)
@@ -158,8 +161,17 @@ def _synthetic(raw: dict[str, Any], attributes: list[str]) -> dict[str, Any]:
 _BEGINNINGS = ("i am looking for", "i need", "i want to buy", "find me", "please get me")
 
 
-def _instruct(raw: dict[str, Any], attributes: list[str], number: int, turn: int) -> dict[str, Any]:
-    rng = Random(f"webshop/{EDITION}/{number}/{turn}")  # noqa: S311  (a game)
+def _draw_new(raw: dict[str, Any], attributes: list[str], seed: str, texts: set[str]) -> dict[str, Any]:
+    """Return an instruction whose text is not among the texts, and add it: equal texts would be one task."""
+    rng = Random(f"{_SEED}/{seed}")  # noqa: S311  (a game)
+    row = _instruct(raw, attributes, rng)
+    while row["instruction"] in texts:
+        row = _instruct(raw, attributes, rng)
+    texts.add(row["instruction"])
+    return row
+
+
+def _instruct(raw: dict[str, Any], attributes: list[str], rng: Random) -> dict[str, Any]:
     wanted = rng.sample(attributes, rng.randint(1, min(2, len(attributes))))
     groups = [name for name in raw["customization_options"] if rng.randrange(3)]
     chosen = {name: rng.choice(raw["customization_options"][name])["value"].lower() for name in groups}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ors_server.client import Client, Summary
+from tests.clients.conftest import ROOT
 
 LADDER = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Ladder"
 MISJUDGED = f"{Path(__file__).parents[1] / 'fixtures' / 'consumed_environment.py'}:Misjudged"
@@ -19,17 +20,26 @@ class Consumers:
     """One process that plays the ladder at two servers: what it imports takes longer than its plays."""
 
     urls: dict[str, str]
-    """What the setting `emit` is, to the server's address."""
+    """Addresses of servers: by the setting `emit`, and `null`, which answers a failed judgement with null."""
     answer: Callable[[str], Any]
 
     @classmethod
-    def start(cls, serve_with: Callable[..., str], play: Any, *parts: str) -> "Consumers":
-        """Starts the servers and has every part played at each; `play` is the script."""
+    def start(
+        cls, serve_with: Callable[..., str], play: Any, *parts: str, null: tuple[str, ...] = ()
+    ) -> "Consumers":
+        """Starts the servers and has every part played at each; `play` is the script.
+
+        `null` are parts for a server that pays with each step and answers a failed judgement with null.
+        """
         urls = {
             emit: serve_with(None, LADDER, MISJUDGED, ORS_EMIT=emit, ORS_UNJUDGED="error")
             for emit in ("dense", "final")
         }
-        play.start(urls["dense"], *(f"{url}#{part}" for url in urls.values() for part in parts))
+        plays = [f"{url}#{part}" for url in urls.values() for part in parts]
+        if null:
+            urls["null"] = serve_with(None, LADDER, MISJUDGED, ORS_EMIT="dense", ORS_UNJUDGED="null")
+            plays += [f"{urls['null']}#{part}" for part in null]
+        play.start(urls["dense"], *plays, PYTHONPATH=str(ROOT))
         return cls(urls, play.answer)
 
     def of(self, emit: str) -> tuple[str, str, Callable[[str], Any]]:

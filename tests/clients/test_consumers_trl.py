@@ -9,12 +9,14 @@ from ors_server.client import Client
 from tests.clients.consuming import REWARDS, Consumers, returns_of
 
 PARTS = ("whole", "half", "blind", "refused", "slips", "open", "misjudged")
+NULL_PARTS = ("misjudged", "misjudged_middle")
+"""Played at a server that pays with each step, and answers a failed judgement with a null reward."""
 MISTAKE = -0.0625
 
 
 @pytest.fixture(scope="module")
 def consumers(serve_with, play):
-    return Consumers.start(serve_with, play("trl", "consume_trl.py"), *PARTS)
+    return Consumers.start(serve_with, play("trl", "consume_trl.py"), *PARTS, null=NULL_PARTS)
 
 
 @pytest.fixture(params=["dense", "final"])
@@ -58,8 +60,29 @@ def test_an_episode_whose_judgement_failed_is_left_out_where_the_end_pays(consum
     emit, url, answer = consumed
     seen = answer("misjudged")
     assert seen["trained_on"] == (REWARDS[0] if emit == "dense" else None)
+    assert seen["returned"] is None
     summary = returns_of(url, seen["session"])
     assert (summary.unjudged_steps, summary.stop_reason) == (1, "completed")
+
+
+@pytest.mark.parametrize("part", NULL_PARTS)
+def test_our_function_leaves_out_a_rollout_of_a_server_that_answers_a_failed_judgement_with_null(
+    consumers, part
+):
+    url = consumers.urls["null"]
+    seen = consumers.answer(f"{url}#{part}")
+    assert seen["trained_on"] == REWARDS[0]
+    assert seen["returned"] is None
+    assert returns_of(url, seen["session"]).unjudged_steps == 1
+
+
+def test_our_function_returns_what_the_server_recorded(consumed):
+    _, url, answer = consumed
+    for part in ("whole", "half", "refused"):
+        seen = answer(part)
+        summary = returns_of(url, seen["session"])
+        assert seen["returned"] == (None if summary.last_reward is None else summary.episode_return)
+    assert answer("blind")["returned"] is None
 
 
 def test_our_own_client_sums_to_the_same_return_either_way(consumed):
@@ -95,7 +118,7 @@ def test_a_tool_that_raises_ends_the_episode_for_trl(consumed):
     assert first.startswith("Error: ")
     assert "session terminated" in after
     assert seen["rewards"] == [REWARDS[0] if emit == "dense" else None, None, None]
-    assert seen["finished"] is False
+    assert (seen["finished"], seen["returned"]) == (False, None)
     summary = returns_of(url, seen["session"])
     assert (summary.steps, summary.failed_steps) == (2, 1)
 

@@ -126,9 +126,19 @@ async def test_near_misses_and_nonsense_earn_what_the_game_says(number):
 async def test_plans_win(game):
     environment = from_textarena(game, train_tasks=40, test_tasks=0)
     async with open_environment(environment) as client:
-        for index in (0, 25):
+        for index in {0, 25 % len(environment.get_task_range("train"))}:
             output, total = await play(client, index, *plan(environment, index))
             assert (output.finished, total) == (True, 1.0)
+
+
+def test_a_game_that_shows_everything_has_as_many_tasks_as_begin_differently():
+    tower = from_textarena("TowerOfHanoi-v0")
+    assert [(split, tower.num_tasks(split)) for split in tower.list_splits()] == [("train", 1)]
+    lake = from_textarena("FrozenLake-v0")
+    assert {split: lake.num_tasks(split) for split in lake.list_splits()} == {"train": 303, "test": 30}
+    for environment in (tower, lake):
+        report = check_environment(environment, only=["splits-are-disjoint", "tasks-are-distinct"])
+        assert [verdict.outcome for verdict in report.verdicts] == ["pass", "pass"], report
 
 
 async def test_games_of_words_read_them_from_the_disk():

@@ -99,17 +99,17 @@ async def test_the_table_of_a_finding_is_named_in_its_calls():
 async def test_a_finding_about_a_reward_of_the_library_points_to_its_hazards(tmp_path):
     (tmp_path / "test.jsonl").write_bytes((DECLARED / "towns/test.jsonl").read_bytes())
     (tmp_path / "environment.toml").write_text(
-        'prompt = "{{ question }}"\nanswer = "answer"\nreward = "word_match_reward"\n'
+        'prompt = "{{ question }}"\nanswer = "answer"\nreward = "all_of_match_reward"\n'
         '[splits]\ntest = "test.jsonl"\n'
     )
     report = await audit(str(tmp_path), AuditOptions(only=frozenset({"H4"})))
     assert [one.id for one in report.failed] == ["H4"]
     (reward,) = report.rewards
-    assert reward.name == "word_match_reward"
-    assert reward.hazards == describe_reward("word_match_reward").hazards != ""
+    assert reward.name == "all_of_match_reward"
+    assert reward.hazards == describe_reward("all_of_match_reward").hazards != ""
     lines = failure_lines(report, report.classes[0])
-    assert any("word_match_reward of this library" in line and reward.hazards in line for line in lines)
-    assert {finding.rewards for finding in report.classes[0].findings} == {("word_match_reward",)}
+    assert any("all_of_match_reward of this library" in line and reward.hazards in line for line in lines)
+    assert {finding.rewards for finding in report.classes[0].findings} == {("all_of_match_reward",)}
 
 
 async def test_an_environment_with_a_grader_of_its_own_names_no_reward():

@@ -17,7 +17,7 @@ AUDITED = [name for name, table in TABLES.items() if "apart" not in table]
 CLASSES = frozenset({"H1", "H2", "H3", "H4", "H10", "H13", "H14", "H16", "H18", "H23"})
 """The classes that are about what a reward reads."""
 MIN_JUDGED = 4
-TASKS = 5
+TASKS = 3
 
 
 def test_every_reward_is_audited_or_there_is_a_reason():
@@ -37,7 +37,7 @@ def test_what_may_fail_is_a_documented_hazard(name):
 @pytest.mark.parametrize("name", AUDITED)
 async def test_no_class_fails_without_a_documented_hazard(name, tmp_path):
     write_environment(tmp_path, name, TABLES[name])
-    report = await audit(str(tmp_path), AuditOptions(only=CLASSES, tasks=TASKS))
+    report = await audit(str(tmp_path), AuditOptions(only=CLASSES, tasks=TABLES[name].get("tasks", TASKS)))
     assert [reward.name for reward in report.rewards] == [name]
     judged = [one.id for one in report.classes if one.verdict is not AuditVerdict.NOT_JUDGED]
     assert {"H1", "H18"} <= set(judged)

@@ -87,6 +87,15 @@ class TextArenaGame:
             "broke": "" if is_number else f"the game gave {reward!r:.200} for a reward",
         }
 
+    def find_starts(self, seeds: int, count: int) -> list[int]:
+        """Return the first seed of each game that begins differently, at most `count`, of so many seeds."""
+        first: dict[str, int] = {}
+        for seed in range(seeds):
+            first.setdefault(self.begin(seed), seed)
+            if len(first) == count:
+                break
+        return list(first.values())
+
     def make_plans(self, first: int, count: int) -> list[list[str] | None]:
         """Return, for seeds, the actions that win, read from the game's state; `None` where it has none."""
         find = _PLANS.get(self._game.partition("-")[0])

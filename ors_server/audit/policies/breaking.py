@@ -34,7 +34,7 @@ FUZZ_OF_ALL = 2500
 FUZZ_IN_SANDBOX = 20
 SLOW_SECONDS = 1.0
 """Processor time for one answer above which a grader can be held up."""
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 _ALONE_SECONDS = 15.0
 _LOST = re.compile(r"\b(TimeoutError|ConnectionError|Connection\w+Error|OSError|BrokenPipeError)\b")
 
@@ -153,8 +153,8 @@ class HoldsUp(AuditPolicy):
         after = await study.server.used()
         if after[0] - before[0] > SLOW_SECONDS:
             return f"an answer took the grader more than {SLOW_SECONDS:g} s of processor time"
-        if after[1] - before[1] > MOST_BYTES:
-            return f"an answer took the grader more than {MOST_BYTES >> 20} MiB of memory"
+        if after[1] - before[1] > MAX_BYTES:
+            return f"an answer took the grader more than {MAX_BYTES >> 20} MiB of memory"
         return None
 
 
@@ -236,13 +236,19 @@ async def _without_controls(
     """Measure variants; those whose controls earn something, too, are paid for something else."""
     measures = await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
     suspects = {
-        one.variant: controls[one.variant] for one in measures if one.verdict is not AuditVerdict.PASS
+        measure.variant: controls[measure.variant]
+        for measure in measures
+        if measure.verdict is not AuditVerdict.PASS
     }
     checked = await study.measure(suspects, "", scale=study.wrong_scale, few=FEW)
-    proved = {one.variant for one in checked if (one.share or 0.0) < WARN_SHARE}
+    proved = {measure.variant for measure in checked if (measure.share or 0.0) < WARN_SHARE}
     return [
-        replace(one, keeps_texts=True, verdict=one.verdict if one.variant in proved else AuditVerdict.PASS)
-        for one in measures
+        replace(
+            measure,
+            keeps_texts=True,
+            verdict=measure.verdict if measure.variant in proved else AuditVerdict.PASS,
+        )
+        for measure in measures
     ]
 
 

@@ -242,8 +242,8 @@ async def _hand_in_programs(study: Study) -> Sequence[Measure]:
     prompts = await study.prompts()
 
     def writing(program: str, task: AuditedTask) -> Sequence[Call] | None:
-        told = " ".join([prompts.get(task.address, ""), *(str(call) for call in task.gold or ())])
-        names = [name for name in named_files(told) if name.endswith(PROGRAM_ENDS)]
+        task_text = " ".join([prompts.get(task.address, ""), *(str(call) for call in task.gold or ())])
+        names = [name for name in named_files(task_text) if name.endswith(PROGRAM_ENDS)]
         return [*(writer.writing(name, program) for name in names[:MAX_FILES]), endings[0]] if names else None
 
     variants: dict[str, CallsOf] = {

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from ors_server.audit.judgement import FEWEST_TASKS, AuditVerdict
+from ors_server.audit.judgement import MIN_TASKS, AuditVerdict
 from ors_server.audit.policy import AuditPolicy, NotJudgedError
 from ors_server.audit.study import FEW, CallsOf, Measure, Study
 
@@ -17,9 +17,9 @@ PLAIN = (
     *("I don't know", "unknown", "none of the above", "?", "N/A", "ok", "test", "TODO", "answer"),
 )
 """Answers that graders of published tasks were seen to accept, or that are most frequent in their data."""
-MOST_GOLDS = 8
+MAX_GOLDS = 8
 """Answers of the tasks that are tried on all of them."""
-MOST_LITERALS = 150
+MAX_LITERALS = 150
 ALIKE = 5
 """Prompts that are compared."""
 FREQUENT = 0.4
@@ -42,8 +42,8 @@ class ConstantAnswers(AuditPolicy):
         assert slot is not None  # noqa: S101  (`needs_answer`)
         texts = dict.fromkeys([str(choice) for choice in slot.choices] or ["", *PLAIN])
         cores = Counter(core for core in study.cores.values() if core is not None)
-        if cores.total() >= FEWEST_TASKS and not await _are_alike(study):
-            texts |= dict.fromkeys(core for core, _ in cores.most_common(MOST_GOLDS))
+        if cores.total() >= MIN_TASKS and not await _are_alike(study):
+            texts |= dict.fromkeys(core for core, _ in cores.most_common(MAX_GOLDS))
         variants: dict[str, CallsOf] = {f"the answer {text!r}": study.saying(text) for text in texts}
         if slot.has_format:
             variants |= {
@@ -70,7 +70,7 @@ class SourceWords(AuditPolicy):
         if not study.server.is_own:
             raise NotJudgedError("the source is not here")
         golds = set(study.cores.values())
-        texts = [text for text in study.facts.literals if text not in golds][:MOST_LITERALS]
+        texts = [text for text in study.facts.literals if text not in golds][:MAX_LITERALS]
         variants: dict[str, CallsOf] = {f"the answer {text!r}": study.saying(text) for text in texts}
         if slot.has_format:
             variants |= {

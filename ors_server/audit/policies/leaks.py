@@ -36,38 +36,38 @@ class ReadsTheAnswer(AuditPolicy):
 
     @override
     async def examine(self, study: Study) -> Sequence[Measure]:
-        tried, found = 0, list[Measure]()
+        tried, measures = 0, list[Measure]()
         for number, task in enumerate(study.tasks[:TASKS]):
             fields, is_named = _answer_fields(study, task)
-            one = _with_canary(study, task, fields, number)
-            (played,) = await study.player.play([one] if fields else [task.play()])
+            canary_plan = _with_canary(study, task, fields, number)
+            (played,) = await study.player.play([canary_plan] if fields else [task.play()])
             if fields and played.texts:
                 tried += 1
-                found += _sightings(study, task, one, played, is_named=is_named)
-                found += await self._read_tables(study, task, one, is_named=is_named)
+                measures += _sightings(study, task, canary_plan, played, is_named=is_named)
+                measures += await self._read_tables(study, task, canary_plan, is_named=is_named)
         if not tried:
             raise NotJudgedError(
                 "no field of the task holds the answer as it is given, or a task with another answer does "
                 "not start; name the fields in answer_fields",
                 missing=FIELDS,
             )
-        return found or [Measure("a canary", AuditVerdict.PASS, "", tried)]
+        return measures or [Measure("a canary", AuditVerdict.PASS, "", tried)]
 
     async def _read_tables(
-        self, study: Study, task: AuditedTask, one: CallPlan, *, is_named: bool
+        self, study: Study, task: AuditedTask, gold_plan: CallPlan, *, is_named: bool
     ) -> list[Measure]:
         """List the tables of a database that a query tool reaches, and read those that the task does not."""
-        found: list[Measure] = []
+        measures: list[Measure] = []
         for tool in query_tools(study):
-            listing = one.with_calls([tool.asking(query) for query in LISTINGS])
+            listing = gold_plan.with_calls([tool.asking(query) for query in LISTINGS])
             (listed,) = await study.player.play([listing])
             own = " ".join(str(call) for call in task.gold or ())
             tables = [name for name in tables_of(listed.texts[2:]) if not is_word_of(name, own)]
-            reading = one.with_calls([tool.asking(READING.format(table=name)) for name in tables])
+            reading = gold_plan.with_calls([tool.asking(READING.format(table=name)) for name in tables])
             (played,) = await study.player.play([reading])
             for plan, result in ((listing, listed), (reading, played)):
-                found += _sightings(study, task, plan, result, is_named=is_named)
-        return found
+                measures += _sightings(study, task, plan, result, is_named=is_named)
+        return measures
 
 
 def _with_canary(

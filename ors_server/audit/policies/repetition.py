@@ -19,8 +19,8 @@ from ors_server.wire import JSONObject, ToolSpec
 
 TIMES = (3, 9, 27)
 """How often something is repeated; a step limit cuts that short."""
-MOST_MOVES = 12
-MOST_CHOICES = 8
+MAX_MOVES = 12
+MAX_CHOICES = 8
 """Answers that can be tried one after the other."""
 TASKS = 3
 LOOKED_TASKS = 6
@@ -43,7 +43,7 @@ class RepeatsSteps(AuditPolicy):
         measures: list[Measure] = []
         for task in study.tasks[:TASKS]:
             calls = await _paid_calls(study, task)
-            for call in calls[:MOST_MOVES]:
+            for call in calls[:MAX_MOVES]:
                 measures += [
                     measure
                     for name, again in (("the same", _same), ("other", _varied))
@@ -131,7 +131,7 @@ class AnswersTwice(AuditPolicy):
         assert slot is not None  # noqa: S101  (`needs_answer`)
         distinct = sorted({core for core in study.cores.values() if core is not None})
         choices = [str(choice) for choice in slot.choices] or distinct
-        if not 1 < len(choices) <= MOST_CHOICES or (not slot.choices and len(study.tasks) < 3 * len(choices)):
+        if not 1 < len(choices) <= MAX_CHOICES or (not slot.choices and len(study.tasks) < 3 * len(choices)):
             return []
 
         def calls_of(task: AuditedTask) -> Sequence[Call] | None:
@@ -200,7 +200,7 @@ async def _moves(study: Study, task: AuditedTask) -> list[Call]:
         if not is_workshop_tool(study, tool):
             for arguments in _choices_of(tool, gold_values):
                 moves.setdefault(repr((tool.name, arguments)), (tool.name, arguments))
-    return [call for key, call in moves.items() if key not in ends][:MOST_MOVES]
+    return [call for key, call in moves.items() if key not in ends][:MAX_MOVES]
 
 
 def _choices_of(tool: ToolSpec, known: JSONObject) -> list[JSONObject]:

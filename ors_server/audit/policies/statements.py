@@ -115,8 +115,8 @@ def _echoing(
     own, text = study.core(task), part(prompts.get(task.address, ""))
     if own is None or not text or own.strip().casefold() == text.strip().casefold():
         return None
-    given = form.replace(ANSWER, text)
-    return study.answering(task, study.slot.wrapped(given) if form == ANSWER and study.slot else given)
+    answer = form.replace(ANSWER, text)
+    return study.answering(task, study.slot.wrapped(answer) if form == ANSWER and study.slot else answer)
 
 
 def _nth(parts_of: Callable[[str], list[str]], number: int, prompt: str) -> str | None:

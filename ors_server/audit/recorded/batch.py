@@ -10,9 +10,9 @@ from ors_server.audit.recorded.digest import DigestedEnvironment, EpisodeDigest
 
 WINDOWS = 10
 """Parts of the record, of equally many episodes: a policy is compared with itself at that time."""
-FEWEST_EPISODES = 40
-FEWEST_WINS = 20
-FEWEST_TASKS = 8
+MIN_EPISODES = 40
+MIN_WINS = 20
+MIN_TASKS = 8
 """With fewer tasks, what winning episodes share may be an accident."""
 SHOWN_EPISODES = 10
 _TOP = 0.98
@@ -79,8 +79,8 @@ class Batch:
     @property
     def is_large(self) -> bool:
         """Whether there are enough episodes, wins and tasks to compare."""
-        enough = len(self.episodes) >= FEWEST_EPISODES and len(self.wins) >= FEWEST_WINS
-        return enough and self.tasks >= FEWEST_TASKS
+        enough = len(self.episodes) >= MIN_EPISODES and len(self.wins) >= MIN_WINS
+        return enough and self.tasks >= MIN_TASKS
 
     def window(self, place: int) -> int:
         """Return the window of an episode, from 0."""
@@ -168,7 +168,7 @@ class Batch:
             tasks += bool(pairs)
             measured += len(pairs)
             agreeing += sum(self._agree(one, other) for one, other in pairs)
-        return agreeing / measured if tasks >= FEWEST_TASKS else None
+        return agreeing / measured if tasks >= MIN_TASKS else None
 
     def sharing(self, marked: Sequence[int]) -> float:
         """Return how often unmarked winning answers of one task are also winning answers of the next one."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.recorded.batch import FEWEST_TASKS, FEWEST_WINS, WINDOWS, Batch
+from ors_server.audit.recorded.batch import MIN_TASKS, MIN_WINS, WINDOWS, Batch
 from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
 from ors_server.audit.recorded.trends import trend_of
@@ -14,7 +14,7 @@ _P = 0.005
 _GROWTH = 1.5
 _LONG = 1.5
 """Times the length of the longest early winning answers (the 95th percentile)."""
-_LEAST_STEPS = 3
+_MIN_STEPS = 3
 """Median of the steps of early episodes below which giving up and playing look the same."""
 _EARLY = 0.34
 """Share of the usual steps after which an episode that ends has given up."""
@@ -23,7 +23,7 @@ _RISE = 0.25
 _MANY = 0.05
 """Their share of the last third of the episodes."""
 _SAME = 1e-9
-_FEWEST_IN_WINDOW = 20
+_MIN_IN_WINDOW = 20
 _ABRUPT = 0.75
 """Mean reward as a share of the best, up to which a window is far from solved."""
 _SOLVED = 0.999
@@ -32,7 +32,7 @@ _SOLVED = 0.999
 def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find winning answers that grow, where long answers win whatever the task is."""
     wins = [place for place in batch.wins if batch.episodes[place].length]
-    if len(wins) < FEWEST_WINS:
+    if len(wins) < MIN_WINS:
         yield not_judged(batch, FindingKind.LENGTH_DRIFT, "too few winning episodes ended with an answer")
         return
     lengths = [float(batch.episodes[place].length) for place in wins]
@@ -44,7 +44,7 @@ def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | Not
     marked = batch.places(lambda one: one.length > long)
     contrast = batch.contrast(marked)
     won = batch.won_of(marked)
-    if len(batch.tasks_of(won)) < FEWEST_TASKS or not contrast.is_clear(0.95, 0.2, 4.0):
+    if len(batch.tasks_of(won)) < MIN_TASKS or not contrast.is_clear(0.95, 0.2, 4.0):
         return
     trend = trend_of(lengths, seed)
     if trend.p > _P:
@@ -63,7 +63,7 @@ def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | Not
 def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find a growing share of episodes that end early and lose."""
     usual = median([one.steps for one in batch.episodes[: max(5, len(batch.episodes) // 5)]])
-    if usual < _LEAST_STEPS:
+    if usual < _MIN_STEPS:
         yield not_judged(batch, FindingKind.GIVING_UP, "episodes have too few calls to end early")
         return
     has_given_up = [
@@ -71,7 +71,7 @@ def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJud
     ]
     lost = [float(given) for given, won in zip(has_given_up, batch.won, strict=True) if not won]
     third, third_lost = len(has_given_up) // 3, len(lost) // 3
-    if third_lost < FEWEST_TASKS or fmean(has_given_up[-third:]) < _MANY:
+    if third_lost < MIN_TASKS or fmean(has_given_up[-third:]) < _MANY:
         return
     first, last = fmean(lost[:third_lost]), fmean(lost[-third_lost:])
     if last - first < _RISE or trend_of(lost, seed).p > _P:
@@ -103,8 +103,8 @@ def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | 
     """Find the time from which on every episode earns the same, unless the policy learned everything."""
     del seed
     count = len(batch.episodes)
-    if count < WINDOWS * _FEWEST_IN_WINDOW:
-        reason = f"a window has fewer than {_FEWEST_IN_WINDOW} episodes"
+    if count < WINDOWS * _MIN_IN_WINDOW:
+        reason = f"a window has fewer than {_MIN_IN_WINDOW} episodes"
         yield not_judged(batch, FindingKind.REWARD_COLLAPSED, reason)
         return
     edges = [-(-window * count // WINDOWS) for window in range(WINDOWS + 1)]
@@ -115,7 +115,7 @@ def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | 
     if begin is None or any(flat[:begin]):
         return
     places = list(range(edges[begin], count))
-    if len(batch.tasks_of(places)) < FEWEST_TASKS:
+    if len(batch.tasks_of(places)) < MIN_TASKS:
         return
     value, least, best = returns[-1], min(returns), max(returns)
     before = (fmean(windows[begin - 1]) - least) / (best - least)

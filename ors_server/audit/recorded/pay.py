@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.recorded.batch import FEWEST_TASKS, Batch
+from ors_server.audit.recorded.batch import MIN_TASKS, Batch
 from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
 from ors_server.audit.recorded.digest import EpisodeDigest
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
@@ -20,7 +20,7 @@ _FARMED = 0.5
 _FAR_ABOVE = 1.5
 """Times the best that other episodes earn."""
 _BEST = 0.98
-_FEWEST_OTHERS = 10
+_MIN_OTHERS = 10
 _FEW = 3
 
 
@@ -41,11 +41,11 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
     for name, places in sorted(groups.items()):
         without = [*others, *(place for other, some in groups.items() if other != name for place in some)]
         main = _main(batch, without)
-        if main in {None, name} or len(without) < _FEWEST_OTHERS:
+        if main in {None, name} or len(without) < _MIN_OTHERS:
             continue
         dominated = [place for place in places if dict(batch.episodes[place].components).get(main or "") == 0]
         share = batch.share_of_wins(dominated)
-        if len(batch.tasks_of(dominated)) < FEWEST_TASKS or share < _SOME:
+        if len(batch.tasks_of(dominated)) < MIN_TASKS or share < _SOME:
             continue
         yield make_finding(
             batch,
@@ -84,7 +84,7 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
     others = sorted(
         one.earned for place, one in enumerate(batch.episodes) if place not in farms and one.earned > 0
     )
-    if len(others) < _FEWEST_OTHERS:
+    if len(others) < _MIN_OTHERS:
         reason = "nearly every episode repeats paid steps, so that the best return without it is not known"
         yield not_judged(batch, FindingKind.REWARD_FARMED, reason)
         return

@@ -6,7 +6,7 @@ The record is read once. Of each episode an audit keeps numbers and short texts,
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
 
-from ors_server.audit.recorded.batch import FEWEST_EPISODES, FEWEST_TASKS, FEWEST_WINS, Batch
+from ors_server.audit.recorded.batch import MIN_EPISODES, MIN_TASKS, MIN_WINS, Batch
 from ors_server.audit.recorded.detecting import Search
 from ors_server.audit.recorded.digest import DigestedEnvironment
 from ors_server.audit.recorded.drift import find_giving_up, find_length_drift, find_reward_collapse
@@ -122,8 +122,8 @@ def report_of(
 def _search(
     batch: Batch, gold_tools: Collection[str] | None, seed: int
 ) -> Iterator[RecordedFinding | NotJudged]:
-    if len(batch.episodes) < FEWEST_EPISODES or batch.tasks < FEWEST_TASKS:
-        reason = f"it takes at least {FEWEST_EPISODES} episodes of {FEWEST_TASKS} tasks"
+    if len(batch.episodes) < MIN_EPISODES or batch.tasks < MIN_TASKS:
+        reason = f"it takes at least {MIN_EPISODES} episodes of {MIN_TASKS} tasks"
         yield from (NotJudged(kind=kind, environment=batch.name, reason=reason) for kind in FindingKind)
         return
     for kind, search in _SEARCHES.items():
@@ -139,7 +139,7 @@ def _search(
 
 def _too_few_wins(batch: Batch, kind: FindingKind) -> NotJudged:
     return NotJudged(
-        kind=kind, environment=batch.name, reason=f"it takes at least {FEWEST_WINS} winning episodes"
+        kind=kind, environment=batch.name, reason=f"it takes at least {MIN_WINS} winning episodes"
     )
 
 

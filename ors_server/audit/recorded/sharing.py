@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.recorded.batch import FEWEST_TASKS, Batch, Contrast
+from ors_server.audit.recorded.batch import MIN_TASKS, Batch, Contrast
 from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
 
-_LEAST_SHARE = 0.04
+_MIN_SHARE = 0.04
 """Of the winning episodes; less is an accident."""
-_MOST_SHARE = 0.9
+_MAX_SHARE = 0.9
 """Of the winning episodes; more is what every answer has, such as a format."""
 _RATE = 0.9
 _CLEAR_RATE, _CLEAR_GAIN, _CLEAR_Z = 0.95, 0.25, 4.5
@@ -28,8 +28,8 @@ _AGREEING = 0.45
 """How often tricked answers may be right by guessing, with two choices or more."""
 _CLOSED = 0.8
 """Share of winning episodes with no call of their own, from which on a recurring call shows nothing."""
-_MOST_MARKERS = 200
-_MOST_TRICKS = 5
+_MAX_MARKERS = 200
+_MAX_TRICKS = 5
 _OVERLAP = 0.5
 
 
@@ -87,7 +87,7 @@ def find_repeated_transcripts(batch: Batch, seed: int) -> Iterator[RecordedFindi
 def find_shared_tricks(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find calls, lines and runs of words that win on many tasks, and that other episodes lack."""
     del seed
-    common = batch.counts.common(FEWEST_TASKS)
+    common = batch.counts.common(MIN_TASKS)
     places: defaultdict[int, list[int]] = defaultdict(list)
     for place, one in enumerate(batch.episodes):
         for number in (*one.fragments.calls, *one.fragments.texts):
@@ -109,7 +109,7 @@ def find_shared_tricks(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
             f"episodes with {marker.text!r} won {contrast.won} of {contrast.marked} times, on "
             f"{contrast.tasks} tasks; {_compared(contrast)}",
         )
-        if len(known) == _MOST_TRICKS:
+        if len(known) == _MAX_TRICKS:
             return
 
 
@@ -134,7 +134,7 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
         if not _is_candidate(batch, marker, won):
             continue
         tried += 1
-        if tried > _MOST_MARKERS:
+        if tried > _MAX_MARKERS:
             return
         contrast = batch.contrast(marker.places)
         exclusive = batch.exclusiveness(won)
@@ -150,21 +150,21 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
 
 
 def _is_candidate(batch: Batch, marker: Marker, won: Sequence[int]) -> bool:
-    if len(won) < FEWEST_TASKS or len(won) < _RATE * len(marker.places):
+    if len(won) < MIN_TASKS or len(won) < _RATE * len(marker.places):
         return False
     share = batch.share_of_wins(won)
-    return _LEAST_SHARE <= share <= _MOST_SHARE and len(batch.tasks_of(won)) >= FEWEST_TASKS
+    return _MIN_SHARE <= share <= _MAX_SHARE and len(batch.tasks_of(won)) >= MIN_TASKS
 
 
 def _is_wrong_but_paid(batch: Batch, won: Sequence[int]) -> bool:
     """Whether the answers are not those that other winning episodes of the same task give."""
     agreement, tasks = batch.agreement(won)
-    return tasks >= FEWEST_TASKS and agreement <= _AGREEING
+    return tasks >= MIN_TASKS and agreement <= _AGREEING
 
 
 def _recurring_calls(batch: Batch) -> frozenset[int]:
     tasks: defaultdict[int, set[int]] = defaultdict(set)
-    least = max(FEWEST_TASKS, batch.tasks // 20)
+    least = max(MIN_TASKS, batch.tasks // 20)
     common = batch.counts.common(least)
     for one in batch.episodes:
         for number in one.fragments.calls:

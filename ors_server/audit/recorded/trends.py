@@ -9,7 +9,7 @@ from statistics import median
 PERMUTATIONS = 999
 _ENOUGH = 20
 """Permutations with so great a correlation after which p is not small, and no more are made."""
-MOST_FIGURES = 500
+MAX_FIGURES = 500
 """Figures that are tested; of more, these are evenly spaced."""
 _SLOPES = 200
 """Figures of which every pair gives a slope."""
@@ -34,7 +34,7 @@ def trend_of(figures: Sequence[float], seed: int = 0) -> Trend:
     Stat. Appl. Genet. Mol. Biol. 9, 39). Permutations end early where p is not small (Besag and Clifford
     1991, Biometrika 78, 301).
     """
-    chosen = spread_out(figures, MOST_FIGURES)
+    chosen = spread_out(figures, MAX_FIGURES)
     ranks = _ranks(chosen)
     count = len(ranks)
     middle = (count - 1) / 2

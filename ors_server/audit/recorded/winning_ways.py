@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.recorded.batch import FEWEST_TASKS, Batch, Contrast
+from ors_server.audit.recorded.batch import MIN_TASKS, Batch, Contrast
 from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
 
@@ -50,7 +50,7 @@ def find_missing_tools(
 
 def _find_skipped_tools(batch: Batch) -> Iterator[RecordedFinding | NotJudged]:
     lost = [one for one, won in zip(batch.episodes, batch.won, strict=True) if not won and one.is_answered]
-    if len(lost) < FEWEST_TASKS:
+    if len(lost) < MIN_TASKS:
         yield not_judged(batch, FindingKind.MISSING_TOOLS, "too few losing episodes ended with an answer")
         return
     for tool in sorted(set[str]().union(*(one.tools for one in batch.episodes))):
@@ -144,7 +144,7 @@ def find_paid_without_answer(batch: Batch, seed: int) -> Iterator[RecordedFindin
     del seed
     answered = [one for one in batch.episodes if one.is_answered and one.paid > 0]
     paid = sum(one.paid for one in answered)
-    if len(answered) < FEWEST_TASKS or sum(one.paid_by_end for one in answered) < _AT_THE_END * paid:
+    if len(answered) < MIN_TASKS or sum(one.paid_by_end for one in answered) < _AT_THE_END * paid:
         reason = "this environment also pays for steps before the answer"
         yield not_judged(batch, FindingKind.PAID_WITHOUT_ANSWER, reason)
         return

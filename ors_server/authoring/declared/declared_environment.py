@@ -13,6 +13,7 @@ from ors_server.authoring.declared.declaration import Declaration, SplitType, sp
 from ors_server.authoring.declared.declared_rewards import (
     DeclaredReward,
     WeightedRewards,
+    declared_fields,
     judges_text_alone,
     make_reward,
 )
@@ -30,7 +31,7 @@ from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.result import RewardStatus
-from ors_server.rewards.scoring import score
+from ors_server.rewards.scoring import PROMPT, score
 from ors_server.wire import JSONObject, Split
 
 EDITION = "1"
@@ -56,6 +57,8 @@ class DeclaredEnvironment(Environment):
 
     _declared: ClassVar[DeclaredData]
     _split_types: ClassVar[Mapping[str, SplitType]] = {}
+    _declared_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of a task that the declaration makes for its rewards, beside those of the row."""
     hidden_files: ClassVar[Sequence[Path]] = ()
     """Files with answers, which no sandbox shows."""
     watched_files: ClassVar[Sequence[Path]] = ()
@@ -218,6 +221,7 @@ class _Declared:
             "sandbox_limits": declaration.sandbox,
             "return_range": declaration.return_range,
             "reward": self._reward,
+            "_declared_fields": declared_fields(declaration),
             "hidden_files": tuple(path for index in indices.values() for path in index.files),
             "watched_files": (
                 *(path for index in indices.values() for path in index.source_files),
@@ -235,7 +239,8 @@ class _Declared:
 
     def _open(self, split: str, data: str) -> RowIndex:
         source = choose_source(data, self._folder, self._declaration.records)
-        checker = _RowChecker(self._maker, self._reward, split, str(self._folder))
+        fields = declared_fields(self._declaration)
+        checker = _RowChecker(self._maker, self._reward, split, str(self._folder), fields)
         return open_index(source, checker.check, self._declaration_key(), skip_bad=self._declaration.skip_bad)
 
     def _declaration_key(self) -> str:
@@ -264,9 +269,15 @@ class _RowChecker:
     """Checks rows; the first one's answer is judged, so that options that do not fit are found at once."""
 
     def __init__(
-        self, maker: TaskMaker, reward: DeclaredReward | WeightedRewards, split: str, folder: str
+        self,
+        maker: TaskMaker,
+        reward: DeclaredReward | WeightedRewards,
+        split: str,
+        folder: str,
+        fields: frozenset[str],
     ) -> None:
         self._maker, self._reward, self._split, self._folder = maker, reward, split, folder
+        self._fields = fields
         self._was_judged = False
 
     def check(self, row: JSONObject) -> None:
@@ -281,7 +292,8 @@ class _RowChecker:
         gold = self._maker.gold(task)
         if gold is None:
             return
-        result = score(self._reward, **{**task, "final_response": gold})
+        prompt = task[PROMPT] if PROMPT in self._fields else self._maker.prompt(task)
+        result = score(self._reward, **{**task, PROMPT: prompt, "final_response": gold})
         if result.status is RewardStatus.ERROR:
             raise EnvironmentDefinitionError(
                 f"reward: {self._reward.name} cannot judge the first row's own answer: {result.reason}; "

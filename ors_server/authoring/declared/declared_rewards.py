@@ -16,6 +16,7 @@ from ors_server.rewards.catalogue import find_reward, reward_names
 from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.define import DelegatingReward, Reward
 from ors_server.rewards.reward_errors import RewardError
+from ors_server.rewards.scoring import PROMPT
 from ors_server.rewards.signature import RewardSignature
 from ors_server.wire import JSONObject
 
@@ -61,7 +62,7 @@ class DeclaredReward(DelegatingReward):
         inner = self._inner.signature
         fixed = frozenset(self._options)
         further = self._declared if inner.takes_rest else self._declared & inner.optional
-        optional = (inner.optional & OF_THE_EPISODE) | further
+        optional = (inner.optional & (OF_THE_EPISODE | {PROMPT})) | further
         required = inner.required - fixed
         return RewardSignature(self.name, required, optional - required - fixed, takes_rest=False)
 
@@ -83,7 +84,7 @@ class DeclaredReward(DelegatingReward):
 
     def check_task(self, task: JSONObject) -> None:
         """Raise `RowFaultError` if a task lacks a field that the reward must have."""
-        for name in sorted(self.signature.required - OF_THE_EPISODE):
+        for name in sorted(self.signature.required - OF_THE_EPISODE - {PROMPT}):
             if name not in task:
                 has = show_names(name, task)
                 came = f"no such field, which the reward {self.name} needs; the task has {has}"
@@ -133,6 +134,11 @@ class WeightedRewards(CompositeReward):
             part.check_task(task)
 
 
+def declared_fields(declaration: Declaration) -> frozenset[str]:
+    """Return the fields that a declaration makes of each row."""
+    return frozenset([*declaration.fields, *(["answer"] if declaration.answer is not None else [])])
+
+
 def make_reward(
     declaration: Declaration, folder: Path, *, has_sandbox: bool
 ) -> DeclaredReward | WeightedRewards:
@@ -144,7 +150,7 @@ def make_reward(
     Raises:
         EnvironmentDefinitionError: If it is unknown, or its options do not fit.
     """
-    declared = {*declaration.fields, *(["answer"] if declaration.answer is not None else [])}
+    declared = declared_fields(declaration)
     paths = FilePaths(declaration.paths, folder)
     parts = [_make(choice, folder, declared, paths) for choice in declaration.reward]
     if not parts:
@@ -165,7 +171,7 @@ def make_reward(
     return WeightedRewards(parts, [choice.weight for choice in declaration.reward])
 
 
-def _make(choice: RewardChoice, folder: Path, declared: set[str], paths: FilePaths) -> DeclaredReward:
+def _make(choice: RewardChoice, folder: Path, declared: frozenset[str], paths: FilePaths) -> DeclaredReward:
     name = choice.name
     module, colon, attribute = name.rpartition(":")
     if colon and module.endswith(".py"):

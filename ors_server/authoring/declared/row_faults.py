@@ -2,8 +2,10 @@
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from ors_server.errors import EnvironmentDefinitionError
 
@@ -11,6 +13,8 @@ MAX_SHOWN = 60
 """Characters of a value that a message shows."""
 MAX_NAMES = 12
 """Names of fields that a message lists."""
+MAX_COMPARED = 200
+"""Names of fields among which the one that may be meant is looked for."""
 
 
 class RowFaultError(Exception):
@@ -53,9 +57,22 @@ def show_value(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
+def list_names(names: Iterable[str]) -> str:
+    """List the first names, shortened."""
+    first = [
+        name if len(name) <= MAX_SHOWN else f"{name[:MAX_SHOWN]}..." for name in islice(names, MAX_NAMES + 1)
+    ]
+    return ", ".join(first[:MAX_NAMES]) + (", ..." if len(first) > MAX_NAMES else "")
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that comes again, in linear time; `None` if each comes once."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
 def show_names(name: str, names: Iterable[str]) -> str:
     """List the names of a row's fields, and the one that may be meant."""
-    known = list(map(str, names))
-    shown = ", ".join(known[:MAX_NAMES]) + (", ..." if len(known) > MAX_NAMES else "")
-    near = difflib.get_close_matches(name, known, n=1)
+    known = [str(name)[: MAX_SHOWN + 1] for name in islice(names, MAX_COMPARED)]
+    near = difflib.get_close_matches(name[:MAX_SHOWN], known, n=1)
+    shown = list_names(known)
     return (shown or "no fields") + (f"; did you mean {near[0]!r}?" if near else "")

@@ -4,9 +4,9 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import closing
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, wraps
 from pathlib import Path
 from types import GeneratorType
 from typing import Any, Protocol, cast
@@ -19,6 +19,17 @@ from ors_server.wire import JSONObject
 
 WHOLE_ROW = "row"
 """The name under which a template finds the whole row, for fields whose names are no identifiers."""
+MAX_MADE = 1_000_000
+"""Characters of a text, or items of a list, that an operation of a template may make by multiplying."""
+MAX_BITS = 4_096
+"""Bits of an integer that a template computes."""
+MAX_TEXT = 16 * 2**20
+"""Characters of a rendered template."""
+MAX_ITERATIONS = 100_000
+"""Numbers of all ranges of one rendering."""
+_PADDING = frozenset({"center", "expandtabs", "ljust", "rjust", "zfill"})
+_PADDING_FILTERS = ("batch", "center", "indent", "slice", "tojson", "truncate", "wordwrap")
+_LONG_NUMBER = re.compile(r"[0-9]{7,}")
 _UNDEFINED = re.compile(r"'([^']+)' is undefined")
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 
@@ -109,9 +120,9 @@ class _Template:
     def value(self, row: JSONObject) -> Any:
         from jinja2 import TemplateError, Undefined, UndefinedError  # noqa: PLC0415  (as above)
 
-        given = {**row, WHOLE_ROW: row}
+        given = {"range": _Ranges().range, **row, WHOLE_ROW: row}
         try:
-            found = self._template.render(given) if self._compiled is None else self._compiled(given)
+            found = self._render(given) if self._compiled is None else self._compiled(given)
             if isinstance(found, Undefined):
                 found = str(found)  # which raises, and names the field
         except UndefinedError as error:
@@ -124,6 +135,16 @@ class _Template:
             text = f"{type(error).__name__}: {error}"
             raise RowFaultError(self._key, "a row that the template can read", text) from error
         return list(cast("Iterable[Any]", found)) if isinstance(found, GeneratorType) else found
+
+    def _render(self, names: JSONObject) -> str:
+        pieces: list[str] = []
+        length = 0
+        for piece in self._template.generate(names):
+            pieces.append(piece)
+            length += len(piece)
+            if length > MAX_TEXT:
+                raise ValueError(f"the template makes more than {MAX_TEXT:,} characters of this row")
+        return "".join(pieces)
 
 
 def _single_expression(tree: Any, text: str, nodes: Any) -> str | None:
@@ -154,12 +175,129 @@ def _row_keys(tree: Any, nodes: Any) -> set[str] | None:
     return None if uses else keys
 
 
+class _Ranges:
+    """The `range` of one rendering, whose loops take a bounded number of turns together."""
+
+    def __init__(self) -> None:
+        self._left = MAX_ITERATIONS
+
+    def range(self, *limits: int) -> range:
+        numbers = range(*limits)
+        self._left -= min(len(numbers), MAX_ITERATIONS + 1)
+        if self._left < 0:
+            raise ValueError(f"the template's ranges have more than {MAX_ITERATIONS:,} numbers for this row")
+        return numbers
+
+
+@cache
+def _bounded_environment_class() -> Any:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415  (as above)
+
+    class BoundedEnvironment(ImmutableSandboxedEnvironment):
+        """A sandbox in which a number of a row cannot multiply what a template makes."""
+
+        intercepted_binops = frozenset({"*", "**", "%"})
+
+        @override
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            _refuse_if_large(operator, left, right)
+            return super().call_binop(context, operator, left, right)
+
+        @override
+        def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+            method = getattr(obj, "__wrapped__", obj)  # the sandbox wraps `str.format`
+            text = getattr(method, "__self__", None)
+            if isinstance(text, str):
+                _refuse_if_call_makes_much(method.__name__, text, args, kwargs)
+            return super().call(context, obj, *args, **kwargs)
+
+    return BoundedEnvironment
+
+
+def _refuse_if_call_makes_much(
+    method: str, text: str, args: tuple[Any, ...], named: Mapping[str, Any]
+) -> None:
+    if method in _PADDING:
+        _refuse_large_numbers(args, named)
+    elif method in {"format", "format_map"}:
+        _refuse_wide_format(text, (*args, *named.values()), has_computed_width="}}" in text)
+    elif method == "replace":
+        _refuse_large_replacement(text, *args)
+    elif method == "join" and args:
+        _refuse_large_join(args[0], text)
+
+
+def _refuse_wide_format(text: str, values: Iterable[Any], *, has_computed_width: bool) -> None:
+    """Refuse a format with a wide field: `%9999999d`, or `{:>{}}` and `%*d`, whose width is a value."""
+    if has_computed_width:
+        _refuse_large_numbers(values, {})
+    _refuse_large_numbers(map(int, _LONG_NUMBER.findall(text)), {})
+
+
+def _refuse_large_join(items: Any, separator: str = "", attribute: object = None) -> None:
+    del attribute
+    if isinstance(items, Sized) and len(items) * len(separator) > MAX_TEXT:
+        raise ValueError(f"the template makes more than {MAX_TEXT:,} characters of this row")
+
+
+def _refuse_if_large(operator: str, left: Any, right: Any) -> None:
+    size = 0
+    if operator == "%" and isinstance(left, str):
+        values = right if isinstance(right, tuple) else (right,)
+        _refuse_wide_format(left, values, has_computed_width="*" in left)
+    if operator == "*":
+        for sequence, count in ((left, right), (right, left)):
+            if isinstance(sequence, str | list | tuple) and isinstance(count, int):
+                size = len(cast("Sequence[Any]", sequence)) * count
+    if isinstance(left, int) and isinstance(right, int):
+        bits = left.bit_length() * right if operator == "**" else left.bit_length() + right.bit_length()
+        if operator != "%" and bits > MAX_BITS:
+            raise ValueError(f"the template computes an integer of more than {MAX_BITS} bits of this row")
+    if size > MAX_MADE:
+        raise ValueError(f"the template makes more than {MAX_MADE:,} characters or items of this row")
+
+
+def _refuse_large_numbers(values: Iterable[Any], named: Mapping[str, Any]) -> None:
+    for value in (*values, *named.values()):
+        if isinstance(value, int | float) and value > MAX_MADE:
+            raise ValueError(f"the template pads to more than {MAX_MADE:,} characters or items")
+
+
+def _refuse_large_replacement(text: str, old: Any = "", new: Any = "", *_count: Any) -> None:
+    if isinstance(old, str) and isinstance(new, str) and len(new) > len(old):
+        occurrences = text.count(old)
+        if len(text) + occurrences * len(new) > MAX_TEXT:
+            raise ValueError(f"the template makes more than {MAX_TEXT:,} characters of this row")
+
+
+def _refuse_large_arguments(*args: Any, **named: Any) -> None:
+    _refuse_large_numbers(args, named)
+
+
+_CHECKED_FILTERS: Mapping[str, Callable[..., None]] = {
+    "format": lambda text, *args, **named: _refuse_wide_format(
+        text, (*args, *named.values()), has_computed_width="*" in text
+    ),
+    "join": lambda _context, items, d="", attribute=None: _refuse_large_join(items, d, attribute),
+    "replace": lambda _context, text, *args, **_named: _refuse_large_replacement(text, *args),
+}
+"""What is checked before a filter of Jinja is called; its arguments are the filter's."""
+
+
+def _checked_first(filter_function: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
+    @wraps(filter_function)
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        check(*args, **kwargs)
+        return filter_function(*args, **kwargs)
+
+    return apply
+
+
 @cache
 def _environment(folder: str) -> Any:
     from jinja2 import StrictUndefined  # noqa: PLC0415  (as above)
-    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415
 
-    environment = ImmutableSandboxedEnvironment(
+    environment = _bounded_environment_class()(
         undefined=StrictUndefined, keep_trailing_newline=False, trim_blocks=True, lstrip_blocks=True
     )
     filters: dict[str, Any] = {
@@ -170,6 +308,11 @@ def _environment(folder: str) -> Any:
         "shuffled": shuffle_by,
     }
     environment.filters.update(filters)
+    for name in _PADDING_FILTERS:
+        environment.filters[name] = _checked_first(environment.filters[name], _refuse_large_arguments)
+    for name, check in _CHECKED_FILTERS.items():
+        environment.filters[name] = _checked_first(environment.filters[name], check)
+    del environment.globals["lipsum"]  # random, and as long as a row wants
     environment.globals["sqlite_schema"] = partial(read_sqlite_schema, folder)
     return environment
 

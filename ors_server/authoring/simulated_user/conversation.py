@@ -20,7 +20,7 @@ from ors_server.authoring.simulated_user.user_errors import (
 )
 from ors_server.trajectory import UserTurn
 
-MOST_REPLIED = 8_000
+MAX_REPLY_CHARACTERS = 8_000
 """Characters of a user's answer; what is longer is cut."""
 
 _CONVERSATION = "_ors_conversation"
@@ -75,6 +75,23 @@ class UserBudget:
     """Of one message."""
 
 
+@dataclass(frozen=True, slots=True)
+class FailedReplies:
+    """What a conversation has used for answers that failed."""
+
+    count: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SavedConversation:
+    """A conversation at one moment, to be copied with a session."""
+
+    turns: tuple[UserTurn, ...] = ()
+    failed: FailedReplies = FailedReplies()
+
+
 _spent_tokens: ContextVar[list[int] | None] = ContextVar("ors_user_tokens", default=None)
 """What the request under way has used, entry by entry; `None` outside of requests."""
 
@@ -104,9 +121,7 @@ class UserConversation:
         self._seed = seed
         self._budget = budget or UserBudget()
         self._recorded = recorded
-        self._failures = 0
-        self._failed_tokens = 0
-        self._failed_seconds = 0.0
+        self._failed = FailedReplies()
         self._lock: AbstractAsyncContextManager[object] = anyio.Lock()
 
     async def send(self, message: str) -> str:
@@ -127,9 +142,17 @@ class UserConversation:
                 call.user_turns.append(turn)
             return turn.reply
 
-    def restore(self, turns: Sequence[UserTurn]) -> None:
-        """Bring the conversation to where it was."""
-        self.turns = tuple(turns)
+    def save(self) -> SavedConversation:
+        """Return the conversation until now."""
+        return SavedConversation(self.turns, self._failed)
+
+    def restore(self, saved: SavedConversation) -> None:
+        """Bring the turns to where they were; what failed answers have used since stays used."""
+        self.turns = saved.turns
+        now, then = self._failed, saved.failed
+        self._failed = FailedReplies(
+            max(now.count, then.count), max(now.tokens, then.tokens), max(now.seconds, then.seconds)
+        )
 
     def _check(self, message: str) -> None:
         budget = self._budget
@@ -139,21 +162,22 @@ class UserConversation:
             raise UserMessageError(
                 f"The message has {len(message):,} characters; at most {budget.characters:,} are allowed."
             )
-        used = sum(turn.tokens for turn in self.turns) + self._failed_tokens
-        if len(self.turns) + self._failures >= budget.turns or used >= budget.tokens:
+        used = sum(turn.tokens for turn in self.turns) + self._failed.tokens
+        if len(self.turns) + self._failed.count >= budget.turns or used >= budget.tokens:
             raise UserMessageError(
                 f"The user has left the conversation after {len(self.turns)} messages; go on alone."
             )
 
     async def _ask(self, message: str) -> UserTurn:
-        left = self._budget.seconds - sum(turn.seconds for turn in self.turns) - self._failed_seconds
+        left = self._budget.seconds - sum(turn.seconds for turn in self.turns) - self._failed.seconds
         if left <= 0:
             raise UserBudgetError(
                 f"the user {self.user.name!r} has used its {self._budget.seconds:g} seconds of this episode"
             )
-        if self._failures >= self._budget.failures:
+        if self._failed.count >= self._budget.failures:
             raise UserBudgetError(
-                f"the user {self.user.name!r} has failed {self._failures} times, so the conversation is over"
+                f"the user {self.user.name!r} has failed {self._failed.count} times, "
+                "so the conversation is over"
             )
         started, spent = anyio.current_time(), list[int]()
         turn: UserTurn | None = None
@@ -164,9 +188,11 @@ class UserConversation:
         finally:
             _spent_tokens.reset(token)
             if turn is None:  # whatever the reason: what a failed answer used is used
-                self._failures += 1
-                self._failed_tokens += sum(spent)
-                self._failed_seconds += anyio.current_time() - started
+                self._failed = FailedReplies(
+                    self._failed.count + 1,
+                    self._failed.tokens + sum(spent),
+                    self._failed.seconds + anyio.current_time() - started,
+                )
 
     async def _answer(self, message: str, limit: float) -> UserTurn:
         """Have the user answer within a number of seconds."""
@@ -177,7 +203,7 @@ class UserConversation:
         seconds = anyio.current_time() - started
         if reply is None:
             raise UserError(f"the user {self.user.name!r} gave no answer within {seconds:.0f} seconds")
-        text = encodable(reply.text).strip()[:MOST_REPLIED]
+        text = encodable(reply.text).strip()[:MAX_REPLY_CHARACTERS]
         if not text:
             raise UserError(f"the user {self.user.name!r} gave an empty answer")
         return UserTurn(message, text, self.user.name, reply.tokens, round(seconds, 3))
@@ -204,18 +230,18 @@ def conversation_of(environment: Any) -> UserConversation:
     Raises:
         UserSettingsError: If the environment has no user.
     """
-    found: UserConversation | None = getattr(environment, _CONVERSATION, None)
-    if found is not None:
-        return found
+    existing: UserConversation | None = getattr(environment, _CONVERSATION, None)
+    if existing is not None:
+        return existing
     episode = own_episode(environment)
-    begun = UserConversation(
+    conversation = UserConversation(
         _make_user(environment),
         seed=0 if episode is None else episode.seed,
         budget=getattr(environment, "user_budget", None),
         recorded=getattr(environment, _RECORDED, None),
     )
-    vars(environment)[_CONVERSATION] = begun
-    return begun
+    vars(environment)[_CONVERSATION] = conversation
+    return conversation
 
 
 def replay_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
@@ -223,16 +249,16 @@ def replay_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
     vars(environment)[_RECORDED] = tuple(turns)
 
 
-def saved_turns(environment: Any) -> tuple[UserTurn, ...]:
+def save_conversation(environment: Any) -> SavedConversation:
     """Return the conversation until now, to be copied with a session."""
-    found: UserConversation | None = getattr(environment, _CONVERSATION, None)
-    return () if found is None else found.turns
+    conversation: UserConversation | None = getattr(environment, _CONVERSATION, None)
+    return SavedConversation() if conversation is None else conversation.save()
 
 
-def load_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
+def load_conversation(environment: Any, saved: SavedConversation) -> None:
     """Bring a session's conversation to where a copied one was."""
-    if turns or saved_turns(environment):
-        conversation_of(environment).restore(turns)
+    if saved != save_conversation(environment):
+        conversation_of(environment).restore(saved)
 
 
 def _make_user(environment: Any) -> SimulatedUser:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from ors_server.authoring.tool import ToolError
 
-MOST_EDITS = 100
+MAX_EDITS = 100
 """Edits that one session remembers."""
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Bytes of old contents that one session remembers."""
 
 
@@ -34,7 +34,7 @@ class EditHistory:
         """Remember an edit; `before` is `None` if the file was new."""
         self._edits.append(Edit(key, before, _fingerprint(after)))
         self._bytes += len(before or b"")
-        while len(self._edits) > MOST_EDITS or self._bytes > MOST_BYTES:
+        while len(self._edits) > MAX_EDITS or self._bytes > MAX_BYTES:
             self._bytes -= len(self._edits.popleft().before or b"")
 
     def find(self, key: str, now: bytes) -> Edit:
@@ -52,8 +52,8 @@ class EditHistory:
                 "after its last edit, another tool or process changed the file; view it and edit it"
             )
         raise ToolError(
-            f"no edit of this file can be undone: only the last {MOST_EDITS} edits of a session can, "
-            f"with up to {MOST_BYTES >> 20} MiB of old contents"
+            f"no edit of this file can be undone: only the last {MAX_EDITS} edits of a session can, "
+            f"with up to {MAX_BYTES >> 20} MiB of old contents"
         )
 
     def forget(self, edit: Edit) -> None:

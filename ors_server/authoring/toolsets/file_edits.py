@@ -8,7 +8,7 @@ from ors_server.authoring.toolsets.file_views import check_range, show_edit, sho
 from ors_server.authoring.toolsets.near_text import explain_missing
 from ors_server.authoring.toolsets.text_files import TextFile
 
-_MOST_PLACES = 20
+_MAX_PLACES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ def _only_place(file: TextFile, old: str, name: str) -> int:
     if at < 0:
         raise ToolError(explain_missing(file, old, name))
     places: list[int] = []
-    while at >= 0 and len(places) <= _MOST_PLACES:
+    while at >= 0 and len(places) <= _MAX_PLACES:
         places.append(at)
         at = file.text.find(old, at + 1)
     if len(places) == 1:
         return places[0]
-    count = f"more than {_MOST_PLACES}" if len(places) > _MOST_PLACES else str(len(places))
-    lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MOST_PLACES])
+    count = f"more than {_MAX_PLACES}" if len(places) > _MAX_PLACES else str(len(places))
+    lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MAX_PLACES])
     raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; include more lines around it")

@@ -39,7 +39,7 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 from ors_server.wire import ImageBlock, ToolOutput
 
-MOST_IMAGE_BYTES = 2 << 20
+MAX_IMAGE_BYTES = 2 << 20
 """Length of an image file that is shown as an image."""
 SEARCH_SECONDS = 20.0
 """Seconds that one search may take."""
@@ -76,7 +76,7 @@ class FileTools(SandboxToolset):
                 entries = await self._list(path, 2)
                 return await self._done(show_entries(entries, path))
         mime_type = image_type(content)
-        if mime_type is not None and len(content) <= MOST_IMAGE_BYTES:
+        if mime_type is not None and len(content) <= MAX_IMAGE_BYTES:
             shown = f"{show_name(place)}: {mime_type}, {len(content)} bytes"
             data = base64.b64encode(content).decode()
             return await self._done(shown, ImageBlock(data=data, mimeType=mime_type))

@@ -8,11 +8,11 @@ from ors_server.authoring.toolsets.file_names import show_name
 from ors_server.authoring.toolsets.text_files import TextFile
 from ors_server.sandboxes.base import Entry, EntryKind
 
-MOST_CHARACTERS = 64_000
+MAX_CHARACTERS = 64_000
 """Characters of a file that one view shows."""
-MOST_LINE = 2_000
+MAX_LINE = 2_000
 """Characters of one line that a view shows."""
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 """Rows of a listing that are shown."""
 LEFT_OUT = frozenset({".git", "node_modules"})
 """Folders whose content is listed only if the listing is of them."""
@@ -40,7 +40,7 @@ def show_lines(file: TextFile, first: int, last: int) -> str:
     if not total:
         return "[the file is empty]"
     shown: list[str] = []
-    left = MOST_CHARACTERS
+    left = MAX_CHARACTERS
     for number, line in enumerate(file.lines[first - 1 : last], first):
         row = f"{number:6}\t{_shorten(line)}"
         left -= len(row) + 1
@@ -54,8 +54,8 @@ def show_lines(file: TextFile, first: int, last: int) -> str:
 
 
 def _shorten(line: str) -> str:
-    more = f" [... {len(line) - MOST_LINE} characters more]" if len(line) > MOST_LINE else ""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", line[:MOST_LINE]) + more
+    more = f" [... {len(line) - MAX_LINE} characters more]" if len(line) > MAX_LINE else ""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", line[:MAX_LINE]) + more
 
 
 def _remarks(file: TextFile, last: int, total: int) -> list[str]:
@@ -78,9 +78,9 @@ def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
     if not entries:
         return "[the folder is empty]"
     shown = [entry for entry in entries if not _is_left_out(entry.path, folder)]
-    rows = [_row(entry) for entry in shown[:MOST_ROWS]]
-    if len(shown) > MOST_ROWS:
-        rows.append(f"[{len(shown) - MOST_ROWS} more; list a subfolder, or with a smaller depth]")
+    rows = [_row(entry) for entry in shown[:MAX_ROWS]]
+    if len(shown) > MAX_ROWS:
+        rows.append(f"[{len(shown) - MAX_ROWS} more; list a subfolder, or with a smaller depth]")
     if len(shown) < len(entries):
         names = " and ".join(sorted(LEFT_OUT))
         rows.append(f"[the content of {names} is left out; list these folders by their path]")

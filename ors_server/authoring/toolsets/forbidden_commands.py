@@ -37,15 +37,15 @@ from ors_server.authoring.toolsets.wrappers import (
 from ors_server.errors import EnvironmentFailedError
 from ors_server.offload import CrashedError, OffloadLimits, OverLimitError
 
-MOST_DEPTH = 16
+MAX_DEPTH = 16
 """Scripts within scripts, and wrappers around wrappers, that are looked into."""
-MOST_SCRIPTS = 200
+MAX_SCRIPTS = 200
 """Different scripts within one that are looked into."""
 TIME_LIMIT = 10.0
 """Seconds of the processor that checking one script may take, in a worker process, for random texts crash
 tree-sitter-bash 0.25.1 now and then. The grammar's time can grow with the square of the length: 85 s
 for the worst 64 KiB that were found."""
-_MOST_FLAGS = 3
+_MAX_FLAGS = 3
 _SYNTAX = str.maketrans("", "", "'\"\\$\n")
 
 
@@ -115,7 +115,7 @@ class CommandPattern:
 
 
 def _is_flag_set(word: str) -> bool:
-    return word.startswith("-") and word[1:].isalnum() and word.isascii() and len(word) - 1 <= _MOST_FLAGS
+    return word.startswith("-") and word[1:].isalnum() and word.isascii() and len(word) - 1 <= _MAX_FLAGS
 
 
 def parse_patterns(texts: Sequence[str]) -> tuple[CommandPattern, ...]:
@@ -161,8 +161,8 @@ def every_command(script: str) -> Iterator[Words]:
     seen: set[str] = set()
     while pending:
         depth, item = pending.pop()
-        if depth > MOST_DEPTH or len(seen) > MOST_SCRIPTS:
-            raise UncheckableError(f"it has scripts within scripts, more than {MOST_DEPTH} deep or too many")
+        if depth > MAX_DEPTH or len(seen) > MAX_SCRIPTS:
+            raise UncheckableError(f"it has scripts within scripts, more than {MAX_DEPTH} deep or too many")
         if isinstance(item, str):
             if item not in seen:
                 seen.add(item)

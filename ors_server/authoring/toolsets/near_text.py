@@ -7,13 +7,13 @@ from difflib import SequenceMatcher
 from ors_server.authoring.toolsets.file_views import show_lines
 from ors_server.authoring.toolsets.text_files import TextFile
 
-MOST_COMPARED = 60
+MAX_COMPARED = 60
 """Lines of a file whose letters are compared: those that share the most words with the text."""
-MOST_LETTERS = 200
+MAX_LETTERS = 200
 """Letters of a line that are compared."""
-MOST_WORDS = 8
+MAX_WORDS = 8
 """Words, the longest ones, by which these lines are chosen."""
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 """Lines that are shown."""
 _ALIKE = 0.6
 _WORD = re.compile(r"\w{2,}")
@@ -42,7 +42,7 @@ def explain_missing(file: TextFile, old: str, name: str) -> str:
 
 
 def _show(file: TextFile, first: int, count: int) -> str:
-    return show_lines(file, first + 1, min(first + min(count, MOST_SHOWN), file.line_count))
+    return show_lines(file, first + 1, min(first + min(count, MAX_SHOWN), file.line_count))
 
 
 def _same_but_for_spaces(lines: list[str], searched: list[str]) -> int | None:
@@ -66,13 +66,13 @@ def _same_but_for_spaces(lines: list[str], searched: list[str]) -> int | None:
 def find_nearest(lines: Sequence[str], searched: Sequence[str]) -> int | None:
     """Return the line, from 0, where the most similar text begins, by the longest searched line."""
     offset, longest = max(enumerate(searched), key=lambda item: len(item[1].strip()))
-    longest = longest.strip()[:MOST_LETTERS]
-    words = sorted(set(_WORD.findall(longest)), key=len)[-MOST_WORDS:]
+    longest = longest.strip()[:MAX_LETTERS]
+    words = sorted(set(_WORD.findall(longest)), key=len)[-MAX_WORDS:]
     shared = ((sum(word in line for word in words), at) for at, line in enumerate(lines))
-    likely = sorted((item for item in shared if item[0]), reverse=True)[:MOST_COMPARED]
-    rated = [(_likeness(lines[at].strip()[:MOST_LETTERS], longest) + count, -at) for count, at in likely]
+    likely = sorted((item for item in shared if item[0]), reverse=True)[:MAX_COMPARED]
+    rated = [(_likeness(lines[at].strip()[:MAX_LETTERS], longest) + count, -at) for count, at in likely]
     _, place = max(rated, default=(0.0, 1))
-    is_near = place <= 0 and _likeness(lines[-place].strip()[:MOST_LETTERS], longest) >= _ALIKE
+    is_near = place <= 0 and _likeness(lines[-place].strip()[:MAX_LETTERS], longest) >= _ALIKE
     return max(0, -place - offset) if is_near else None
 
 

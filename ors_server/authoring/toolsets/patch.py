@@ -23,9 +23,9 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 from ors_server.wire import ToolOutput
 
-MOST_PATCH = MIB
+MAX_PATCH = MIB
 """Characters of one patch."""
-MOST_BYTES = 16 * MIB
+MAX_BYTES = 16 * MIB
 """Bytes of all files that one patch changes, as they were."""
 _LIMITS = OffloadLimits(result_bytes=48 * MIB)
 
@@ -64,15 +64,15 @@ class PatchTools(SandboxToolset):
         Args:
             patch: The whole patch.
         """
-        if len(patch) > MOST_PATCH:
-            raise ToolError(f"a patch has at most {MOST_PATCH} characters, not {len(patch)}; split it")
+        if len(patch) > MAX_PATCH:
+            raise ToolError(f"a patch has at most {MAX_PATCH} characters, not {len(patch)}; split it")
         encode(patch)  # refuses what UTF-8 cannot express
         with too_much("the patch"):
             changes = await offload.run_sized(len(patch), read_patch, patch)
         self._check_paths(changes)
         shown: list[str] = []
         writes: list[_Write] = []
-        left = MOST_BYTES
+        left = MAX_BYTES
         for change in changes:
             more = await self._plan(change, left)
             left -= sum(len(write.before or b"") for write in more)
@@ -100,7 +100,7 @@ class PatchTools(SandboxToolset):
                 place, before = await read_meant(self.sandbox, change.path, max(most, 1))
         except ToolError as error:
             if isinstance(error.__cause__, SandboxFileTooLargeError):
-                raise ToolError(f"{error}; the files of one patch have at most {MOST_BYTES} bytes") from error
+                raise ToolError(f"{error}; the files of one patch have at most {MAX_BYTES} bytes") from error
             raise
         if change.kind == DELETE:
             return [_Write(place, before, None)]

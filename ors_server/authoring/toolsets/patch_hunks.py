@@ -10,9 +10,9 @@ from ors_server.authoring.toolsets.near_text import find_nearest
 from ors_server.authoring.toolsets.patch_text import FileChange, Hunk
 from ors_server.authoring.toolsets.text_files import TextFile
 
-_MOST_PLACES = 20
-_MOST_TRIED = 1_000
-_MOST_LETTERS = 200
+_MAX_PLACES = 20
+_MAX_TRIED = 1_000
+_MAX_LETTERS = 200
 
 
 def apply_hunks(name: str, content: bytes, change: FileChange) -> bytes:
@@ -104,7 +104,7 @@ class _Search:
         text = "\n" + "\n".join(old) + "\n"
         places: list[int] = []
         found = self._text.find(text, self._starts[first])
-        while found >= 0 and len(places) <= _MOST_PLACES:
+        while found >= 0 and len(places) <= _MAX_PLACES:
             places.append(bisect_left(self._starts, found))
             found = self._text.find(text, found + 1)
         return places
@@ -128,7 +128,7 @@ class _Search:
 
     def _longest(self, old: Sequence[str], first: int) -> tuple[int, int]:
         """Return how many of the first lines are in the file together, and where; a few places are tried."""
-        best, best_at, at, budget = 0, 0, first - 1, _MOST_TRIED
+        best, best_at, at, budget = 0, 0, first - 1, _MAX_TRIED
         while budget > 0:
             try:
                 at = self._lines.index(old[0], at + 1)
@@ -157,10 +157,10 @@ class _Search:
 
 
 def _several(places: Sequence[int]) -> str:
-    count = f"more than {_MOST_PLACES} times" if len(places) > _MOST_PLACES else f"{len(places)} times"
-    shown = ", ".join(str(place + 1) for place in places[:_MOST_PLACES])
+    count = f"more than {_MAX_PLACES} times" if len(places) > _MAX_PLACES else f"{len(places)} times"
+    shown = ", ".join(str(place + 1) for place in places[:_MAX_PLACES])
     return f"at line {shown}" if len(places) == 1 else f"{count}, at lines {shown}"
 
 
 def _shorten(line: str) -> str:
-    return repr(line[:_MOST_LETTERS]) + (" (cut)" if len(line) > _MOST_LETTERS else "")
+    return repr(line[:_MAX_LETTERS]) + (" (cut)" if len(line) > _MAX_LETTERS else "")

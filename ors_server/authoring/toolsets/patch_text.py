@@ -8,13 +8,13 @@ from ors_server.authoring.tool import ToolError
 
 BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 ADD, UPDATE, DELETE, MOVE = "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "
-MOST_HUNKS = 1_000
+MAX_HUNKS = 1_000
 """Hunks of one patch."""
-MOST_FILES = 100
+MAX_FILES = 100
 """Files that one patch names, moved ones counted once."""
-MOST_ANCHORS = 20
+MAX_ANCHORS = 20
 """`@@` lines of one hunk."""
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 @dataclass(slots=True)
@@ -123,8 +123,8 @@ class _PatchReader:
         if not path:
             _refuse(number, "a path", line)
         self._changes.append(FileChange(heading, path))
-        if len(self._changes) > MOST_FILES:
-            raise ToolError(f"a patch changes at most {MOST_FILES} files; split it")
+        if len(self._changes) > MAX_FILES:
+            raise ToolError(f"a patch changes at most {MAX_FILES} files; split it")
 
     def _end_file(self, number: int) -> None:
         self._end_hunk()
@@ -156,13 +156,13 @@ class _PatchReader:
             self._begin_hunk(number, change)
         if anchor.strip() and self._hunk is not None:
             self._hunk.anchors.append(anchor)
-            if len(self._hunk.anchors) > MOST_ANCHORS:
-                raise ToolError(f"line {number} of the patch: a hunk has at most {MOST_ANCHORS} '@@' lines")
+            if len(self._hunk.anchors) > MAX_ANCHORS:
+                raise ToolError(f"line {number} of the patch: a hunk has at most {MAX_ANCHORS} '@@' lines")
 
     def _begin_hunk(self, number: int, change: FileChange) -> Hunk:
         self._hunks += 1
-        if self._hunks > MOST_HUNKS:
-            raise ToolError(f"a patch has at most {MOST_HUNKS} hunks; split it")
+        if self._hunks > MAX_HUNKS:
+            raise ToolError(f"a patch has at most {MAX_HUNKS} hunks; split it")
         self._hunk = Hunk(len(change.hunks) + 1, number)
         change.hunks.append(self._hunk)
         return self._hunk
@@ -179,4 +179,4 @@ class _PatchReader:
 
 
 def _refuse(number: int, expected: str, line: str) -> NoReturn:
-    raise ToolError(f"line {number} of the patch: expected {expected}, not {line[:_MOST_SHOWN]!r}")
+    raise ToolError(f"line {number} of the patch: expected {expected}, not {line[:_MAX_SHOWN]!r}")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-MOST_EXPANDED = 64
+MAX_EXPANDED = 64
 """Words that braces in one word may make; of more, only the first are looked at."""
 
 _PIECE = re.compile(
@@ -21,7 +21,7 @@ _Waiting: TypeAlias = "tuple[_Pieces, _Waiting] | None"
 
 
 def expand_braces(word: str) -> list[str]:
-    """Return the words that the shell makes of a word, at most `MOST_EXPANDED`; quoted braces stay."""
+    """Return the words that the shell makes of a word, at most `MAX_EXPANDED`; quoted braces stay."""
     done: list[str] = []
     unfinished: list[tuple[str, _Waiting]] = [("", (_PIECE.findall(word), None))]
     while unfinished:
@@ -30,7 +30,7 @@ def expand_braces(word: str) -> list[str]:
             done.append(made)
             continue
         pieces, rest = waiting
-        free = MOST_EXPANDED - len(unfinished) - len(done)
+        free = MAX_EXPANDED - len(unfinished) - len(done)
         group = _first_group(pieces) if free > 0 else None
         if group is None:
             unfinished.append((made + "".join(pieces), rest))
@@ -118,4 +118,4 @@ def _range(text: str) -> list[str]:
 
 def _members(first: int, last: int, step: int) -> range:
     direction = 1 if first <= last else -1
-    return range(first, last + direction, direction * step)[:MOST_EXPANDED]
+    return range(first, last + direction, direction * step)[:MAX_EXPANDED]

@@ -41,7 +41,7 @@ _ANSI = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
 )
 _ANSI_NAMES = dict(zip("ntrabeEfv", "\n\t\r\a\b\x1b\x1b\f\v", strict=True))
-_MOST_CODE = 0x10FFFF
+_MAX_CODE = 0x10FFFF
 
 _BRACED = re.compile(
     r"""(?<![^\s;|&(])[^\s;|&()'"`$]*\{[^\s;|&()'"`$]*(?:,|\.\.)[^\s;|&()'"`$]*\}[^\s;|&()'"`$]*"""
@@ -224,7 +224,7 @@ def _decode_ansi(match: re.Match[str]) -> str:
     hexadecimal = match[1] or match[2] or match[3]
     if hexadecimal or match[4]:
         code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8) % 256
-        return chr(code) if code <= _MOST_CODE else UNKNOWN
+        return chr(code) if code <= _MAX_CODE else UNKNOWN
     return _ANSI_NAMES.get(match[5], match[5])
 
 

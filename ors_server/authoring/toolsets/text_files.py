@@ -15,7 +15,7 @@ _MARKS = (
 )
 """Byte order marks, the longer ones before those that they begin with (Unicode 15, section 23.8)."""
 _CONTROLS = "".join(map(chr, [*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F]))
-_MOST_CONTROLS = {"utf-8": 0.3, "latin-1": 0.05}
+_MAX_CONTROLS = {"utf-8": 0.3, "latin-1": 0.05}
 """Part of a text's characters that may be control characters before it counts as binary, by its encoding."""
 _IMAGES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
@@ -46,7 +46,7 @@ class TextFile:
             text = _decode(content, encoding)
             if text is not None:
                 controls = sum(map(text.count, _CONTROLS))
-                is_binary = "\0" in text or controls > _MOST_CONTROLS[encoding] * len(text)
+                is_binary = "\0" in text or controls > _MAX_CONTROLS[encoding] * len(text)
                 return None if is_binary else cls(text, encoding)
         return None
 

@@ -32,7 +32,9 @@ async def choose_agent(spec: str, options: Mapping[str, Any], open_reader: OpenR
             known = _only(spec, options, {"run": str})
             return ReplayAgent(await open_reader(rest), rest, known.get("run"))
         case "command":
-            return CommandAgent(rest, **_only(spec, options, {"name": str, "grace": (int, float)}))
+            return CommandAgent(
+                rest, **_only(spec, options, {"name": str, "grace": (int, float), "variables": str})
+            )
         case _ if rest:
             return CallableAgent(find_callable(spec), spec, options)
         case _:

@@ -200,7 +200,8 @@ class _ChatAttempt:
         self._session.log.append(for_reading(message))
 
     async def _ask(self) -> Reply:
-        body = await self._endpoint.complete({**self._body, "messages": self._messages})
+        request = {**self._body, "messages": self._messages}
+        body = await self._endpoint.complete(request, self._session.count_retry)
         reply = read_reply(body, keeps_reasoning=self._options.keep_reasoning)
         if self._session.counts_tokens and (reply.tokens_in is None or reply.tokens_out is None):
             raise AgentError("the endpoint does not tell how many tokens it used, so no budget can be kept")

@@ -4,25 +4,24 @@ A request that fails temporarily is sent again. No tool call is repeated by that
 results are part of the request.
 """
 
-import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from random import Random
 from typing import Any
 
-import anyio
-
 from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agents.base import AgentError, AgentSettingsError
-from ors_server.rewards.judges.judge_endpoint import (
-    FAULTY,
-    MOST_QUOTED,
-    PASSING,
+from ors_server.rewards.judges.chat_replies import (
+    InvalidReplyError,
     RetryableReplyError,
+    open_http,
+    quoted,
+    send_chat,
     wait_of,
 )
+from ors_server.rewards.judges.judge_endpoint import FAULTY, PASSING
 
 BASE_URL = "OPENAI_BASE_URL"
 API_KEY = "OPENAI_API_KEY"
@@ -67,8 +66,13 @@ class ChatEndpoint:
         self._chance = Random()  # noqa: S311  (spreads out retries)
         self._client: Any = None
 
-    async def complete(self, body: Mapping[str, Any]) -> Any:
-        """Send a request until it is answered, and return the response's JSON.
+    async def complete(
+        self, body: Mapping[str, Any], on_retry: Callable[[float], None] = lambda _: None
+    ) -> Mapping[str, Any]:
+        """Send a request until it is answered, and return the response's JSON, which has a message.
+
+        Args:
+            on_retry: Called after each pause before another try, with its seconds.
 
         Raises:
             ContextOverflowError: If the conversation is too long.
@@ -82,7 +86,11 @@ class ChatEndpoint:
                 if attempt == self._tries:
                     where = self.base_url or "the endpoint"
                     raise AgentError(f"{where} failed {attempt} times, the last time: {error}") from error
-                await self._clock.sleep(self._pause(attempt, error.wait))
+                began = self._clock.monotonic()
+                try:
+                    await self._clock.sleep(self._pause(attempt, error.wait))
+                finally:
+                    on_retry(self._clock.monotonic() - began)
         raise AgentSettingsError("a request is sent at least once; set tries to 1 or more")
 
     def open(self) -> Any:
@@ -106,23 +114,14 @@ class ChatEndpoint:
         own: float = FIRST_WAIT * 2.0 ** (attempt - 1) * self._chance.uniform(0.5, 1.0)
         return min(LONGEST_WAIT, max(own, requested or 0.0))
 
-    async def _try(self, body: Mapping[str, Any]) -> Any:
+    async def _try(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         openai = self.open()
-        rest = {name: value for name, value in body.items() if name not in {"model", "messages"}}
         try:
-            with anyio.fail_after(self._time_limit):
-                raw = await self._client.chat.completions.with_raw_response.create(
-                    model=body["model"], messages=body["messages"], extra_body=rest
-                )
-            text: str = raw.http_response.text
+            return await send_chat(self._client, body, self._time_limit)
         except openai.APIStatusError as error:
             raise _by_status(error) from error
-        except (openai.APIConnectionError, TimeoutError) as error:
-            raise RetryableReplyError(f"no answer: {error.__cause__ or error}") from error
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise RetryableReplyError(f"a response that is not JSON: {text[:MOST_QUOTED]}") from error
+        except InvalidReplyError as error:
+            raise AgentError(f"the endpoint gave no usable reply: {error}") from error
 
     def _open(self, openai: Any) -> Any:
         key = os.environ.get(self._api_key_env)
@@ -131,7 +130,11 @@ class ChatEndpoint:
                 f"no API key: set {self._api_key_env}, or name an endpoint that needs none as base_url"
             )
         return openai.AsyncOpenAI(
-            base_url=self.base_url, api_key=key or "none", max_retries=0, timeout=self._time_limit
+            base_url=self.base_url,
+            api_key=key or "none",
+            max_retries=0,
+            timeout=self._time_limit,
+            http_client=open_http(),
         )
 
 
@@ -148,8 +151,8 @@ def load_openai() -> Any:
 
 def _by_status(error: Any) -> Exception:
     status: int = error.status_code
-    message = " ".join(str(error.message).split())[:MOST_QUOTED]
-    code = str(getattr(error, "code", None) or "")
+    message = quoted(str(error.message))
+    code = quoted(str(getattr(error, "code", None) or ""))
     if status < FAULTY and TOO_LONG.search(f"{code} {message}"):
         return ContextOverflowError(f"the conversation does not fit into the model's context: {message}")
     is_temporary = status in PASSING or status >= FAULTY

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from ors_server.client.call_result import CallResult
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.export.chat import call_message, image_part
+from ors_server.rewards.judges.chat_replies import InvalidReplyError, quoted, read_usage
 from ors_server.wire import (
     ImageBlock,
     JSONObject,
@@ -68,20 +69,20 @@ def read_reply(body: Any, *, keeps_reasoning: bool = False) -> Reply:
         message: Mapping[str, Any] = choice["message"]
         calls = tuple(_read_call(number, one) for number, one in enumerate(message.get("tool_calls") or ()))
         text = _text(message.get("content"))
+        reason: object = choice.get("finish_reason")
+        tokens_in, tokens_out = read_usage(body)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise AgentError(
-            f"the endpoint's response is not a chat completion: {json.dumps(body)[:300]}"
-        ) from error
-    usage: Mapping[str, Any] = body.get("usage") or {}
-    reason: str | None = choice.get("finish_reason")
+        raise AgentError(f"the endpoint's response is not a chat completion: {quoted(body)}") from error
+    except InvalidReplyError as error:
+        raise AgentError(f"the endpoint gave no usable reply: {error}") from error
     return Reply(
         message=_assistant(message, text, calls, keeps_reasoning=keeps_reasoning),
         text=text,
         calls=calls,
-        finish_reason=reason,
+        finish_reason=reason if isinstance(reason, str) else None,
         is_refusal=reason == "content_filter" or bool(message.get("refusal")),
-        tokens_in=usage.get("prompt_tokens"),
-        tokens_out=usage.get("completion_tokens"),
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
     )
 
 

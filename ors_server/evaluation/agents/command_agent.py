@@ -1,6 +1,6 @@
 """A program that speaks MCP as an agent: it receives the URL of the episode.
 
-The program is not sandboxed; it runs with the rights of this process.
+The program is not sandboxed; it runs with the rights of this process, but without its keys.
 """
 
 import os
@@ -8,7 +8,7 @@ import shlex
 import shutil
 import signal
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from subprocess import DEVNULL, PIPE, STDOUT
 
@@ -19,6 +19,7 @@ from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
 from ors_server.evaluation.targets import Target
+from ors_server.offload.child_variables import child_variables
 from ors_server.wire import JSONObject
 
 URL_VARIABLE = "ORS_AGENT_URL"
@@ -51,10 +52,12 @@ class CommandAgent(InSessionAgent):
         grace: float = GRACE_SECONDS,
         stop: float = STOP_SECONDS,
         clock: Clock | None = None,
+        variables: str = "",
     ) -> None:
         """Split a command line into words, as a shell does, without expansions.
 
-        `grace` and `stop` are in seconds, as `GRACE_SECONDS` and `STOP_SECONDS`.
+        `grace` and `stop` are in seconds, as `GRACE_SECONDS` and `STOP_SECONDS`. `variables` names, separated
+        by commas, the environment variables of this process that the program gets besides paths and locale.
 
         Raises:
             AgentSettingsError: If there is no program in it.
@@ -70,14 +73,19 @@ class CommandAgent(InSessionAgent):
         self._grace = grace
         self._stop_seconds = stop
         self._clock = clock or SystemClock()
+        self._variables = _read_names(variables)
 
     def describe(self) -> JSONObject:
         """Return the command line."""
-        return {"kind": "command", "name": self._name, "command": self._command}
+        settings = {"kind": "command", "name": self._name, "command": self._command}
+        return {**settings, "variables": list(self._variables)} if self._variables else settings
 
     async def check(self, target: Target) -> None:
-        """Raise `AgentSettingsError` if the program is not there."""
+        """Raise `AgentSettingsError` if the program, or a variable that is named for it, is not there."""
         del target
+        for name in self._variables:
+            if name not in os.environ:
+                raise AgentSettingsError(f"the option variables names {name}, which is not set")
         program = self._words[0]
         if "{" not in program and shutil.which(program) is None:
             raise AgentSettingsError(f"{program} cannot be started: no such program is on PATH")
@@ -97,7 +105,7 @@ class CommandAgent(InSessionAgent):
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
-                env={**os.environ, URL_VARIABLE: url},
+                env=child_variables(self._variables, {URL_VARIABLE: url}),
                 start_new_session=True,
             )
         except OSError as error:
@@ -191,3 +199,14 @@ def _replaced(word: str, known: Mapping[str, str]) -> str:
 def _signal(group: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def _read_names(variables: str) -> Sequence[str]:
+    names = [name.strip() for name in variables.split(",") if name.strip()]
+    for name in names:
+        if name.startswith("ORS_"):
+            raise AgentSettingsError(
+                f"the option variables names {name}, which is the trainer's; expected the agent's own "
+                "variables, such as OPENAI_API_KEY"
+            )
+    return names

@@ -16,7 +16,7 @@ from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.math_options import MathOptions, MathVerdict
 from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
+from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory, text_of_prompt
 from ors_server.rewards.text.asserted_words import denies_golds
 from ors_server.rewards.transcripts.turns import Message, text_of
 
@@ -118,7 +118,7 @@ def infoseek_reward(
 def math_equal_reward(
     final_response: str,
     answer: str | float,
-    prompt: str | None = None,
+    prompt: object = None,
     *,
     extraction: Literal["lenient", "strict"] = "lenient",
     boxes: Literal["last", "agree"] = "last",
@@ -142,7 +142,10 @@ def math_equal_reward(
 
 @reward(range=(0.0, 1.0), prepare=prepare)
 def math_equal_reward_tool(
-    final_response: str, answer: str | float, trajectory: Trajectory, prompt: str | None = None
+    final_response: str,
+    answer: str | float,
+    trajectory: Trajectory,
+    prompt: object = None,
 ) -> RewardResult:
     """Pays 1 for an equal answer and 0.1 for any other if a tool was used, else 0.
 
@@ -159,7 +162,10 @@ def math_equal_reward_tool(
 
 @reward(range=(0.0, 1.0), prepare=prepare)
 def math_equal_reward_think(
-    final_response: str, answer: str | float, trajectory: Trajectory, prompt: str | None = None
+    final_response: str,
+    answer: str | float,
+    trajectory: Trajectory,
+    prompt: object = None,
 ) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant has a `<think>` block.
 
@@ -177,7 +183,10 @@ def math_equal_reward_think(
 
 @reward(range=(0.0, 1.0), prepare=prepare)
 def math_reward_thought_with_tool(
-    final_response: str, answer: str | float, trajectory: Trajectory, prompt: str | None = None
+    final_response: str,
+    answer: str | float,
+    trajectory: Trajectory,
+    prompt: object = None,
 ) -> RewardResult:
     """Pays as `math_equal_reward_tool`, if every turn of the assistant begins with "Thought", else 0.
 
@@ -264,7 +273,7 @@ def _grade(
     if isinstance(gold, int | float) and not isinstance(gold, bool) and math.isfinite(gold):
         gold = str(int(gold) if gold == int(gold) else gold)
     if isinstance(gold, str):
-        question = prompt if isinstance(prompt, str) else None
+        question = text_of_prompt(prompt)
         return grade_math(response, gold, prompt=question, options=options or MathOptions())
     reason = f"expected a gold answer as text or a finite number, got {gold!r:.40}"
     return MathVerdict(is_equal=False, reason=reason, status="bad_gold", forms=("", ""))

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from ors_server.offload.child_process import ChildProcess, worker_command
+from ors_server.offload.child_variables import child_variables, worker_variables
 from ors_server.rewards.batch.batch_rows import Row
 from ors_server.rewards.batch.machine_delay import MachineDelay
 from ors_server.rewards.batch.progress import PROGRESS, make_progress
@@ -24,6 +25,8 @@ START_LIMIT = 120.0
 END_LIMIT = 5.0
 """Seconds that a worker without work may take to end."""
 
+_JUDGE = ("ORS_JUDGE_BASE_URL", "ORS_JUDGE_API_KEY", "ORS_JUDGE_MODEL")
+"""Variables of the judge that a reward may ask."""
 _PIECE = 2**16
 _KEPT_BYTES = 2**20
 """Bytes of rows that may wait in front of a worker, unless a single one is longer."""
@@ -74,7 +77,11 @@ class BatchWorker:
         self._options = options
         descriptor, self._progress = make_progress()
         try:
-            self.child = ChildProcess(worker_command(MODULE, str(descriptor)), descriptors=(descriptor,))
+            self.child = ChildProcess(
+                worker_command(MODULE, str(descriptor)),
+                descriptors=(descriptor,),
+                variables={**worker_variables(), **child_variables(_JUDGE)},
+            )
         finally:
             os.close(descriptor)
         self.input, self.output = self.child.input, self.child.output

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ors_server.rewards.reading.mentions import visible
 from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import Statement, read_statements
@@ -23,6 +24,7 @@ _REMARK: Final = re.compile(
     r"(?!(?:scores?|rating|grade|mark|number|value|above|previous|last score)\b)\w+"
 )
 _TOO: Final = re.compile(r"(?i)\btoo\b")
+_PAST: Final = re.compile(r"(?i)\b(?:would|could|should|might)\s+have\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
 """What stands for a number that is not asserted."""
@@ -41,6 +43,7 @@ _GONE: Final = frozenset(
 
 def asserted_reply(text: str) -> str:
     """Return a reply in plain text with a blank for every number that it does not assert."""
+    text = visible(text)
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
     statements = read_statements(text, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
@@ -67,8 +70,9 @@ def is_asserted(text: str, span: Span) -> bool:
 
 def _is_rival(text: str, statement: Statement) -> bool:
     """Whether a number under a condition could be the score: "With sources it would be 0.9"."""
+    is_past = _PAST.search(text, max(0, statement.start - _REMARK_CHARS), statement.start) is not None
     is_fault = _TOO.search(text, statement.end, statement.end + _REMARK_CHARS) is not None
-    return statement.polarity is Polarity.SUPPOSED and not is_fault
+    return statement.polarity is Polarity.SUPPOSED and not is_fault and not is_past
 
 
 def _quotations(text: str) -> Iterator[Span]:

@@ -4,19 +4,29 @@ The endpoint is configured by its own environment variables, so that a gateway w
 traffic (`OPENAI_BASE_URL`) does not capture the judge's. Nothing of `OPENAI_*` is sent.
 """
 
-import json
 import os
 import random
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import anyio
 from anyio.lowlevel import RunVar
 
+from ors_server.bounded_http import ACCEPTED_CODINGS
 from ors_server.clock import Clock, SystemClock
+from ors_server.rewards.judges.chat_replies import (
+    InvalidReplyError,
+    RetryableReplyError,
+    StatedFaultError,
+    open_http,
+    quoted,
+    read_usage,
+    send_chat,
+    wait_of,
+)
 from ors_server.rewards.judges.judge_model import Completion, Message, Sampling, Schema
 from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError
 
@@ -35,8 +45,6 @@ SCHEMA_WORDS = (
     "requested param",
 )
 """Words, in lower case, in messages of endpoints that refuse a request for its schema."""
-MOST_QUOTED = 500
-"""Characters of an endpoint's own message that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +75,6 @@ class EndpointVariables:
 
 
 JUDGE_VARIABLES = EndpointVariables("judge", "ORS_JUDGE_BASE_URL", "ORS_JUDGE_API_KEY", "ORS_JUDGE_MODEL")
-
-
-class RetryableReplyError(Exception):
-    """The same request may succeed later."""
-
-    def __init__(self, problem: str, wait: float | None = None) -> None:
-        super().__init__(problem)
-        self.wait = wait
 
 
 class _NoSchemaError(Exception):
@@ -204,33 +204,29 @@ class EndpointJudge:
                 return read_completion(reply, latency=self._clock.monotonic() - started, retries=failed)
 
     def _body(self, messages: Sequence[Message], schema: Schema | None, sample: int) -> dict[str, Any]:
-        """Return the parameters of the package; it sends those of `extra_body` unchanged."""
+        """Return the fields of a request."""
         rest = self.sampling.as_body(sample)
         if schema is not None:
             named = {"name": "verdict", "strict": True, "schema": dict(schema)}
             rest = {"response_format": {"type": "json_schema", "json_schema": named}, **rest}
         sent = [dict(message) for message in messages]
-        return {"model": self.name, "messages": sent, "extra_body": rest}
+        return {"model": self.name, "messages": sent, **rest}
 
     async def _try(self, client: Any, body: Mapping[str, Any]) -> Mapping[str, Any]:
         openai = _load()
+        has_schema = "response_format" in body
         try:
-            with anyio.fail_after(self.options.time_limit):
-                raw = await client.chat.completions.with_raw_response.create(**body)
-            text: str = raw.http_response.text
+            return await send_chat(client, body, self.options.time_limit)
         except openai.APIStatusError as error:
-            raise _error_of_status(
-                self.name, error, has_schema="response_format" in body["extra_body"]
-            ) from error
-        except (openai.APIConnectionError, TimeoutError) as error:
-            raise RetryableReplyError(
-                str(error) or f"no reply within {self.options.time_limit:g} seconds"
-            ) from error
+            raise _error_of_status(self.name, error, has_schema=has_schema) from error
+        except StatedFaultError as error:
+            if has_schema and _is_about_schema(str(error)):
+                raise _NoSchemaError from error
+            raise
+        except InvalidReplyError as error:
+            raise JudgeError(f"{self.name} gave no usable reply: {error}") from error
         except openai.OpenAIError as error:
             raise JudgeError(f"the request to {self.name} failed: {error}") from error
-        body_of_reply = _parsed(text)
-        _check_completed(body_of_reply, has_schema="response_format" in body["extra_body"])
-        return body_of_reply
 
     def _pause(self, failed: int, requested: float | None) -> float:
         longest = min(self.options.longest_wait, self.options.first_wait * 2 ** (failed - 1))
@@ -252,67 +248,33 @@ def read_completion(body: Mapping[str, Any], *, latency: float, retries: int) ->
     """Read the body of a reply, in the form of `/chat/completions`.
 
     Raises:
-        JudgeError: It has not that form.
+        JudgeError: It has not that form, or states a count of tokens that is none.
     """
     try:
         choice = body["choices"][0]
         content: object = choice["message"].get("content")
-        usage: Mapping[str, object] = body.get("usage") or {}
         is_cut = choice.get("finish_reason") == "length"
-        counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
+        prompt, written = read_usage(body)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise JudgeError(
-            f"the endpoint's reply has no choices[0].message: {str(body)[:MOST_QUOTED]}"
-        ) from error
-    prompt, written = (count if isinstance(count, int) and count >= 0 else None for count in counts)
+        raise JudgeError(f"the endpoint's reply has no choices[0].message: {quoted(body)}") from error
+    except InvalidReplyError as error:
+        raise JudgeError(str(error)) from error
     text = content if isinstance(content, str) else ""
     return Completion(text, prompt, written, is_cut=is_cut, latency=latency, retries=retries)
 
 
-def _parsed(text: str) -> Mapping[str, Any]:
-    try:
-        body: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RetryableReplyError(f"expected JSON from the endpoint, got {text[:MOST_QUOTED]!r}") from error
-    if not isinstance(body, Mapping):
-        raise RetryableReplyError(f"expected a JSON object from the endpoint, got {text[:MOST_QUOTED]!r}")
-    return cast("Mapping[str, Any]", body)
-
-
-def _check_completed(body: Mapping[str, Any], *, has_schema: bool) -> None:
-    """Raise for a reply of status 200 that holds an error or no message: gateways send these for a while."""
-    choices: object = body.get("choices")
-    first: object = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else None
-    choice: Mapping[str, Any] = cast("Mapping[str, Any]", first) if isinstance(first, Mapping) else {}
-    error: object = body.get("error") or choice.get("error")
-    if error:
-        message = f"the endpoint's reply holds an error: {str(error)[:MOST_QUOTED]}"
-        if has_schema and any(word in message.casefold() for word in SCHEMA_WORDS):
-            raise _NoSchemaError
-        raise RetryableReplyError(message)
-    if not isinstance(choice.get("message"), Mapping):
-        raise RetryableReplyError(
-            f"the endpoint's reply has no choices[0].message: {str(body)[:MOST_QUOTED]}"
-        )
-
-
 def _error_of_status(name: str, error: Any, *, has_schema: bool) -> Exception:
-    message = str(error)[:MOST_QUOTED]
+    message = quoted(str(error))
     status: int = error.status_code
-    is_about_schema = any(word in message.casefold() for word in SCHEMA_WORDS)
-    if has_schema and is_about_schema and status not in UNRELATED:
+    if has_schema and _is_about_schema(message) and status not in UNRELATED:
         return _NoSchemaError()
     if status in PASSING or status >= FAULTY:
         return RetryableReplyError(message, wait_of(error.response.headers))
     return JudgeError(f"{name} refused the request: {message}")
 
 
-def wait_of(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds, at least 0, that an endpoint's `Retry-After` requests."""
-    try:
-        return max(0.0, float(headers.get("retry-after", "")))
-    except ValueError:
-        return None
+def _is_about_schema(message: str) -> bool:
+    return any(word in message.casefold() for word in SCHEMA_WORDS)
 
 
 def _load() -> Any:
@@ -335,6 +297,7 @@ def _open(base_url: str, api_key: str, time_limit: float) -> Any:
         webhook_secret="",
         max_retries=0,
         timeout=time_limit,
+        http_client=open_http(),
     )
 
 
@@ -344,5 +307,6 @@ def _headers(client: Any) -> dict[str, str]:
         "Accept": "application/json",
         "Content-Type": "application/json",
         "User-Agent": "ors-server-judge",
+        **ACCEPTED_CODINGS,
         "Authorization": f"Bearer {client.api_key}",
     }

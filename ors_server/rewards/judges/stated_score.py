@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ors_server.rewards.judges.asserted_scores import GAP, asserted_reply
+from ors_server.rewards.reading.polarity import classes_of
 from ors_server.rewards.reward_errors import UnusableReplyError
 
 _PLAIN = r"[-+]?(?:\d{1,20}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
 _SCORE = re.compile(rf"(?P<number>{_PLAIN})(?:/(?P<of>\d{{1,6}}(?:\.0{{1,9}})?)|(?P<percent>%))?")
 _NUMERIC = re.compile(r"[-+\d.,/:%]+")
 """A word of digits and signs, such as 0,7 or 0.4-0.6."""
-_LABELS = "score|rating|reward|grade|mark|verdict|overall|evaluation"
+_LABELS = (
+    "score|rating|reward|grade|mark|verdict|overall|evaluation|result|note|bewertung|punktzahl|nota|puntuaci[oó]n"
+    "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数|得点|スコア|評価|점수|평점"
+)
 _LABEL = re.compile(
     rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore)\b){{0,2}}[\s:=,']{{0,6}}"
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
@@ -28,7 +32,7 @@ _NOTE = re.compile(
 """The scale between a label and its number: "Score (0 to 1): "."""
 _TAG = re.compile(r"<(/?)([A-Za-z]{1,20})>")
 _REWRITES = (
-    (re.compile(r"[—–]"), " - "),  # noqa: RUF001  (dashes are meant)
+    (re.compile(r"[—–]"), " - "),
     (re.compile(r"(?<=[\d.])\s{0,3}/\s{0,3}(?=\d)"), "/"),
     (re.compile(r"(?<=[\d.])\s{1,3}(?:points?\s{1,3})?out\s{1,3}of\s{1,3}(?=\d)", re.IGNORECASE), "/"),
     (re.compile(r"(?<=\d)\s{0,3}(?:%|per\s?cent\b)", re.IGNORECASE), "%"),
@@ -55,8 +59,15 @@ _JOINING = _words("because since as for due given on in with overall and but - s
 _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
-    "worth judge"
+    "worth judge get gets got it's that's settle lean"
 )
+_STRESS = _words("no not nothing without doubt question")
+"""Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
+_VERDICT = re.compile(
+    r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
+    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best))?\s{0,3}(?:[.!\n]|\Z)"
+)
+"""What follows a score that is the subject of its sentence: "0.4 seems fair."."""
 """Words of which the sentence of a score without another mark has at least one."""
 _QUALIFIERS = frozenset({""}) | _words(
     "final overall total new revised corrected updated amended my the a an resulting assigned numeric "
@@ -186,7 +197,10 @@ class _Reply:
         if not only.is_score or only.is_count or before & _OTHER_SCORES:
             return None
         is_sentence = not before and not self.text[only.end :].strip(_STOPS + " \t\r\n")
-        return only if before & _GIVING or is_sentence else None
+        is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
+        is_subject = not before and _VERDICT.match(self.text, only.end) is not None
+        is_given = bool(before & _GIVING) or GAP in self.text
+        return only if is_given or is_sentence or is_stressed or is_subject else None
 
     def _is_line(self, one: _Number) -> bool:
         """Return whether a number fills the first or the last line."""
@@ -223,7 +237,7 @@ class _Reply:
 
 
 def _prepared(text: str) -> str:
-    text = _NOTE.sub(" ", text.replace("\\boxed", " "))
+    text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
     text = _TAG.sub(_untagged, text).translate(_MARKUP)
     for pattern, spelling in _REWRITES:
         text = pattern.sub(spelling, text)

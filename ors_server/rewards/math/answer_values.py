@@ -35,7 +35,7 @@ _SIGN = (
     r"equiv|in)(?![A-Za-z]))"
 )
 _EXPRESSION: Final = re.compile(
-    rf"(?<![A-Za-z0-9_\\.])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_CALL}(?={_ATOM})|{_COMMAND}|"
+    rf"(?<![A-Za-z0-9_\\.'’])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_CALL}(?={_ATOM})|{_COMMAND}|"
     rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq|equiv|approx)(?![A-Za-z])))|"
     rf"(?:\\left[ ]?)?{_GROUP})"
     rf"(?:[ ]?(?:{_SIGN}[ ]?){{1,2}}{_ATOM}|{_ATOM}(?![a-z]{{2}})|[!%°'])*"

@@ -21,7 +21,7 @@ from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
 from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
 from ors_server.rewards.reading.sentences import Span
-from ors_server.rewards.reading.statements import Statement, keep_asserted, read_statements
+from ors_server.rewards.reading.statements import FIELD_KEY, Statement, keep_asserted, read_statements
 
 _SAYING: Final = re.compile(
     r"[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
@@ -36,6 +36,16 @@ _PLAIN: Final = (
     | {"and", "or", "times", "percent", "dx", "dy", "dz", "dt", "du", "dr", "over", "mod"}
 )
 """Words of mathematics and quantities, which say nothing about them."""
+_NUMBERING: Final = re.compile(
+    r"\s*(?:\([b-hivx]{1,4}\)|[b-h]\)|(?:Q|Ex|No|Nr|Problem|Question|Exercise|Task)\.?\s?\d{1,3}\s?[.:)])\s+(?=\S)"
+)
+"""The number of an exercise in front of its answer."""
+_CUE: Final = re.compile(
+    r"\s*(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final )?(?:answer|result)"
+    r"(?: is|:| =|: is) (?![^\n]*[.;,:] )(?=[^\n]*\s*\Z)",
+    re.IGNORECASE,
+)
+"""The words in front of an answer that is nothing but a value, in one line."""
 _MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
 """An answer in its mark, and nothing else."""
 _CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
@@ -83,15 +93,16 @@ _LABEL: Final = re.compile(
 _TAIL_CHARS: Final = 8_000
 _HAS_NUMBER: Final = re.compile(r"\d|[a-z]{3}", re.IGNORECASE)
 _JOINER: Final = re.compile(
-    r"\s*(?:[,;]|and\b|or\b|&)?\s*(?:and\b|or\b)?\s*(?:[A-Za-z]\s*=\s*)?", re.IGNORECASE
+    r"[\s*_]*(?:[,;]|and\b|or\b|&)?\s*(?:and\b|or\b)?[\s*_]*(?:[A-Za-z]\s*=\s*)?", re.IGNORECASE
 )
 _BETWEEN_QUANTITIES: Final = re.compile(
     r"\A\s+(?:hours?|minutes?|seconds?|feet|foot|ft|inch|inches|in|h|hrs?|min|dollars|cents|years?|"
     r"months?|weeks?|days?)\b"
 )
 """The unit in the middle of "2 hours and 30 minutes"."""
-_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
-_ANSWER_KEY: Final = re.compile(r"(?:final[_ ]?)?(?:answer|result|solution|value|number)", re.IGNORECASE)
+_ANSWER_KEY: Final = re.compile(
+    r"(?:final[_ ]?)?(?:answer|result|solution|value|number)|final", re.IGNORECASE
+)
 _KEY_CHARS: Final = 60
 _SENTENCE_END: Final = re.compile(r"[.?!](?=\s|$)|\n")
 _SENTENCE_CHARS: Final = 300
@@ -130,6 +141,10 @@ class Assertion:
 def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
+    if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
+        response = response[numbering.end() :]
+    if prompt is None and (cue := _CUE.match(response)) is not None and _is_plain(response[cue.end() :]):
+        return Assertion(response)
     if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
         return Assertion("" if prompt is not None and is_echo(response, prompt, question.gold) else response)
     searched, _ = without_programs(response)
@@ -143,7 +158,7 @@ def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
     marked = _MARKED.fullmatch(text)
     if marked is not None:
-        text = marked[1] or marked[2]
+        text = marked[1] or marked[2] or ""
     if _SAYING.search(text) is not None or _CODE.search(text) is not None:
         return False
     return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
@@ -186,6 +201,8 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
         return Assertion(head + response)
     spans = _without_numbering(response, _with_gold(response, _values(response, question), question.gold))
     statements = _read(response, spans, question, prompt)
+    if statements and question.is_closed and all(s.polarity is not Polarity.ASSERTED for s in statements):
+        return Assertion("", ())
     text = keep_asserted(response, statements)
     return Assertion(text, _final_texts(response, statements, question.gold) if question.is_closed else None)
 
@@ -277,7 +294,7 @@ def _without_code(text: str, statement: Statement) -> Statement:
 
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
-    field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    field = FIELD_KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
     if (
         field is None
         or statement.polarity is not Polarity.ASSERTED

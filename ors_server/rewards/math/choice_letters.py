@@ -13,6 +13,8 @@ from typing import Final
 
 from ors_server.rewards.math.normalise import unfence
 from ors_server.rewards.math.streams import stream
+from ors_server.rewards.reading.mentions import Mention, Reading, read_mentions
+from ors_server.rewards.reading.polarity import Polarity
 
 _DRESS: Final = re.compile(
     r"\\(?:text(?:bf|it|rm)?|mathrm|mathbf|mbox|boxed|operatorname)\s*|[{}$*]|\\[ ,;:!]|~|"
@@ -34,27 +36,18 @@ _ARTICLE: Final = re.compile(
     r"\s+(?!is\b|was\b|because\b|since\b|as\b|for\b|with\b|and\b|by\b|which\b|where\b)[a-zA-Z]"
 )
 """What follows an "A" that is not a choice."""
-_DENIED: Final = re.compile(
-    r"[)}\]$*.: ]{0,6}(?:(?:is|was|are|would be|seems?|looks?)\s+(?:\w+ly\s+|also\s+)?"
-    r"(?:not\b|wrong|incorrect|false|impossible|never|ruled|eliminated|out\b|invalid)|"
-    r"(?:is|was|does|could|would)n['’]?t\b|can(?:['’]?t|not| not)\b|(?:does|could|would|must) not\b|"
-    r"fails?\b|wrong\b|incorrect\b)",
-    re.IGNORECASE,
-)
-_DENYING: Final = re.compile(
-    r"(?:\b(?:not|never|neither|nor|than|eliminat\w*|exclud\w*|rul(?:es?|ed|ing) out|against)|n['’]t)"
-    r"\s+(?:(?:the|an?|correct|right|final|be|have|been)\s+){0,3}\Z",
-    re.IGNORECASE,
-)
-_DENYING_CHARS: Final = 60
 _CUES: Final = re.compile(
     r"(?:answer|option|choice|choose|pick|it'?s|it is|réponse|respuesta|resposta|risposta|antwort|ответ|"
     r"答案|选|選)"
     r"(?:\s*(?:is|are|est|es|é|ist|would be|must be|should be|:|for sure|definitely|是|为|為|：|\(|\*))*\s*",
     re.IGNORECASE,
 )
+_LETTER: Final = re.compile(r"(?<![A-Za-z0-9'\\])[A-J](?![A-Za-z0-9'+*=^_])")
+_DENIED: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED})
 _TAIL_CHARS: Final = 8_000
-_MOST_CUES: Final = 20
+_MAX_CUES: Final = 20
+_MAX_LETTERS: Final = 400
+"""Letters of a text that are read, from its end."""
 _CUED: Final = re.compile(
     r"[\s({$*\\]{0,9}(?:text(?:bf)?\{|mathrm\{|boxed\{){0,3}[({]{0,3}([A-J])(?![A-Za-z0-9'+*=^_])"
 )
@@ -74,8 +67,9 @@ def label_of(text: str) -> str | None:
     if led is None:
         trailed = _TRAILED.search(text)
         return None if trailed is None else trailed[1]
-    is_none = _LIST.match(bare, led.end()) or _DENIED.match(bare, led.end())
-    return None if is_none else led[1] or led[2] or led[3]
+    letter = led[1] or led[2] or led[3]
+    is_list = _LIST.match(bare, led.end()) is not None
+    return letter if not is_list and _asserts(bare, led.start(led.lastindex or 0)) else None
 
 
 def text_behind(text: str) -> str:
@@ -87,26 +81,42 @@ def text_behind(text: str) -> str:
 
 def label_in(response: str) -> str | None:
     """Return the letter that a text without a box picks, or `None`."""
-    denied: set[str] = set()
-    for cue in reversed(list(_CUES.finditer(response[-_TAIL_CHARS:]))[-_MOST_CUES:]):
-        cued = _CUED.match(cue.string, cue.end())
-        if cued is None or (cued[1] == "A" and _ARTICLE.match(cue.string, cued.end(1))):
+    tail = response[-_TAIL_CHARS:]
+    readings = _read(tail)
+    denied = {reading.mention.name for reading in readings if reading.statement.polarity in _DENIED}
+    asserted_at = {reading.mention.start for reading in readings if reading.is_asserted}
+    for cue in reversed(list(_CUES.finditer(tail))[-_MAX_CUES:]):
+        cued = _CUED.match(tail, cue.end())
+        if cued is None or (cued[1] == "A" and _ARTICLE.match(tail, cued.end(1))):
             continue
-        if _is_denied(cue, cued):
-            denied.add(cued[1])
-        elif cued[1] not in denied:
-            return None if _LIST.match(cue.string, cued.end(1)) else cued[1]
+        if cued.start(1) in asserted_at and cued[1] not in denied:
+            return None if _LIST.match(tail, cued.end(1)) else cued[1]
     opening = _OPENING.match(response)
-    if opening is None or _LIST.match(response, opening.end()) or _DENIED.match(response, opening.end()):
+    if opening is None or _LIST.match(response, opening.end()):
         return None
-    letter = opening[1] or opening[2]
-    return None if letter in denied else letter
+    at = opening.start(opening.lastindex or 0)
+    letter = response[at]
+    return letter if letter not in denied and _asserts(response[:_TAIL_CHARS], at) else None
 
 
-def _is_denied(cue: re.Match[str], cued: re.Match[str]) -> bool:
-    """Return whether a sentence rules a letter out: "not option C", "C is wrong"."""
-    before = cue.string[max(cue.start() - _DENYING_CHARS, 0) : cue.start()]
-    return _DENYING.search(before) is not None or _DENIED.match(cue.string, cued.end(1)) is not None
+def _asserts(text: str, position: int) -> bool:
+    """Return whether a text asserts the letter at a place: not "C is wrong"."""
+    return any(item.mention.start == position and not _is_ruled_out(item) for item in _read(text))
+
+
+def _is_ruled_out(reading: Reading) -> bool:
+    return reading.statement.polarity not in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+
+
+def _read(text: str) -> list[Reading]:
+    """Read what a text says of the letters of choices in it."""
+    letters = [
+        found
+        for found in _LETTER.finditer(text)
+        if found[0] != "A" or not _ARTICLE.match(text, found.end()) or text.startswith(" is", found.end())
+    ]
+    mentions = [Mention(found.start(), found.end(), found[0]) for found in letters[-_MAX_LETTERS:]]
+    return read_mentions(text, mentions, are_labels=True)
 
 
 def choice_of(text: str, choices: Sequence[str]) -> str | None:

@@ -12,7 +12,7 @@ from ors_server.rewards.math.everyday import spelled_number
 from ors_server.rewards.reading.statements import struck_regions
 
 _STRUCK_NOTE: Final = re.compile(
-    r"(?m)^[^\n]{0,200}\n?[ \t]{0,4}[(\[](?:struck|crossed|scratched)(?: out| through| off)?[)\]][ "
+    r"(?m)^[^\n]{0,200}\n{0,2}[ \t]{0,4}[(\[](?:struck|crossed|scratched)(?: out| through| off)?[)\]][ "
     r"\t.]{0,4}$",
     re.IGNORECASE,
 )
@@ -21,6 +21,11 @@ _HTML: Final = re.compile(
     r"h[1-6])(?:\s[^<>\n]{0,80})?>",
     re.IGNORECASE,
 )
+_TEXT_COMMAND: Final = re.compile(
+    r"\\(?:textbf|textit|textrm|textsc|emph|underline|(?:sub){0,2}section\*?|paragraph\*?)"
+    r"\{([A-Za-z][A-Za-z .:,-]{0,60})\}"
+)
+"""A heading or emphasised words, which are read as a line or a part of one."""
 _BREAK: Final = re.compile(r"<br\s{0,2}/?>", re.IGNORECASE)
 _CALCULATION: Final = re.compile(r"<<[^<>\n]{0,200}>>")
 """The calculator's annotations of GSM8K: `<<2*3=6>>6`."""
@@ -99,6 +104,8 @@ def undress(text: str) -> str:
         text = _HTML.sub("", _BREAK.sub("\n", _CALCULATION.sub("", text)))
     if "\\begin" in text:
         text = _ALIGNED.sub(_join_rows, text)
+    if "\\" in text:
+        text = _TEXT_COMMAND.sub(r"\1: ", text)
     if not text.isascii() or "\\" in text:
         text = _MARKS.sub(" ", text)
     if "#" in text or ">" in text:

@@ -44,7 +44,7 @@ def _read(text: str, parts: Sequence[Span]) -> list[Reading]:
         for first, last in parts
         if first >= start
     ]
-    readings = read_mentions(text[start:end], mentions)
+    readings = read_mentions(text[start:end], mentions, are_labels=True)
     return [
         Reading(
             Mention(item.mention.start + start, item.mention.end + start, item.mention.name), item.statement

@@ -14,3 +14,12 @@ def closing_brace(text: str, start: int) -> int:
         if depth == 0:
             return brace.start()
     return -1
+
+
+def unclosed_box(text: str) -> int:
+    """Return where the last box of a text begins if it is never closed, else the end of the text."""
+    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    if start < 0:
+        return len(text)
+    opened = text.find("{", start)
+    return start if opened >= 0 and closing_brace(text, opened + 1) < 0 else len(text)

@@ -9,7 +9,28 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from ors_server.rewards.reading.conditions import (
+    INVERTED,
+    ORDERS,
+    SOURCES,
+    is_condition,
+    is_mistaken_way,
+    is_modest,
+    is_of_sound_source,
+    is_own_work,
+)
+from ors_server.rewards.reading.frames import (
+    governor_states,
+    is_apt_answer,
+    is_filler,
+    is_guess,
+    is_identity,
+    is_label_of,
+    is_of_another,
+    is_unit,
+)
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
+from ors_server.rewards.reading.remarks import is_disapproval, is_passed_on, takes_back_words
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,
@@ -43,6 +64,31 @@ _CONNECTING: Final = frozenset(
         "either",
     }
 )
+_CHANGES: Final = (
+    "rise",
+    "rose",
+    "fall",
+    "fell",
+    "grow",
+    "grew",
+    "drop",
+    "increas",
+    "decreas",
+    "go",
+    "went",
+    "climb",
+    "shrink",
+    "shrank",
+    "sink",
+    "sank",
+    "jump",
+    "declin",
+)
+_NEEDING: Final = words_of("would need must requires require needs required")
+_OBJECT_STARTS: Final = words_of("the a an it this that its no every each all")
+_ACCORDING: Final = frozenset(
+    {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
+)
 _COMPLEMENTIZERS: Final = frozenset({"that", "whether", "if", "to"})
 _RELATIVES: Final = frozenset({"that", "who", "which", "whose", "where"})
 _FUNCTION_WORDS: Final = words_of(
@@ -53,20 +99,21 @@ _MAX_UNIT: Final = 3
 _WORK_SUBJECTS: Final = frozenset(
     {"that", "this", "it", "which", "there", "there were", "there are", "my proof", "after", "within"}
 )
-_CONTRARY: Final = frozenset(
-    {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
-)
 _AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
-_STATING: Final = frozenset({"copula", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"})
-_FILLERS: Final = words_of(
-    "so thus hence then and or nor but finally ok okay well now the a an of to for all"
+_STATING: Final = frozenset(
+    {"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"}
 )
-_WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
-_OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
+_OF_FORM: Final = frozenset(
+    {"source", "preposition", "condition", "apt", "no_unit", "linking", "epistemic", "alternative", "belief"}
+)
+"""Classes that do not make a sentence of words around a value."""
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
 _RECKONINGS: Final = words_of(
     "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
     "program code output"
+)
+_FACTS: Final = words_of(
+    "text passage data evidence definition theory rule law facts numbers table graph source"
 )
 _NOUNS: Final = (
     "votes",
@@ -83,29 +130,26 @@ _NOUNS: Final = (
 )
 """Plurals that are verbs of saying, too: "42 votes"."""
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
-_SELVES: Final = frozenset({"i", "we", "i'd", "we'd", "i suppose", "i assume"})
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
-_TAKING: Final = frozenset({"take", "takes", "took", "taking"})
 _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
 _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
 _ORDERED: Final = frozenset(
     {"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"}
 )
 """Orders to the reader, which report nothing: "say 42"."""
-_ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
-_JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
 _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
-_INVERTED: Final = frozenset({"should", "were", "had"})
+_REASONS: Final = frozenset({"because", "since", "for"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
 _THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
@@ -123,8 +167,17 @@ _GUESSES: Final = frozenset(
         "version",
     }
 )
-_SOURCES: Final = frozenset(
-    {"question", "problem", "exercise", "prompt", "task", "statement", "text", "page", "book", "puzzle"}
+_PARTICLE_VERBS: Final = words_of(
+    "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves "
+    "left vote throw set sets put puts push brush cast "
+)
+"""Verbs that reject a value together with a word behind it: "this rules 42 out"."""
+_EVERYTHING: Final = words_of(
+    "all any every anything everything everyone anybody everywhere anywhere another other different"
+)
+_PART_WORDS: Final = words_of("of like towards toward near as than to from")
+_APPOSED: Final = words_of(
+    "city town capital village port island state republic kingdom country letter option choice name"
 )
 
 
@@ -146,19 +199,52 @@ class ClauseReader(SentenceReader):
                     and clause.values[index - 1].polarity is Polarity.BOUNDED
                     and _is_range(clause, index)
                 ):
-                    value.polarity = Polarity.BOUNDED
+                    is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
+                    value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
+                if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
+                    following = sentence.clauses[place + 1].lead
+                    if following is not None and following.word in ("which", "whom"):
+                        value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
                     value.polarity = self._inherited(sentence, place, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
                     value.polarity = Polarity.SUPPOSED
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
                     value.polarity = self._after(sentence, place, value) or value.polarity
+                if (
+                    value.polarity is Polarity.ASSERTED
+                    and self.is_closed
+                    and self._trails_off(sentence, place, value)
+                ):
+                    value.polarity = Polarity.INTERMEDIATE
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
         self._replace(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
+
+    def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
+        """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
+        clauses = sentence.clauses[place + 1 :]
+        if (
+            value.is_framed
+            or not clauses
+            or any(clause.values for clause in sentence.clauses if clause is not value.clause)
+        ):
+            return False
+        following = clauses[0]
+        lead = following.lead
+        if lead is None or lead.word == "(" or "reason" in lead.classes:
+            return False
+        has_left = value.clause.tokens[0] is not value.token
+        if lead.word == "," and (has_left or place):
+            return False
+        words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
+        if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
+            return False
+        is_bare_addition = lead.word == "and" and not has_left
+        return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
 
     def _replace(self, sentence: Sentence) -> None:
         """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
@@ -261,42 +347,50 @@ class ClauseReader(SentenceReader):
         ):
             value.is_framed = True
             return  # "any answer other than 42 is wrong"
-        value.polarity = self._from_left(value, left, before) or self._from_right(value, left, right, before)
+        value.polarity = self._from_left(value, left, right, before) or self._from_right(
+            value, left, right, before
+        )
 
-    def _from_left(self, value: Value, left: list[TextToken], before: Classes) -> Polarity | None:
+    def _from_left(
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
+    ) -> Polarity | None:
         """Return what the words in front of a value say; the first rule that holds decides."""
         last = left[-1] if left else None
         near_value = _behind_value(left)
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(near_value)
+            "negative" in before and not self._is_in_relative_clause(left)
         )
         is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
             (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
-            (bool(left) and left[0].word in _INVERTED, Polarity.SUPPOSED),
+            (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
+            (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
-            ("unfinished" in before, Polarity.INTERMEDIATE),
+            ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
             (is_denied, Polarity.DENIED),
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
-            (is_reported, Polarity.QUOTED),
+            (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
-            ("answer" not in before and _is_label_of(near_value), Polarity.INTERMEDIATE),
+            ("answer" not in before and is_label_of(near_value), Polarity.INTERMEDIATE),
+            (self.are_labels and _is_other_than(left), Polarity.DENIED),
+            (self.are_labels and _is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
     def _is_supposed(self, value: Value, left: list[TextToken], before: Classes) -> bool:
         lead = value.clause.lead
-        is_own = lead is not None and lead.word == "if" and _is_own_work(value.clause)
-        is_if = "suppose" in before and not is_own and not _is_guess(left)
+        is_own = lead is not None and lead.word == "if" and is_own_work(value.clause)
+        is_if = "suppose" in before and not is_own and not is_guess(left)
         return is_if or ("would" in before and not self._may_be_would(left, before))
 
     def _is_in_relative_clause(self, left: list[TextToken]) -> bool:
@@ -322,7 +416,7 @@ class ClauseReader(SentenceReader):
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         return bool(before & {"answer"}) or any(
-            token.word in ("that", "this", "which", "i", "we") for token in left
+            token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
     def _is_of_another(self, left: list[TextToken]) -> bool:
@@ -357,11 +451,18 @@ class ClauseReader(SentenceReader):
             (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
+            ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
             (self._is_reported(right, seen), Polarity.QUOTED),
-            ("bound" in first.classes and first.word in _ORDERS, Polarity.BOUNDED),
+            ("bound" in first.classes and first.word in ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
             ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            (
+                first.word in ("out", "off", "aside", "away")
+                and bool(left)
+                and left[-1].word in _PARTICLE_VERBS,
+                Polarity.DENIED,
+            ),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
@@ -381,20 +482,27 @@ class ClauseReader(SentenceReader):
         """Return what a predicate makes of a value that nothing speaks against."""
         if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
+        if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
+            return Polarity.ASSERTED  # "41 isn't right; 42 is."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
             and self._text[value.token.start].isalpha()
             and _is_verb(right[0])
             and "confirm" not in right[0].classes
         )
-        if self.are_labels and value.token.end - value.token.start > NEAR and _is_identity(right):
+        if self.are_labels and value.token.end - value.token.start > NEAR and is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
-        value.is_weak = is_subject and not seen & {"confirm", "answer"}
+        is_state = right[0].word in ("were", "are") and len(right) > 1 and "quantity" in right[1].classes
+        if is_state:
+            return Polarity.ASSERTED  # "42 were sold"
+        is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
+        confirming = {"answer"} if is_one_of_many else {"confirm", "answer", "harmless"}
+        value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
-        value.is_weak = not self._has_frame(left, right)
+        value.is_weak = not self._has_frame(value, left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
     def _is_about_the_work(self, left: list[TextToken], right: list[TextToken], before: Classes) -> bool:
@@ -403,23 +511,30 @@ class ClauseReader(SentenceReader):
             return False
         if right[0].word in _TIMES and "first_person" not in before:
             return False
-        is_short = len(right) <= NEAR or any(token.word in _SOURCES for token in right)
+        is_short = len(right) <= NEAR or any(token.word in SOURCES for token in right)
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
 
-    def _has_frame(self, left: list[TextToken], right: list[TextToken]) -> bool:
+    def _has_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> bool:
         """Whether a clause is a sentence that may state a value, not just words around one."""
         if not self.is_closed:
             return True
-        words = [
-            token
-            for token in left
-            if token.kind == "word" and token.word not in _FILLERS and len(token.word) > 1
-        ]
-        if not words or all(token.classes for token in words):
-            return True
-        if any(token.word.endswith("ed") and index for index, token in enumerate(words)):
-            return True  # a verb of the past: "the crew loaded 42 crates"
+        words = [token for token in left if token.kind == "word" and not is_filler(token)]
+        if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
+            return False
+        if not words:
+            is_subject = (
+                len(right) > 1
+                and not right[0].classes
+                and _is_verb(right[0])
+                and right[1].word in _OBJECT_STARTS
+            )  # "42 counts the corner twice"
+            is_predicate = bool(right) and "copula" in right[0].classes
+            is_led = bool(left) or value.clause.lead is not None
+            return not is_subject and (is_led or is_predicate or is_unit(right))
+        is_past = any(token.word.endswith("ed") and index for index, token in enumerate(words))
+        if is_past or all(token.classes - _OF_FORM for token in words):
+            return True  # "the crew loaded 42 crates"
         return any(token.classes & _STATING for token in (*left, *right))
 
     def _inherited(
@@ -431,13 +546,23 @@ class ClauseReader(SentenceReader):
             return None
         earlier = sentence.clauses[place - 1]
         if not earlier.values:
+            if lead.word == ")" and place > 1 and sentence.clauses[place - 2].values:
+                return None  # "41 (crossed out) 42"
             return self._introduced(earlier, lead, left)
+        if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
+            return None  # "since 41 fails, 42"
         polarity = earlier.values[-1].polarity
-        is_joined = (lead.word in AND or lead.word == ",") and all(
-            token.word in _CONNECTING or "maybe" in token.classes for token in left
+        if "exceptive" in earlier.tokens[0].classes:
+            return None  # "unlike 41, 42 works"
+        is_joined = (
+            earlier.tokens[-1].kind == "value"
+            and (lead.word in AND or lead.word == ",")
+            and all(token.word in _CONNECTING or "maybe" in token.classes for token in left)
         )
         is_new = "correction" in classes_in(left) or (
-            bool(right) and not left and "copula" in right[0].classes
+            bool(right)
+            and not left
+            and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
@@ -446,7 +571,16 @@ class ClauseReader(SentenceReader):
         classes = heading.classes()
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
+        is_exception = lead.word in ("but", "save", "except") and not left
+        if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
+            return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
+        is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
+        is_source = is_name or "source" in classes
+        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
+            return Polarity.QUOTED
+        if lead.word == ":" and "wish" in classes:
+            return Polarity.SUPPOSED
         if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
             return Polarity.QUOTED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
@@ -455,8 +589,9 @@ class ClauseReader(SentenceReader):
     def _headed(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
-        if len(heading.tokens) > 1 and "negative" in heading.tokens[-1].classes:
-            return Polarity.DENIED  # "The answer is not: 42"
+        is_order = heading.tokens[0].word in ("do", "don't", "never") and "negative" in classes
+        if len(heading.tokens) > 1 and (is_order or "negative" in heading.tokens[-1].classes):
+            return Polarity.DENIED  # "The answer is not: 42", "Do not use this: 42"
         is_lone = len(heading.tokens) == 1
         is_phrase = any(" " in token.word for token in heading.tokens)
         is_report = "report" in classes and "first_person" not in classes and is_phrase
@@ -474,11 +609,28 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
-        around = clauses[max(place - 2, 0) : place] + clauses[place + 1 : place + 2]
-        return any(
-            _is_mistaken_way(clause) or (_is_condition(clause) and not _is_own_work(clause))
-            for clause in around
+        if any("granted" in token.classes for clause in clauses for token in clause.tokens):
+            return False
+        own = clauses[place]
+        is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
+        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
+            return any(token.word in _NEEDING for clause in clauses[place + 1 :] for token in clause.tokens)
+        start = next(
+            (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
         )
+        following = [
+            clause
+            for clause in clauses[place + 1 : place + 2]
+            if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
+        ]
+        return any(
+            is_mistaken_way(clause) or (is_condition(clause) and not is_own_work(clause))
+            for clause in clauses[max(start, 0) : place] + following
+        )
+
+    def _is_apart(self, clause: Clause) -> bool:
+        """Whether a semicolon is in front of a clause."""
+        return clause.lead is not None and self._text[clause.lead.start] == ";"
 
     def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
@@ -509,6 +661,8 @@ class ClauseReader(SentenceReader):
         """Return what a clause without a value says of the value in front of it."""
         classes = clause.classes()
         lead = clause.lead
+        if is_modest(clause) or is_of_sound_source(clause):
+            return None
         if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
             return None
         if polarity is Polarity.QUOTED:
@@ -522,10 +676,12 @@ class ClauseReader(SentenceReader):
         )
         rules = (
             (is_retraction, Polarity.RETRACTED),
-            ("unfinished" in classes, Polarity.INTERMEDIATE),
+            ("unfinished" in classes or "intermediate" in classes, Polarity.INTERMEDIATE),
+            ("hearsay" in classes, Polarity.QUOTED),
+            (is_passed_on(clause), Polarity.INTERMEDIATE),
             ("report" in first.classes and "first_person" not in classes, Polarity.QUOTED),
             ("refuse" in classes, Polarity.RETRACTED),
-            (_is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
+            (is_disapproval(clause, is_framed=is_framed), Polarity.RETRACTED),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
@@ -572,8 +728,12 @@ class ClauseReader(SentenceReader):
         if number >= len(self._sentences):
             return False
         tokens = self._sentences[number].tokens
-        return (
-            bool(tokens) and "yes" in tokens[0].classes and not any("negative" in t.classes for t in tokens)
+        is_short = len(tokens) <= 2 * NEAR or not any(
+            clause.values for clause in self._sentences[number].clauses
+        )
+        opening = tokens[: 2 * NEAR + 1] if is_short else tokens[:1]
+        return any("yes" in token.classes for token in opening) and not any(
+            token.classes & {"negative", "reject"} for token in tokens
         )
 
 
@@ -595,27 +755,21 @@ def _is_mine(tokens: Sequence[TextToken]) -> bool:
         ):
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
-            return any(t.word in _RECKONINGS for t in tokens[max(0, index - 2) : index])
+            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
     return True
 
 
-def _is_label_of(left: Sequence[TextToken]) -> bool:
-    """Whether a clause says the number of something that is only numbered: "the room number is 42"."""
-    if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
+def _is_other_than(left: Sequence[TextToken]) -> bool:
+    """Whether words exclude the name behind them: "every town save", "another town than"."""
+    is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar", "from")
+    return is_exception and any(token.word in _EVERYTHING for token in left)
+
+
+def _is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
+    """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
+    if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
         return False
-    noun = left[-2]
-    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004
-    return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
-
-
-def _is_guess(left: Sequence[TextToken]) -> bool:
-    """Whether "suppose" is the author's opinion: "I suppose the answer is 42"."""
-    names = [token for token in left if "suppose" in token.classes]
-    return all(token.word.removeprefix("i ") in _OPINIONS for token in names) and left[0].word in _SELVES
-
-
-def _is_identity(right: Sequence[TextToken]) -> bool:
-    return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
+    return len(left) == 1 or left[-2].word not in _APPOSED
 
 
 def _is_verb(token: TextToken) -> bool:
@@ -623,17 +777,6 @@ def _is_verb(token: TextToken) -> bool:
     word = token.word
     has_form = len(word) > NEAR + 1 and word.isascii() and word.endswith("s") and word[-2] not in "siu"
     return has_form and "pivot" not in token.classes
-
-
-def takes_back_words(tokens: Sequence[TextToken]) -> bool:
-    """Whether words take a value back: "I take back the 42", "I take the 42 back"."""
-    if any(
-        "retract" in token.classes and " " in token.word and "negative" not in token.classes
-        for token in tokens
-    ):
-        return True
-    taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
-    return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
 
 
 def _in_scope(left: list[TextToken]) -> list[TextToken]:
@@ -651,63 +794,3 @@ def _behind_value(tokens: list[TextToken]) -> list[TextToken]:
     """Return the tokens behind the last value among them."""
     last = max((index for index, token in enumerate(tokens) if token.kind == "value"), default=-1)
     return tokens[last + 1 :]
-
-
-def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
-    """Whether a remark about a value says that it is wrong.
-
-    A negation alone says so of a value that the text has not named as its answer, or with a word of approval
-    ("is not right", "it isn't"): "The answer is 42, which is not a square" asserts 42.
-    """
-    classes = classes_in(tokens)
-    if classes & {"reject", "fault"}:
-        return True
-    if "negative" not in classes:
-        return False
-    at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
-    rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
-    return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
-
-
-def _is_mistaken_way(clause: Clause) -> bool:
-    """Whether a clause says how one goes wrong: "using the wrong formula, one gets 42"."""
-    if clause.values or not clause.tokens:
-        return False
-    first = clause.tokens[0]
-    if first.word == "having":
-        return False  # "having rejected the false root, we keep 42"
-    is_way = (
-        first.word.endswith("ing")
-        or first.word in _WAYS
-        or (clause.lead is not None and clause.lead.word in _WAYS)
-    )
-    is_rejected = bool(first.classes & {"reject", "leave"}) and first.word not in _WAYS
-    return is_way and not is_rejected and bool(clause.classes() & {"reject", "fault", "leave"})
-
-
-def _is_condition(clause: Clause) -> bool:
-    """Whether a clause begins with "if" or the like."""
-    opening = [token for token in (clause.lead, *clause.tokens[:1]) if token is not None]
-    return any("suppose" in token.classes for token in opening)
-
-
-def _is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
-    """Whether a remark says that the value in front of it is wrong."""
-    if not disapproves(clause.tokens, is_framed=is_framed):
-        return False
-    first, lead = clause.tokens[0], "" if clause.lead is None else clause.lead.word
-    is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
-    is_other = any(token.is_capital for token in clause.tokens[:NEAR])
-    is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
-    is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
-    return is_about or is_other or is_bare or is_joined
-
-
-def _is_own_work(clause: Clause) -> bool:
-    """Whether an if-clause only says how the author works: "if we add them"."""
-    if any(
-        token.word in _CONTRARY or token.classes & {"reject", "leave", "negative", "fault"}
-        for token in clause.tokens
-    ):
-        return False
-    return any("first_person" in token.classes or token.word == "you" for token in clause.tokens[:3])

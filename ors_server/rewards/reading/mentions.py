@@ -5,11 +5,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ors_server.rewards.reading.braces import unclosed_box
 from ors_server.rewards.reading.polarity import Polarity, classes_of, words_of
-from ors_server.rewards.reading.statements import Statement, read_statements
+from ors_server.rewards.reading.statements import FIELD_KEY, Statement, read_statements
 
 MAX_TAIL: Final = 20_000
 """Characters at the end of a text in which statements are read."""
+_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")  # noqa: RUF001  (an apostrophe)
 _JOINERS: Final = words_of(
     "and or nor plus und et oder ou o y e i и или ve veya lub oraz en of lor vee cup land wedge"
@@ -18,6 +20,7 @@ _BETWEEN: Final = words_of(
     "also too well possibly perhaps maybe probably likely just equally is are alternatively else either good "
     "possible the option choice letter answer correct right much text even indeed soit"
 )
+_MAYBE: Final = frozenset({"possibly", "perhaps", "maybe"})
 _CONTRAST: Final = frozenset(
     {
         "correction",
@@ -33,14 +36,13 @@ _CONTRAST: Final = frozenset(
     }
 )
 _DENIED: Final = (Polarity.DENIED, Polarity.RETRACTED)
-_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
 _ANSWER_KEY: Final = re.compile(
     r"(?:final|correct|my|chosen|selected)?[_ ]?"
     r"(?:answer|result|solution|value|choice|option|letter|city|town|name)",
     re.IGNORECASE,
 )
 _KEY_CHARS: Final = 60
-_LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐"
+_LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐\"'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ class Reading:
         return self.mention.is_marked or self.statement.is_framed or self.statement.is_definite
 
 
+def visible(text: str) -> str:
+    """Return a text without characters that take no space, which may stand inside of words."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
 def outermost(mentions: Iterable[Mention]) -> list[Mention]:
     """Return mentions in order without those that overlap an earlier or longer one."""
     kept: list[Mention] = []
@@ -91,7 +98,8 @@ def read_mentions(
     are_labels: bool = False,
 ) -> list[Reading]:
     """Return what a text says of mentions, in order; two of one name are one value, however written."""
-    placed = outermost(mentions)
+    unclosed = unclosed_box(text)
+    placed = outermost(mention for mention in mentions if mention.start < unclosed)
     by_span = {(mention.start, mention.end): mention for mention in placed}
     names = {text[mention.start : mention.end]: mention.name for mention in placed}
     forms = {"".join(written.split()).strip("$.,*").casefold(): name for written, name in names.items()}
@@ -115,7 +123,7 @@ def read_mentions(
 
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
-    field = _KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    field = FIELD_KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
     if field is None or _ANSWER_KEY.fullmatch(field[1].strip()):
         return statement
     return replace(statement, polarity=Polarity.INTERMEDIATE)
@@ -151,7 +159,8 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
         gap = text[first.end : last.start]
         if neighbour.mention.name == final.mention.name or neighbour.statement.polarity in _DENIED:
             continue
-        if is_joined(gap) or (neighbour.is_asserted and not gap.strip(_LINE_DRESS) and "\n" not in gap):
+        is_listed = neighbour.is_asserted and not gap.strip(_LINE_DRESS)
+        if is_joined(gap) or (is_listed and ("\n" not in gap or first is final.mention)):
             return None
     rivals = [reading for reading in readings if reading.is_asserted and reading.is_named is final.is_named]
     rival = next(
@@ -178,7 +187,9 @@ def _denies(reading: Reading, final: Reading) -> bool:
 def is_joined(gap: str) -> bool:
     """Return whether the text between two candidates does nothing but join them."""
     words = _WORDS.findall(gap.casefold().replace("as well as", "and").replace("as likely as", "or"))
-    has_joiner = any(word in _JOINERS for word in words) or any(sign in gap for sign in "&/|+")
+    has_joiner = any(word in _JOINERS or word in _MAYBE for word in words) or any(
+        sign in gap for sign in "&/|+"
+    )
     return "\n" not in gap and has_joiner and all(word in _JOINERS or word in _BETWEEN for word in words)
 
 

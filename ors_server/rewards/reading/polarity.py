@@ -5,16 +5,22 @@ of another language count where the text has a word that only that language has.
 """
 
 import tomllib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from ors_server.rewards.reading.inflection import inflect, read_irregular
 
 Classes: TypeAlias = frozenset[str]
 
 NO_CLASSES: Final[Classes] = frozenset()
 _PATH: Final = Path(__file__).with_name("polarity.toml")
+_SHORTEST: Final = 2
+"""Words of the shortest phrase."""
+_OTHER_TABLES: Final = ("characters", "irregular_verbs", "options")
+"""Tables of `polarity.toml` that are no language."""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -57,48 +63,73 @@ class Lexicon:
     def __init__(self, lists: Iterable[tuple[str, str]]) -> None:
         """Read (class, words and phrases separated by commas or line ends)."""
         self.words: dict[str, Classes] = {}
-        self.phrases: dict[str, list[tuple[tuple[str, ...], Classes]]] = {}
+        self.phrases: dict[tuple[str, str], list[tuple[tuple[str, ...], Classes]]] = {}
+        """Phrases by their first two words, longest first."""
         merged: dict[tuple[str, ...], set[str]] = {}
         for name, text in lists:
-            for entry in text.replace("\n", ",").split(","):
-                words = tuple(entry.casefold().split())
-                if words:
-                    merged.setdefault(words, set()).add(name)
+            for entry in _entries(text):
+                merged.setdefault(tuple(entry.casefold().split()), set()).add(name)
         for words, names in merged.items():
             if len(words) == 1:
                 self.words[words[0]] = frozenset(names)
             else:
-                self.phrases.setdefault(words[0], []).append((words, frozenset(names)))
+                self.phrases.setdefault((words[0], words[1]), []).append((words, frozenset(names)))
         for listed in self.phrases.values():
             listed.sort(key=lambda phrase: -len(phrase[0]))
 
     def match_phrase(self, words: list[str], index: int) -> tuple[int, Classes] | None:
         """Return the length in words and the classes of the longest phrase at a place."""
-        for phrase, classes in self.phrases.get(words[index], ()):
-            end = index + len(phrase)
-            if end <= len(words) and tuple(words[index:end]) == phrase:
-                return len(phrase), classes
+        listed = self.phrases.get((words[index], words[index + 1])) if index + 1 < len(words) else None
+        for phrase, classes in listed or ():
+            length = len(phrase)
+            if length == _SHORTEST or tuple(words[index : index + length]) == phrase:
+                return length, classes
         return None
 
 
 @cache
 def lexicons() -> dict[str, Lexicon]:
     """Return the lexicon of each language; read at the first use."""
-    data = tomllib.loads(_PATH.read_text(encoding="utf-8"))
-    return {name: Lexicon(lists.items()) for name, lists in data.items() if name != "characters"}
+    data = _read_data()
+    languages = [name for name in data if name not in _OTHER_TABLES]
+    return {name: Lexicon(_lists_of(data, name)) for name in languages}
+
+
+def _lists_of(data: dict[str, dict[str, Any]], language: str) -> Iterator[tuple[str, str]]:
+    """Return the classes of a language with their words; verbs in all forms."""
+    irregular = read_irregular(data["irregular_verbs"].get(language, ""))
+    for name, content in data[language].items():
+        if name != "verbs":
+            yield name, content
+            continue
+        for verb_class, text in content.items():
+            forms = [form for verb in _entries(text) for form in inflect(verb, irregular)]
+            yield verb_class, ", ".join(forms)
+
+
+def _entries(text: str) -> list[str]:
+    """Return the words and phrases that a text lists with commas or line ends between."""
+    return [entry for part in text.replace("\n", ",").split(",") if (entry := part.strip())]
+
+
+@cache
+def option_lexicon() -> Lexicon:
+    """Return the words that say something else about letters and names than about numbers."""
+    return Lexicon(_lists_of(_read_data(), "options"))
+
+
+@cache
+def _read_data() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(_PATH.read_text(encoding="utf-8"))
 
 
 @cache
 def character_lists() -> dict[str, tuple[str, ...]]:
     """Return the lists for scripts without spaces, longest entries first."""
-    data = tomllib.loads(_PATH.read_text(encoding="utf-8"))["characters"]
+    lists = _read_data()["characters"]
     return {
-        name: tuple(
-            sorted(
-                {entry.strip() for entry in text.replace("\n", ",").split(",")} - {""}, key=lambda e: -len(e)
-            )
-        )
-        for name, text in data.items()
+        name: tuple(sorted(set(_entries(text)), key=lambda entry: -len(entry)))
+        for name, text in lists.items()
     }
 
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Final, TypeAlias
 
-from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Lexicon, Polarity, languages_of, words_of
+from ors_server.rewards.reading.polarity import (
+    NO_CLASSES,
+    Classes,
+    Lexicon,
+    Polarity,
+    languages_of,
+    option_lexicon,
+    words_of,
+)
 
 Span: TypeAlias = tuple[int, int]
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
@@ -19,7 +27,7 @@ _LATIN: Final = re.compile(r"[a-z]")
 _LOOKALIKES: Final = str.maketrans("аеорсухіјѕһԁԛԝѵοανικτυρɑɡ", "aeopcyxijshdqwvoaviktupag")
 """Letters of other scripts inside Latin words, which only look like theirs: a denial stays one."""
 _TAG: Final = re.compile(r"</?[A-Za-z_][\w-]{0,30}>|<\|[a-z_]{1,30}\|>")
-_LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>]|\d{1,3}[.)]|#{1,6})[ \t]+")
+_LINE_MARK: Final = re.compile(r"(?m)^[ \t]{0,8}(?:[-*+>|]|\d{1,3}[.)]|#{1,6})[ \t]+")
 _COMMAND: Final = re.compile(r"\\([A-Za-z]{1,20})")
 _RELATIONS: Final = {
     "ne": "negative",
@@ -42,7 +50,8 @@ _ARROWS: Final = frozenset(
 _NUMBERED: Final = re.compile(r"\s{0,2}\d")
 CROSSES: Final = "✗✘❌❎✖👎🚫⛔"
 _CHECKS: Final = "✓✔✅☑👍"
-CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+CJK: Final = re.compile(r"[\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""Scripts that are read by the characters around a value: Chinese, Japanese, Korean, Arabic, Hindi, Thai."""
 _ABBREVIATIONS: Final = words_of(
     "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
 )
@@ -95,12 +104,21 @@ _EXCEPTIVES: Final = frozenset(
 )
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
+_NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
 _MAX_CLAUSE: Final = 60
 """Words and values of a clause; what follows is another one, so that the work is linear."""
 _TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
 """Classes of phrases whose words keep their own classes."""
+_ADDED: Final = frozenset({"choosing", "outranks", "outranked", "tied"})
+"""Classes of options that a word has beside its others."""
+_FAULTY: Final = re.compile(
+    r"un(?!den|mist|amb|beat|quest|ass|avoid|disp|chall|equal|paral|riv|contest|doubt|der|anim)\w{3,}(?:ed|ing|ive|ful|able|ible)"
+    r"|(?:mis|over|dis)(?!play|cuss|cov|cern|tin)\w{4,}s|ir(?:rel|reg|rat)\w+|il(?:log|leg)\w+"
+)
+"""Predicates that a prefix makes ones of wrongness: "unconvincing", "misreads", "overstates"."""
 NEAR: Final = 2
 """Words between a bound and its value."""
 
@@ -174,7 +192,13 @@ class SentenceReader:
     """A text, cut into sentences."""
 
     def __init__(
-        self, text: str, spans: Sequence[Span], neutral: frozenset[str], *, takes_alternatives: bool
+        self,
+        text: str,
+        spans: Sequence[Span],
+        neutral: frozenset[str],
+        *,
+        takes_alternatives: bool,
+        are_labels: bool = False,
     ) -> None:
         self._text = text
         self._neutral = neutral
@@ -182,7 +206,7 @@ class SentenceReader:
         self.is_same: Callable[[str, str], bool] | None = None
         self.is_closed = True
         """Whether the text is English, whose sentences the lexicon knows."""
-        self.are_labels = False
+        self.are_labels = are_labels
         """Whether the values are labels or names."""
         self._tokens = self._tokenise(spans)
         self._classify()
@@ -250,8 +274,11 @@ class SentenceReader:
         return self._read_word_sign(position, tokens)
 
     def _read_word_sign(self, position: int, tokens: Sequence[TextToken]) -> TextToken | None:
-        """Read a sign that stands for a word."""
+        """Read a sign that stands for a word, or ends a cell of a table."""
         char = self._text[position]
+        if char == "|":
+            is_cell = self.are_labels and self._is_cell(position)
+            return TextToken("mark", position, position + 1, ",") if is_cell else None
         around = self._text[position - 1 : position] + self._text[position + 1 : position + 2]
         is_behind = bool(tokens) and tokens[-1].kind == "value" and tokens[-1].end == position
         if char == "/" and around.isspace() and len(around) > 1:
@@ -302,6 +329,11 @@ class SentenceReader:
             and tokens[-1].end == position
         )
 
+    def _is_cell(self, position: int) -> bool:
+        """Whether a bar ends a cell of a table."""
+        start = self._text.rfind("\n", 0, position) + 1
+        return start < position and self._text.startswith("|", start)
+
     def _is_dash(self, position: int) -> bool:
         text = self._text
         before, after = text[max(position - 1, 0) : position], text[position + 1 : position + 2]
@@ -322,6 +354,8 @@ class SentenceReader:
                     token.classes = NO_CLASSES
             else:
                 length, classes = _look_up(lexicons, words, index)
+                if self.are_labels:
+                    length, classes = _look_up_option(words, index, length, classes)
                 parts = words[index : index + length]
                 if self._neutral and self._neutral.issuperset(parts):
                     classes = classes & {"copula", "pivot"}
@@ -334,7 +368,7 @@ class SentenceReader:
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
         for index, token in enumerate(tokens):
-            if "negative" in token.classes and " " not in token.word:
+            if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
                 self._soften(index)
 
     def _soften(self, index: int) -> None:
@@ -350,12 +384,18 @@ class SentenceReader:
             if "benign" in word.classes:
                 _make_harmless(token, words[: offset + 1])
                 return
+            if "solving" in word.classes and is_at_value and word is words[-1]:
+                return  # "I would not say 42"
             if "solving" in word.classes:
                 is_softened = any("benign" in later.classes for later in words[offset + 1 :])
                 if token.word not in _ORDERS_NOT and not is_softened:
                     token.classes |= {"refuse"}
                 return
-            if word.classes & {"negative", "reject"}:
+            if word.classes & {"reject", "fault"} and word.word not in _NOT_DOUBLED:
+                if offset < NEAR and not token.classes & {"exceptive"}:
+                    _make_harmless(token, words[: offset + 1])  # "nobody disputes"
+                return
+            if "negative" in word.classes:
                 return
 
     def _split(self) -> list[Sentence]:
@@ -393,13 +433,15 @@ class SentenceReader:
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
         is_colon = before is not None and before.word == ":" and index > 1
-        if is_colon and "negative" in self._tokens[index - 2].classes:
+        if is_colon and after is not None and after.kind == "value":
             return True
         if (
             before is not None
             and after is not None
             and before.kind == "word"
             and before.classes & {"copula", "negative"}
+            and "confirm" not in before.classes
+            and _LINE_MARK.match(self._text, self._tokens[index].end) is None
         ):
             return True
         if before is None or after is None or before.kind not in ("word", "mark") or after.kind != "word":
@@ -424,6 +466,7 @@ class SentenceReader:
                     and "bound_after" not in token.classes
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
+                or (clauses[-1].values and _opens_sentence(tokens, index))
             ):
                 if (
                     clauses[-1].lead is not None
@@ -433,6 +476,13 @@ class SentenceReader:
                     clauses[-1].lead = TextToken(
                         "word", clauses[-1].lead.start, token.end, token.word, token.classes
                     )
+                elif (
+                    not clauses[-1].tokens
+                    and clauses[-1].lead is not None
+                    and clauses[-1].lead.word == "because"
+                ):
+                    clauses[-1].tokens.append(token)
+                    continue
                 else:
                     clauses.append(Clause(token))
                 if token.classes - {"pivot", "reason"}:
@@ -460,15 +510,36 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         phrase = lexicon.match_phrase(words, index)
         if phrase is not None and phrase[0] > length:
             length, classes = phrase
+    if length == 1:
+        word = words[index]
+        own = lexicons[0].words.get(word, NO_CLASSES)
+        for lexicon in lexicons[1:]:
+            own |= lexicon.words.get(word, NO_CLASSES)
+        return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
-    if length == 1:
-        is_contracted = parts[0].endswith("n't") or parts[0].startswith("n'")
-        return 1, own | {"negative"} if is_contracted else own
     if classes <= _TRANSPARENT:  # "definitely not" in front of a value denies it
         classes |= own
     is_mine = any("first_person" in lexicons[0].words.get(part, NO_CLASSES) for part in parts)
     return length, classes | {"first_person"} if is_mine else classes
+
+
+def _look_up_option(words: list[str], index: int, length: int, classes: Classes) -> tuple[int, Classes]:
+    """Return what words say about options, where it is not what they say about numbers."""
+    lexicon = option_lexicon()
+    phrase = lexicon.match_phrase(words, index)
+    if (
+        not classes
+        and phrase is None
+        and words[index] not in lexicon.words
+        and _FAULTY.fullmatch(words[index])
+    ):
+        return 1, frozenset({"fault"})
+    if phrase is None and length == 1 and words[index] in lexicon.words:
+        phrase = 1, lexicon.words[words[index]]
+    if phrase is None or phrase[0] < length:
+        return length, classes
+    return phrase[0], phrase[1] | classes if phrase[1] <= _ADDED else phrase[1]
 
 
 def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:
@@ -478,6 +549,11 @@ def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:
 
 def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
+
+
+def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
+    """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
+    return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
 
 
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:

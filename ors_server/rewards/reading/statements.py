@@ -28,12 +28,9 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.clauses import (
-    ClauseReader,
-    disapproves,
-    takes_back_words,
-)
+from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
+from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
     CJK,
     CROSSES,
@@ -90,16 +87,29 @@ _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|
 _UNDECIDED: Final = frozenset(
     {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
 )
+_HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE}
 _MARK_CHARS: Final = 60
 """Characters around a value in which its mark is."""
 _BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
 _TAGGED: Final = re.compile(r"<(?:answer|final_answer|solution)>\s{0,20}\Z", re.IGNORECASE)
-_FIELD: Final = re.compile(r"""["'][\w -]{1,40}["']\s{0,4}:\s{0,4}["']?\Z""")
+FIELD_KEY: Final = re.compile(r"""["']([\w -]{1,40})["']\s{0,4}:\s{0,4}["'\[{]{0,3}\s{0,4}\Z""")
+"""The key of a JSON field in front of its value."""
 _POLITE: Final = frozenset({"please", "kindly", "now", "so", "just"})
 _REFERENCES: Final = words_of(
     "previous above last line sentence answer paragraph message preceding foregoing former earlier"
 )
+_CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
+_OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
+_NOES: Final = frozenset({"no", "nope", "nah"})
+_TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
+"""Words that open an argument by contradiction."""
+_ELSE: Final = words_of("otherwise")
+_BESIDE: Final = words_of("and , ; while whereas but though although –")
+_AHEAD: Final = words_of("following below next underneath hereafter")
+_LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
+_CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
@@ -135,10 +145,11 @@ def read_statements(
         return []
     struck = struck_regions(text)
     struck_starts = [start for start, _ in struck]
-    reader = _Reader(text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives)
+    reader = _Reader(
+        text, ordered, frozenset(neutral), takes_alternatives=takes_alternatives, are_labels=are_labels
+    )
     reader.is_same = is_same
     reader.is_closed = reader.is_closed and is_closed
-    reader.are_labels = are_labels
     values = reader.read()
     statements: list[Statement] = []
     for value in values:
@@ -165,7 +176,7 @@ def _place_of(text: str, span: Span) -> Place:
         (_BOXED.match(text, span[0]) is not None, Place.BOX),
         (_TAGGED.search(before) is not None, Place.TAG),
         (before.rstrip().endswith("####"), Place.HASHES),
-        (_FIELD.search(before) is not None, Place.FIELD),
+        (FIELD_KEY.search(before) is not None, Place.FIELD),
         (not line.strip(" \t.*_`"), Place.LINE),
     )
     return next((place for holds, place in marks if holds), Place.SENTENCE)
@@ -220,7 +231,35 @@ def struck_regions(text: str) -> list[Span]:
     return _merged(regions)
 
 
-class _Reader(ClauseReader):
+def _announces_wrong(sentence: Sentence) -> bool:
+    """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
+    words = {part for token in sentence.tokens for part in token.word.split()}
+    classes = classes_in(sentence.tokens)
+    is_wrong = bool(classes & {"reject", "fault"}) or (
+        "negative" in classes and bool(classes & {"answer", "confirm"})
+    )
+    return bool(words & _AHEAD) and is_wrong and not sentence.is_question
+
+
+def _leads_between(sentence: Sentence, first: Value, second: Value) -> list[TextToken]:
+    """Return what opens the clauses behind the first value, up to the second, and their words."""
+    clauses = [clause for clause in sentence.clauses if first.token.end <= clause.start <= second.token.start]
+    return [token for clause in clauses for token in (clause.lead, *clause.tokens) if token is not None]
+
+
+def _verb_of(value: Value) -> str | None:
+    """Return the verb in front of a value in its clause."""
+    at = value.clause.tokens.index(value.token)
+    verb = value.clause.tokens[at - 1] if at else None
+    return verb.word if verb is not None and verb.classes & {"copula", "result", "epistemic"} else None
+
+
+def _sets_beside(clause: Clause) -> bool:
+    """Whether a clause brings a second answer beside another one."""
+    return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
+
+
+class _Reader(OptionReader):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
@@ -248,7 +287,8 @@ class _Reader(ClauseReader):
             for value in self._values[first:]:
                 if value.token.end >= match.end():
                     break
-                if value.polarity is Polarity.ASSERTED:
+                is_all = value.token.start <= match.start() + 1 and value.token.end >= match.end() - 1
+                if value.polarity is Polarity.ASSERTED and not is_all:
                     value.polarity = Polarity.QUOTED
 
     def _give_up(self) -> None:
@@ -258,8 +298,16 @@ class _Reader(ClauseReader):
             for clause in sentence.clauses:
                 has_given_up = has_given_up or ("refuse" in clause.classes() and not sentence.is_question)
                 for value in clause.values:
-                    is_definite = value.is_framed or any(
-                        "copula" in t.classes and " " not in t.word and "'" in t.word for t in clause.tokens
+                    is_definite = (
+                        value.is_framed
+                        or self.is_definite(value)
+                        or any(
+                            not self.are_labels
+                            and "copula" in t.classes
+                            and " " not in t.word
+                            and "'" in t.word
+                            for t in clause.tokens
+                        )
                     )
                     if has_given_up and not is_definite and value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.DENIED
@@ -267,6 +315,7 @@ class _Reader(ClauseReader):
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
         open_values: list[Value] = []
+        is_announced = False
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
@@ -278,6 +327,12 @@ class _Reader(ClauseReader):
                     if value.polarity is Polarity.ASSERTED:
                         value.polarity = Polarity.RETRACTED
                 open_values = []
+            if is_announced:
+                for value in asserted:
+                    value.polarity = Polarity.DENIED
+                asserted = []
+            is_listed = is_announced and _LISTED.match(self._text[sentence.clauses[-1].end :]) is not None
+            is_announced = is_listed or (not values and _announces_wrong(sentence))
             open_values += asserted
             if not values and any("undecided" in token.classes for token in sentence.tokens):
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
@@ -298,11 +353,18 @@ class _Reader(ClauseReader):
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
-        if sentence.is_question:
+        if " ".join(token.word for token in sentence.tokens) == "or is it":
+            return True
+        lead = sentence.clauses[0].lead if sentence.clauses else None
+        words = {token.word for token in sentence.tokens[:2]} | ({lead.word} if lead is not None else set())
+        is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
+        if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
         for place, clause in enumerate(sentence.clauses):
             if clause.values:
                 break
+            if clause.lead is not None and clause.lead.word in ("if", "in case"):
+                continue  # "Let me know if I made a mistake."
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
             if following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
@@ -313,6 +375,9 @@ class _Reader(ClauseReader):
     def _clause_takes_back(self, clause: Clause, *, has_value: bool) -> bool:
         """Return whether a clause without a value takes back the values in front of its sentence."""
         tokens = clause.tokens
+        has_subject = len(tokens) > 1 and not tokens[0].classes and "copula" in tokens[1].classes
+        if self.are_labels and (has_subject or any(token.word in _OTHERS for token in tokens)):
+            return False  # "Riga is wrong.", "The others are wrong."
         classes = clause.classes()
         is_short = len(tokens) <= NEAR
         heeded = next((index for index, token in enumerate(tokens) if "heed" in token.classes), 0)
@@ -320,12 +385,15 @@ class _Reader(ClauseReader):
         orders = [token for token in tokens[:NEAR] if token.word not in _POLITE]
         is_order = bool(orders) and bool(orders[0].classes & {"leave", "reject"})
         rules = (
-            "refuse" in classes or takes_back_words(tokens) or tokens[0].word in ("neither", "none"),
+            "refuse" in classes or takes_back_words(tokens),
+            tokens[0].word in ("neither", "none") and not any(t.word in _OTHERS for t in tokens),
             not has_value and is_short and "reject" in classes,  # "Rejected."
             "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]),  # "don't count this"
             any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),
             is_lone and is_order and any(t.word in _REFERENCES or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
+            not has_value and refutes(tokens),
+            tells_own_error(tokens),
         )
         return any(rules)
 
@@ -341,6 +409,7 @@ class _Reader(ClauseReader):
                 opened = any("correction" in token.classes for token in head) or (
                     clause.lead is not None and "correction" in clause.lead.classes
                 )
+                opened = opened or (len(clause.tokens) == 1 and clause.tokens[0].word in _NOES)
                 is_led = is_led or opened
                 for value in clause.values:
                     if value.polarity is Polarity.ASSERTED and is_led:
@@ -359,6 +428,9 @@ class _Reader(ClauseReader):
                 for value in doubtful:
                     value.polarity = Polarity.HEDGED
         self._hedge_by_doubt()
+        self._hedge_alternatives()
+        self._hedge_cases()
+        self._hedge_parallels()
         for sentence in self._sentences:
             words = [
                 token.word
@@ -380,6 +452,95 @@ class _Reader(ClauseReader):
                 continue
             if self._leaves_open(earlier, value, between):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _hedge_parallels(self) -> None:
+        """Decide for no value of two clauses alike: "Method A yields 42, method B yields 43"."""
+        if self._takes_alternatives:
+            return
+        for sentence in self._sentences:
+            self._hedge_choice(sentence)
+            values = [value for clause in sentence.clauses for value in clause.values]
+            for earlier, value in pairwise(values):
+                lead = value.clause.lead
+                opener = earlier.clause.lead
+                if opener is not None and "reason" in opener.classes:
+                    continue
+                if any(token.word in _DECIDERS for token in _leads_between(sentence, earlier, value)):
+                    continue
+                if (
+                    {earlier.polarity, value.polarity} == {Polarity.ASSERTED}
+                    and earlier.is_framed is value.is_framed
+                    and lead is not None
+                    and lead.word in _BESIDE
+                    and value.clause is not earlier.clause
+                    and (verb := _verb_of(value)) is not None
+                    and verb == _verb_of(earlier)
+                ):
+                    self._hedge_all([earlier, value])
+
+    def _hedge_choice(self, sentence: Sentence) -> None:
+        """Decide for none of the values of a choice that a sentence leaves open: "one of 42 and 43"."""
+        tokens = sentence.tokens
+        at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
+        if at is None:
+            return
+        values = [
+            value
+            for clause in sentence.clauses
+            for value in clause.values
+            if value.token.start > tokens[at].start
+        ]
+        listed = values[:1]
+        for value in values[1:]:
+            lead = value.clause.lead
+            is_listed = value.clause is listed[-1].clause or (
+                lead is not None and lead.word in ("and", "or", ",", "nor")
+            )
+            if not is_listed:
+                break
+            listed.append(value)
+        self._hedge_all([value for value in listed if value.polarity in _HEDGEABLE])
+
+    def _hedge_cases(self) -> None:
+        """Decide for no value of several cases: "42 for even n and 43 for odd n"."""
+        for sentence in self._sentences:
+            values = [value for clause in sentence.clauses for value in clause.values]
+            asserted = [
+                value for value in values if value.polarity is Polarity.ASSERTED and not value.is_framed
+            ]
+            if len(asserted) < 2 or self._takes_alternatives:  # noqa: PLR2004  (cases are several)
+                continue
+            tokens = sentence.tokens
+            cases = [
+                token.word
+                for token, following in pairwise(tokens)
+                if token.word in _CASES
+                and (following.classes & {"condition", "alternative"} or following.kind == "value")
+            ]
+            cases += [token.word for token in tokens[-1:] if token.word == "without"]
+            if len(cases) > 1:
+                self._hedge_all(asserted)
+
+    def _hedge_alternatives(self) -> None:
+        """Decide for no value beside which a text sets another one: "Another candidate is 43."."""
+        if self._takes_alternatives:
+            return
+        earlier: list[Value] = []
+        for number, sentence in enumerate(self._sentences):
+            values = [value for clause in sentence.clauses for value in clause.values]
+            named = [clause for clause in sentence.clauses if _sets_beside(clause)]
+            near = [value for value in earlier if value.sentence >= number - 2]
+            if named and not any("correction" in token.classes for token in sentence.tokens):
+                later = [
+                    value
+                    for clause in sentence.clauses
+                    for value in clause.values
+                    if clause.start >= named[0].start
+                ]
+                first = [value for value in values if value not in later]
+                beside = [*near, *first, *later] if later or not values else [*first]
+                self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
+            earlier += values
 
     def _leaves_open(self, earlier: Value, value: Value, between: Sequence[TextToken]) -> bool:
         """Whether the words between two values leave open which of them it is."""
@@ -418,6 +579,8 @@ class _Reader(ClauseReader):
     def is_definite(self, value: Value) -> bool:
         """Whether a clause names its value by a pronoun: "it is 42", "that makes 42"."""
         left = value.clause.tokens[: value.clause.tokens.index(value.token)]
+        if left and left[0].word in _CONCLUSIONS:
+            left = left[1:]
         return (
             bool(left)
             and bool(left[-1].classes & {"copula"})
@@ -478,6 +641,7 @@ def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -
         ("reported_before", before, Polarity.QUOTED),
         ("reported_after", head, Polarity.QUOTED),
         ("asked_after", head, Polarity.ASKED),
+        ("label_after", head[:4], Polarity.INTERMEDIATE),
     )
     for name, window, polarity in rows:
         if any(word in window for word in lists[name]):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, Final, cast
 
-from ors_server.rewards.reading.json_values import is_array, is_object
+from ors_server.json_values import is_array, is_object
 from ors_server.rewards.structures.call_match import BadCallsError
 
 MAX_SHAPES: Final = 200

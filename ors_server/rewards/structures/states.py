@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ors_server.rewards.define import reward
-from ors_server.rewards.reading.json_values import (
+from ors_server.json_values import (
     JSONValue,
     NotJSONError,
     canonical_hash,
@@ -12,6 +11,7 @@ from ors_server.rewards.reading.json_values import (
     is_array,
     is_object,
 )
+from ors_server.rewards.define import reward
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.structures.json_match import FieldVerdict

@@ -7,21 +7,16 @@ response that is not JSON is `unparsed_answer`.
 from collections.abc import Mapping
 from typing import Any
 
+from ors_server.json_schemas import BadSchemaError, SchemaChecker, TooMuchWorkError
+from ors_server.json_values import NotJSONError, canonical_text
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import PatternTimeoutError
 from ors_server.rewards.reading.json_text import Extract, JSONTextError, find_json, parse_json
-from ors_server.rewards.reading.json_values import NotJSONError, canonical_text
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.structures.json_match import MatchMode, compare_values
-from ors_server.rewards.structures.json_schema import (
-    BadSchemaError,
-    Schema,
-    SchemaChecker,
-    TooMuchWorkError,
-    lend_checker,
-)
+from ors_server.rewards.structures.json_schema import Schema, find_violations, gold_schemas
 
 
 @reward(range=(0.0, 1.0))
@@ -50,8 +45,8 @@ def json_schema_reward(final_response: str, schema: Schema | str, extract: Extra
     Hazards: a schema without `required` accepts `{}`, and one without `additionalProperties: false` any extra
     name; `format` is not checked. A form is not content: gate it by a reward for the content.
 
-    Source: JSON Schema, draft 2020-12 unless `$schema` names another, by the package jsonschema. No reference
-    is ever fetched: one that leads out of the schema makes it a bad gold, whatever the answer.
+    Source: JSON Schema, draft 2020-12 unless `$schema` names draft 4, 6, 7 or 2019-09. No reference is ever
+    fetched: one that leads out of the schema makes it a bad gold, whatever the answer.
 
     `violations` has places and keywords. A response that takes more than 100,000 checks, or a pattern over
     its time, is 0 with a reason. An invalid schema, or one that takes as many for a value of at most 1,000
@@ -59,8 +54,7 @@ def json_schema_reward(final_response: str, schema: Schema | str, extract: Extra
     """
     check_words(extract=(extract, Extract))
     try:
-        with lend_checker(_gold(schema)) as checker:
-            return _checked(checker, final_response, extract)
+        return _checked(gold_schemas.checker(_gold(schema)), final_response, extract)
     except (JSONTextError, BadSchemaError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
 
@@ -113,7 +107,7 @@ def json_match_reward(
 
 def _checked(checker: SchemaChecker, response: str, extract: Extract) -> RewardResult:
     try:
-        violations = checker.violations(parse_json(find_json(response, extract)))
+        violations = find_violations(checker, parse_json(find_json(response, extract)))
     except JSONTextError as error:
         return _unread(error)
     except (TooMuchWorkError, PatternTimeoutError) as error:

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from ors_server.json_values import NotJSONError, canonical_text
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
-from ors_server.rewards.reading.json_values import NotJSONError, canonical_text
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardFieldError

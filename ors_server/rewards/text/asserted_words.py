@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Final
 
 from ors_server.rewards.reading.mentions import (
-    MAX_TAIL,
     Mention,
     Reading,
     asserted,
     read_mentions,
     single_assertion,
+    visible,
 )
-from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of, words_of
 from ors_server.rewards.text.found_words import MAX_SEARCH, word_places
 from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, UnparsedAnswerError, normalise_text
 
@@ -33,6 +33,9 @@ _FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
 _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
+_OPENERS: Final = words_of(
+    "the a an this that these those in on at my our their his her its there here with for to by"
+)
 _PEOPLE: Final = frozenset({"report", "first_person"})
 _DENIALS: Final = frozenset(
     {
@@ -64,7 +67,11 @@ def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: T
         mentions += _without_appositions(written, mentions, _candidates(written, golds))
     readings = _read(written, mentions, sought)
     final = single_assertion(written, readings)
-    names = {reading.mention.name for reading in asserted(readings)}
+    names = {
+        reading.mention.name
+        for reading in asserted(readings)
+        if final is None or reading.is_named is final.is_named
+    }
     open_names = names | {r.mention.name for r in readings if r.statement.polarity is Polarity.HEDGED}
     is_list = bool(others) and len(names) > max(1, len(others) // 2)
     is_gold = final is not None and final.mention.name == GOLD and not is_list
@@ -100,7 +107,7 @@ def denies_golds(text: str, golds: Sequence[str]) -> bool:
 
 def _forms(text: str, form: TextForm) -> tuple[str, str]:
     """Return the end of a text with its lines and capital letters, and the same as golds are normalised."""
-    lines = text[-MAX_TAIL:].splitlines()
+    lines = visible(text).splitlines()
     lines = [_EMPHASIS.sub(r" \1 ", line) for line in lines] if "_" in text else lines
     written = "\n".join(normalise_text(line, replace(form, casefold=False)) for line in lines)
     searched = " ".join(normalise_text(line, form) for line in lines)
@@ -151,7 +158,10 @@ def _name_start(text: str, found: re.Match[str]) -> int:
     if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
         return found.start()
     words = found[0].split()
-    if _classes(words[0].casefold()):
+    is_heading = text.startswith((":", "**:", ":**"), found.end())
+    if len(words) == 1 and (is_heading or words[0].endswith("ly")):
+        return found.end()  # "City: Riga", "Clearly, Riga"
+    if _classes(words[0].casefold()) or words[0].casefold() in _OPENERS:
         return found.start() + len(words[0]) + 1 if len(words) > 1 else found.end()
     is_common = (
         len(words) == 1

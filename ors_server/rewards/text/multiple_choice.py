@@ -42,21 +42,22 @@ def multiple_choice_reward(
 ) -> float:
     """Pays for picking the right one of the task's choices, by its letter or its text.
 
-    Hazards: a letter in the middle of a sentence is not read; tell the model the form. Of several statements
-    the last counts, and one that names several choices picks none. Guessing earns 1 in the number of choices.
+    Hazards: sentences can be read in many ways, so tell the model the form. Of several statements the last
+    counts, and one that names several choices picks none. Guessing earns 1 in the number of choices.
 
-    Reads: the text (`answer_from`): reasoning is cut. The final statement wins: the last box, `<answer>`
-    element, "Answer: B", "the correct option is B", "I choose B", or a last line that is a choice; where
-    there is none of these, "B is correct". Statements side by side that differ, a list, a denied choice ("C
-    is not correct") and the article ("A rectangle") pick none.
+    Reads: the text (`answer_from`): reasoning is cut. The last asserted statement that names an answer wins:
+    a box, an `<answer>` element, "Answer: B", "the correct option is B", "I choose B", "B is correct"; where
+    there is none of these, the last choice that a sentence asserts ("B fits better than C"). Statements side
+    by side that differ, a list, a denied choice ("C is not correct"), a question, what others choose and the
+    article ("A rectangle") pick none.
 
     Source: the `mcqa` environment of NeMo Gym, with the choices taken from the task.
 
     Args:
         answer: The right choice: its label, its text, or its index from 0.
         choices: 2 to 26 texts in order, labelled A, B, C and so on, or label to text.
-        mode: Where to look: `boxed` (the last box), `answer` ("Answer: B"), `fullmatch` (the whole response
-            is the choice), or `any` of these and the others above.
+        mode: Where to look: `boxed` (the last box), `answer` ("Answer: B", an `<answer>` element),
+            `fullmatch` (the whole response is the choice), or `any` of these and the others above.
 
     Raises:
         RewardDefinitionError: If the mode is another one.

@@ -15,7 +15,14 @@ from typing import Final, TypeAlias
 
 from ors_server.rewards.reading.answer_text import ANSWER_TAGS, BOX
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.mentions import MAX_TAIL, Mention, Reading, read_mentions, single_assertion
+from ors_server.rewards.reading.mentions import (
+    MAX_TAIL,
+    Mention,
+    Reading,
+    read_mentions,
+    single_assertion,
+    visible,
+)
 from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of, words_of
 from ors_server.rewards.text.found_words import word_places
 from ors_server.rewards.text.texts import normalise_text
@@ -68,12 +75,15 @@ _NAMING: Final = frozenset(
         "trial",
     }
 )
-_NAMING_WORDS: Final = words_of("option choice letter with for choose pick say mark select on to and or than")
+_NAMING_WORDS: Final = words_of(
+    "option choice letter with for choose pick say mark select on to and or than lor vee cup text"
+)
 _VERB_CLASSES: Final = frozenset({"copula", "negative", "would", "maybe", "pivot", "reject", "bound_after"})
 _NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps always news class process")
 _VERBS: Final = words_of(
     "and or for with by to in on of than over alone only all either too also it i because since as must can "
-    "both do does yes no not then itself instead rather here first last again please now over"
+    "both do does yes no not then itself instead rather here first last again please now before after "
+    "between among from at"
 )
 _LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
 """What a label does not touch; words in Chinese, Japanese and Korean it does."""
@@ -101,7 +111,7 @@ class _Named(Mention):
 
 def stated_choice(text: str, choices: Choices) -> str | None:
     """Return the choice that a response without reasoning states in the end; `None` if it states none."""
-    text = text[-MAX_TAIL:]
+    text = visible(text[-MAX_TAIL:])
     readings = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
     final = single_assertion(text, readings)
     return None if final is None or _answers_otherwise(text, final) else final.mention.name
@@ -109,17 +119,19 @@ def stated_choice(text: str, choices: Choices) -> str | None:
 
 def boxed_choice(text: str, choices: Choices) -> str | None:
     """Return the choice of the last box that a response asserts."""
-    text = text[-MAX_TAIL:]
+    text = visible(text[-MAX_TAIL:])
     return _last_marked(text, _read(text, choices, boxes(text, choices)))
 
 
 def cued_choice(text: str, choices: Choices) -> str | None:
-    """Return the choice of the last "Answer: B" or the like that a response asserts."""
+    """Return the choice of the last "Answer: B" or answer element that a response asserts."""
     text = text[-MAX_TAIL:]
-    assertions = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
+    elements = list(_elements(text, choices))
+    readings = _read(text, choices, [*boxes(text, choices), *elements])
+    spans = [*_cued_spans(text), *((element.start, element.end) for element in elements)]
     chosen = None
-    for start, end in _cued_spans(text):
-        inside = [assertion for assertion in assertions if start <= assertion.mention.start < end]
+    for start, end in sorted(spans):
+        inside = [reading for reading in readings if start <= reading.mention.start < end]
         if inside:
             chosen = _name(single_assertion(text, inside))
     return chosen
@@ -127,7 +139,7 @@ def cued_choice(text: str, choices: Choices) -> str | None:
 
 def whole_choice(text: str, choices: Choices) -> str | None:
     """Return the choice that is the whole response."""
-    label = pick(text, choices) if len(text) <= MAX_LINE else None
+    label = pick(visible(text), choices) if len(text) <= MAX_LINE else None
     return label if label is not None and stated_choice(text, choices) == label else None
 
 
@@ -212,17 +224,7 @@ def _mentions(text: str, choices: Choices, places: Iterable[Mention]) -> list[Me
             merged[-1] = _Named(last.start, mention.end, last.name if last.name == mention.name else None)
         else:
             merged.append(mention)
-    unclosed = _unclosed_box(text)
-    return [
-        *places,
-        *(mention for mention in _without_list(text, merged, choices) if mention.start < unclosed),
-    ]
-
-
-def _unclosed_box(text: str) -> int:
-    """Return where the last box begins that is never closed; the end of the text if all are closed."""
-    box = next(iter(deque(BOX.finditer(text), 1)), None)
-    return box.start() if box is not None and closing_brace(text, box.end()) < 0 else len(text)
+    return [*places, *_without_list(text, merged, choices)]
 
 
 def _without_list(text: str, mentions: list[_Named], choices: Choices) -> list[_Named]:
@@ -299,6 +301,7 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             or after in _ATTACHED
             or (before[-1:] in _ATTACHED and before)
             or _INITIAL.search(before)
+            or (label == "A" and before.endswith(" an "))
         ):
             continue
         yield _Named(start, end, label.upper() if is_lower else label, is_label=True)

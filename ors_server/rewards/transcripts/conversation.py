@@ -159,10 +159,10 @@ class _Assembly:
             self._append(last)
         if calls and "tool_calls" not in event.source:
             last["tool_calls"] = [*last.get("tool_calls", ()), *map(_as_openai, calls)]
-        made = [AnsweredCall(call.name, _arguments(call), call.id) for call in calls]
-        self.open += made
-        self.calls += made
-        for call in made:
+        answered = [AnsweredCall(call.name, _arguments(call), call.id) for call in calls]
+        self.open += answered
+        self.calls += answered
+        for call in answered:
             if call.id is not None:
                 self.unanswered.setdefault(call.id, []).append(call)
         if len(self.open) > MAX_TURN_CALLS:
@@ -183,8 +183,8 @@ class _Assembly:
         failed = is_failure(text) if answer.is_error is None else answer.is_error
         call.result, call.error = text, (answer.error or text or "error") if failed else None
         message: dict[str, Any] = {"role": TOOL, "content": _written(answer.content) or text}
-        known = {"name": call.name or None, "tool_call_id": answer.call_id or call.id}
-        message |= {key: value for key, value in known.items() if value is not None}
+        call_fields = {"name": call.name or None, "tool_call_id": answer.call_id or call.id}
+        message |= {key: value for key, value in call_fields.items() if value is not None}
         self._append(message | ({"is_error": True} if failed else {}))
 
     def _find_call(self, answer: ToolAnswer, waiting: Sequence[AnsweredCall]) -> AnsweredCall:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ors_server.rewards.transcripts.calls import read_calls
 from ors_server.rewards.transcripts.parts import read_content, refuse_nested
-from ors_server.rewards.transcripts.role_messages import combine_calls, read_role
+from ors_server.rewards.transcripts.role_messages import answers_and_turn, combine_calls, read_role
 from ors_server.rewards.transcripts.turns import (
     ASSISTANT,
     SYSTEM,
@@ -18,7 +18,6 @@ from ors_server.rewards.transcripts.turns import (
     Event,
     SaidTurn,
     ToolAnswer,
-    TranscriptError,
     WrittenCall,
     as_id,
     as_list,
@@ -94,12 +93,8 @@ def read_langchain(message: Mapping[str, Any], where: str) -> Iterator[Event]:
             _STATUSES[status],
         )
         return
-    yield from read.answers
     calls = combine_calls(_calls(body, where), read.calls, where)
-    if calls and role != ASSISTANT:
-        raise TranscriptError(f"{where}: expected tool_calls in messages of the type ai, got {kind}")
-    if calls or not read.answers or read.content:
-        yield SaidTurn(role, read.content, calls)
+    yield from answers_and_turn(read.answers, SaidTurn(role, read.content, calls), where)
 
 
 def _calls(body: Mapping[str, Any], where: str) -> tuple[WrittenCall, ...]:

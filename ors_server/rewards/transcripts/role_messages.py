@@ -5,12 +5,12 @@ Sources: openai 3.57.0 (`ChatCompletionMessageParam`, `ChatCompletionMessage`), 
 0.9.1 (`multiturn_sft_dataset.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from ors_server.json_values import NotJSONError, canonical_text
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
-from ors_server.rewards.reading.json_values import NotJSONError, canonical_text
 from ors_server.rewards.transcripts.calls import read_calls, read_function
 from ors_server.rewards.transcripts.parts import ReadContent, read_content, read_flag, refuse_nested
 from ors_server.rewards.transcripts.turns import (
@@ -79,17 +79,28 @@ def read_role_message(message: Mapping[str, Any], where: str) -> Iterator[Event]
     forbidden = _ANSWERING if role == ASSISTANT else (*_CALLING, *_ANSWERING[1:])
     if (wrong := next((key for key in forbidden if message.get(key)), None)) is not None:
         raise unexpected(where, f"key of a message of the role {role}", wrong, ("role", "content"))
-    yield from read.answers
-    calls = combine_calls(_calls(message, where), read.calls, where)
-    if calls and role != ASSISTANT:
-        raise TranscriptError(f"{where}: expected calls in messages of the role assistant, got role {role}")
-    if calls or not read.answers or read.content:
-        extra = _extra(message)
-        if message.get("blocks") is not None and calls:  # the wire of ORS writes calls flat
-            extra["tool_calls"] = [
-                {"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls
-            ]
-        yield SaidTurn(role, _with_refusal(message, read), calls, extra)
+    calls, extra = combine_calls(_calls(message, where), read.calls, where), _extra(message)
+    if message.get("blocks") is not None and calls:  # the wire of ORS writes calls flat
+        extra["tool_calls"] = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls
+        ]
+    turn = SaidTurn(role, _with_refusal(message, read), calls, extra)
+    yield from answers_and_turn(read.answers, turn, where)
+
+
+def answers_and_turn(answers: Sequence[ToolAnswer], turn: SaidTurn, where: str) -> Iterator[Event]:
+    """Return the results that stand in a message's content, then its turn, unless it had only results.
+
+    Raises:
+        TranscriptError: A role other than the assistant's makes calls.
+    """
+    if turn.calls and turn.role != ASSISTANT:
+        raise TranscriptError(
+            f"{where}: expected calls in messages of the role {ASSISTANT}, got role {turn.role}"
+        )
+    yield from answers
+    if turn.calls or turn.content or not answers:
+        yield turn
 
 
 def read_role(role: object, where: str) -> str:

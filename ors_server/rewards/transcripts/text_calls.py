@@ -179,13 +179,13 @@ def _llama_json(text: str) -> tuple[str, list[WrittenCall]]:
 
 def _listed(block: str, divider: str) -> Iterable[object]:
     """Yield the JSON values of a text, with a divider or white space between them."""
-    decoder, place, block = json.JSONDecoder(), 0, block.strip()
-    while place < len(block):
-        _, end = decoder.raw_decode(block, place)
-        yield parse_json(block[place:end])
-        place = end
-        while place < len(block) and (block[place].isspace() or block[place] == divider):
-            place += 1
+    decoder, offset, block = json.JSONDecoder(), 0, block.strip()
+    while offset < len(block):
+        _, end = decoder.raw_decode(block, offset)
+        yield parse_json(block[offset:end])
+        offset = end
+        while offset < len(block) and (block[offset].isspace() or block[offset] == divider):
+            offset += 1
 
 
 def _mistral(text: str) -> tuple[str, list[WrittenCall]]:

@@ -5,6 +5,7 @@ notices no difference: its call stays alive between the client's requests, so th
 step.
 """
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from secrets import token_urlsafe
@@ -23,12 +24,15 @@ from ors_server.transports.mcp.sdk import Context, MCPError, Result
 class WaitingCall(McpCallingClient):
     """A call that stays alive between requests, and the client as its tool sees it."""
 
-    def __init__(self, context: Context, responses: Mapping[str, object]) -> None:
-        """Start with the responses, by question name, that came with the first request."""
+    def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.scope = anyio.CancelScope()
-        self._responses = dict(responses)
+        self._asked: set[str] = set()
+        """Names of the questions that the tool waits for; a response of another name is dropped."""
+        self._responses: dict[str, object] = {}
         self._open_questions: dict[str, Question] = {}
+        self.states: deque[str] = deque()
+        """The states that continue it, oldest first."""
         self._outcome: Result | Exception | None = None
         self._changed = anyio.Event()
         self._responded = anyio.Event()
@@ -47,6 +51,7 @@ class WaitingCall(McpCallingClient):
             AskError: If the answers do not come within `ASK_LIMIT` seconds.
         """
         self.require(questions)
+        self._asked.update(questions)
         try:
             with anyio.fail_after(ASK_LIMIT):
                 return await self._collect(questions)
@@ -55,6 +60,8 @@ class WaitingCall(McpCallingClient):
             raise AskError(msg) from error
         finally:
             for name in questions:
+                self._asked.discard(name)
+                self._responses.pop(name, None)  # a later question of this name has its own answer
                 self._open_questions.pop(name, None)
 
     async def _collect(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
@@ -71,7 +78,7 @@ class WaitingCall(McpCallingClient):
     def add_responses(self, context: Context, responses: Mapping[str, object]) -> None:
         """Add a further request's responses; log lines and progress go to that request from now on."""
         self.context = context
-        self._responses.update(responses)
+        self._responses.update((name, responses[name]) for name in self._asked if name in responses)
         self._open_questions.clear()
         before, self._changed = self._changed, anyio.Event()
         before.set()  # an earlier request waits for it, and goes on to wait for the next
@@ -112,6 +119,10 @@ class RequestKey:
     """With one, the call outlives a lost connection."""
 
 
+MAX_STATES = 4
+"""States that continue one waiting call: its latest ones, since a response may be lost."""
+
+
 class InputRequests:
     """All calls that wait for a client's responses."""
 
@@ -134,7 +145,7 @@ class InputRequests:
         """Run a call until it ends or asks; a repeated call id joins the call that is running.
 
         Args:
-            responses: Responses, by question name, that the request already carries.
+            responses: Responses, by question name, for the call that is joined; a new call has asked nothing.
             run: Makes the call on behalf of the client that it is given.
         """
         running = None if key.call_id is None else self._by_call.get((key.owner, key.call_id))
@@ -143,7 +154,7 @@ class InputRequests:
             return await self._wait(key, running)
         if self._tasks is None:
             raise ShuttingDownError("the MCP endpoint is not running")
-        started = WaitingCall(context, responses)
+        started = WaitingCall(context)
         if key.call_id is not None:
             self._by_call[key.owner, key.call_id] = started
         self._tasks.start_soon(self._run, key, started, run)
@@ -182,7 +193,7 @@ class InputRequests:
                 started.end(MCPError(types.INTERNAL_ERROR, "the call was cancelled"))
             if key.call_id is not None:
                 self._by_call.pop((key.owner, key.call_id), None)
-            for state in [state for state, (_, waiting) in self._by_state.items() if waiting is started]:
+            for state in started.states:
                 del self._by_state[state]
 
     async def _wait(self, key: RequestKey, waiting: WaitingCall) -> Result:
@@ -196,6 +207,9 @@ class InputRequests:
             return result
         state = token_urlsafe(24)
         self._by_state[state] = (key, waiting)
+        waiting.states.append(state)
+        if len(waiting.states) > MAX_STATES:
+            del self._by_state[waiting.states.popleft()]
         return {
             "resultType": "input_required",
             "inputRequests": waiting.open_questions(),

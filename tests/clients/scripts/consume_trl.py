@@ -15,6 +15,8 @@ os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
 from trl.experimental.openreward import OpenRewardSpec
 
+from ors_server.adapters import trl_returns
+
 
 def whole(env: Any) -> None:
     """Climbs to the top, with one mistake and one look."""
@@ -67,8 +69,16 @@ def misjudged(env: Any) -> None:
     env.land(answer="x")
 
 
+def misjudged_middle(env: Any) -> None:
+    """Climbs a rung, has a call whose judgement fails, and looks around."""
+    env.climb(hand="left")
+    env.weigh(answer="x")
+    env.look()
+
+
 PLAYS = {
     "misjudged": misjudged,
+    "misjudged_middle": misjudged_middle,
     "whole": whole,
     "half": half,
     "blind": blind,
@@ -81,7 +91,9 @@ PLAYS = {
 def consume(url: str, part: str) -> dict[str, Any]:
     """Plays one rollout as the trainer does, and asks the reward function that it would ask."""
     os.environ["OPENREWARD_API_URL"] = os.environ["OPENREWARD_SESSION_URL"] = url
-    spec = OpenRewardSpec(url, num_tasks=1, **({"env_name": "misjudged"} if part == "misjudged" else {}))
+    spec = OpenRewardSpec(
+        url, num_tasks=1, **({"env_name": "misjudged"} if part.startswith("misjudged") else {})
+    )
     play = PLAYS[part]
     env = spec.environment_factory()
     env.reset(**dict(spec.train_dataset[0]))
@@ -90,6 +102,7 @@ def consume(url: str, part: str) -> dict[str, Any]:
     bare = OpenRewardSpec(url, num_tasks=1, include_metadata=False)
     seen = {
         "trained_on": spec.reward_funcs(environments=[env])[0],
+        "returned": trl_returns([env], completions=[[]])[0],
         "rewards": env.rewards,
         "finished": env.finished,
         "session": session,

@@ -4,6 +4,8 @@ Sources: MCP 2026-07-28, basic/utilities (cancellation, progress, MRTR) and serv
 (sampling, elicitation, roots).
 """
 
+import gc
+import tracemalloc
 from typing import Any
 
 import anyio
@@ -182,6 +184,14 @@ class Asker(SingleTask):
         return f"{answer.action} {answer.content.get('name')}, step {context.step}"
 
     @tool
+    async def ask_name_and_age(self, context: CallContext) -> str:
+        """Asks two questions of one kind, one after the other."""
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        name = await context.elicit("Name?", schema)
+        age = await context.elicit("Age?", schema)
+        return f"{name.content.get('name')} {age.content.get('name')}"
+
+    @tool
     async def ask_twice(self, context: CallContext) -> str:
         """Asks the model, then for the folders."""
         said = await context.sample("Hello?", system_prompt="Be kind.")
@@ -314,6 +324,41 @@ async def test_an_answer_of_the_wrong_kind_is_asked_for_again(make_site):
     ]
     assert again["resultType"] == "input_required"
     assert again["requestState"] != first["requestState"]
+
+
+async def test_a_second_question_is_not_answered_by_the_first_answer(make_site):
+    site = await make_site(Asker)
+    session_id = await site.start("asker")
+    first = (await ask(site, session_id, "ask_name_and_age"))["result"]
+    accepted = {"requestState": first["requestState"], "inputResponses": accept("Ada")}
+    second = (await ask(site, session_id, "ask_name_and_age", **accepted))["result"]
+    assert second["inputRequests"]["elicitation"]["params"]["message"] == "Age?"
+    accepted = {"requestState": second["requestState"], "inputResponses": accept("36")}
+    answer = await ask(site, session_id, "ask_name_and_age", **accepted)
+    assert answer["result"]["content"][0]["text"] == "Ada 36"
+
+
+async def test_responses_to_no_question_and_old_states_are_not_kept(make_site):
+    site = await make_site(Asker)
+    session_id = await site.start("asker")
+    state = (await ask(site, session_id, inputResponses=accept("early")))["result"]["requestState"]
+    states = [state]
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            unasked = {f"unasked-{number}": {"action": "accept", "content": {"name": f"{number}" * 200_000}}}
+            answer = await ask(site, session_id, requestState=state, inputResponses=unasked)
+            state = answer["result"]["requestState"]
+            states.append(state)
+        gc.collect()
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 2_000_000
+    stale = await ask(site, session_id, requestState=states[0], inputResponses=accept("Eve"))
+    assert stale["error"]["code"] == types.INVALID_PARAMS
+    right = await ask(site, session_id, requestState=states[-2], inputResponses=accept("Ada"))
+    assert right["result"]["content"][0]["text"] == "accept Ada, step 1"
 
 
 async def test_a_client_that_does_not_come_back_leaves_the_tool_without_an_answer(make_site, monkeypatch):

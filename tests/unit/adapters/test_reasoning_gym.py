@@ -34,6 +34,21 @@ def test_an_index_that_repeats_a_question_is_no_task(dataset, sizes):
     assert [verdict.outcome for verdict in report.verdicts] == ["pass", "pass"], report
 
 
+@pytest.mark.parametrize(("dataset", "sizes"), [("jugs", (544, 54)), ("codeio", (989, 98))])
+def test_the_repeats_of_datasets_that_are_slow_to_compare_are_listed(dataset, sizes):
+    environment: Any = from_reasoning_gym(dataset)
+    assert tuple(environment.num_tasks(split) for split in ("train", "test")) == sizes
+    tasks = [task["index"] for split in ("train", "test") for task in environment.get_task_range(split)]
+    assert tasks == workers().call(FunctionPath(f"{MODULE}:list_distinct"), dataset, CONFIG, limits=LIMITS)
+
+
+def test_check_says_where_a_slow_dataset_with_another_seed_repeats_questions():
+    environment: Any = from_reasoning_gym("jugs", seed=1, train_tasks=150, test_tasks=100)
+    report = check_environment(environment, only=["splits-are-disjoint", "tasks-are-distinct"])
+    reasons = [verdict.reason for verdict in report.verdicts if verdict.outcome != "pass"]
+    assert any("of 100 tasks of split 'test' are" in reason for reason in reasons), report
+
+
 async def play(environment, answer, index=0):
     """Return the reward of an answer, and the text beside it."""
     async with open_environment(environment) as client:

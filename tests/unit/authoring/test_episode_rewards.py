@@ -29,7 +29,7 @@ from tests.fixtures.judged_environment import TASK, Sums, asking, ending
 
 def test_a_tool_asks_a_reward_about_the_answer_and_the_task():
     with play(asking(math_equal_reward)) as episode:
-        assert [episode.call("ask", guess=guess).reward for guess in ("41", "84/2")] == [0.0, 1.0]
+        assert [episode.call("ask", guess=guess).reward for guess in ("41", "42.0")] == [0.0, 1.0]
 
 
 def test_a_reward_sees_the_prompt_and_every_step_that_was_answered_but_not_the_running_one():

@@ -1,14 +1,21 @@
-"""Tools of a JSON Schema: announced as written, validated, for a class or for one task."""
+"""Tools of a JSON Schema: announced as written, validated with bounded work, for a class or for one task."""
 
 import functools
+import socket
+import sys
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ors_server import CallContext, tool, tool_from_schema
 from ors_server.authoring.loading import define
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.testing import CallRefusedError, play
 from tests.fixtures.single_task import SingleTask
+
+MAX_LINES = 3_000_000
+"""Of Python, for 100,000 steps of a check."""
 
 SCHEMA = {
     "type": "object",
@@ -70,12 +77,129 @@ def test_arguments_that_do_not_fit_are_refused(arguments, words):
         ({"type": "string"}, 'of the type "object"'),
         ({}, 'of the type "object"'),
         ({"type": "object", "properties": {"a": {"pattern": "(?=a)b"}}}, "look-around"),
+        ({"type": "object", "patternProperties": {"(?=a)b": {}}}, "look-around"),
+        ({"type": "object", "$schema": "https://example.org/mine"}, "not known: expected one of http"),
+        ({"type": "object", "enum": [{"a": float("nan")}]}, "not JSON"),
+        ({"type": "object", "$defs": {str(number): {} for number in range(20_000)}}, "at most 10000 values"),
     ],
     ids=str,
 )
 def test_a_schema_that_cannot_work_is_refused_when_the_class_is_loaded(schema, words):
     with pytest.raises(EnvironmentDefinitionError, match=words):
         define(make(schema=schema))
+
+
+def nested(levels) -> dict[str, Any]:
+    start: dict[str, Any] = {}
+    return functools.reduce(lambda inner, _: {"next": inner}, range(levels), start)
+
+
+def either(word):
+    return {"properties": {"next": {"$ref": "#/$defs/node"}}, "required": [word]}
+
+
+HARD_SCHEMAS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "uniqueItems": (
+        {"properties": {"x": {"uniqueItems": True}}},
+        {"x": [{"a": number, "b": [number]} for number in range(12_000)]},
+    ),
+    "nested uniqueItems": (
+        {
+            "$defs": {"x": {"uniqueItems": True, "items": {"$ref": "#/$defs/x"}}},
+            "properties": {"x": {"$ref": "#/$defs/x"}},
+        },
+        {"x": functools.reduce(lambda inner, _: [inner], range(60), list(range(5_000)))},
+    ),
+    "equal hashes": (
+        {"properties": {"x": {"uniqueItems": True, "minItems": 40_000}}},
+        {"x": [(2**61 - 1) * number for number in range(30_000)]},
+    ),
+    "patternProperties": (
+        {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+        {"a" * 27 + "!": 1},
+    ),
+    "unevaluatedProperties": (
+        {"patternProperties": {"^(a+)+$": {}}, "unevaluatedProperties": False},
+        {"a" * 27 + "!": 1},
+    ),
+    "pattern": ({"properties": {"x": {"pattern": "([ab]{1,100}){1,100}c"}}}, {"x": "ab" * 100_000}),
+    "recursive anyOf": (
+        {
+            "$defs": {"node": {"anyOf": [either("y"), either("z")]}},
+            "$ref": "#/$defs/node",
+            "minProperties": 2,
+        },
+        nested(24),
+    ),
+    "unevaluatedItems": (
+        {"properties": {"x": {"prefixItems": [True] * 4_000, "unevaluatedItems": False}}},
+        {"x": [1] * 40_000},
+    ),
+    "enum": (
+        {"properties": {"x": {"items": {"enum": [{"a": number} for number in range(4_000)]}}}},
+        {"x": [{"a": -1}] * 20_000},
+    ),
+    "anyOf with long words": (
+        {"properties": {"x": {"items": {"anyOf": [{"type": "integer"}] * 1_000}}}},
+        {"x": ["y" * 100_000] * 40},
+    ),
+    "multipleOf": ({"properties": {"x": {"items": {"multipleOf": 1e-300}}}}, {"x": [1e300] * 40_000}),
+}
+
+
+@pytest.mark.parametrize("name", HARD_SCHEMAS)
+def test_arguments_that_would_take_long_are_refused_after_a_bounded_number_of_lines(name):
+    """Lines that Python runs are counted, not seconds: the parser ends after so many on any machine."""
+    schema, arguments = HARD_SCHEMAS[name]
+    (tool_definition,) = define(make(schema={"type": "object", **schema})).tools.values()
+    lines = 0
+
+    def count(_frame, event, _argument):
+        nonlocal lines
+        lines += event == "line"
+        if lines > MAX_LINES:
+            raise AssertionError(f"more than {MAX_LINES} lines")
+        return count
+
+    def parse():
+        sys.settrace(count)
+        try:
+            tool_definition.parse(arguments)
+        finally:
+            sys.settrace(None)
+
+    with pytest.raises(ValidationError) as refused:
+        parse()
+    assert len(refused.value.errors()[0]["msg"]) < 2_000
+
+
+def test_no_reference_is_fetched_or_read(tmp_path):
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"const": "the secret"}')
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0)
+        port = server.getsockname()[1]
+        for uri in (f"http://127.0.0.1:{port}/s.json", secret.as_uri(), "other.json", "#/nowhere"):
+            for keyword in ("$ref", "$dynamicRef"):
+                schema = {"type": "object", "properties": {"x": {keyword: uri}}}
+                with pytest.raises(EnvironmentDefinitionError, match=r"leads out of the schema.*\$defs"):
+                    define(make(schema=schema))
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+@pytest.mark.parametrize("name", ["$defs", "definitions"])
+def test_a_reference_within_the_schema_is_followed(name):
+    schema = {
+        "type": "object",
+        "properties": {"x": {"$ref": f"#/{name}/tree"}, "any": True},
+        name: {"tree": {"type": "array", "items": {"$ref": f"#/{name}/tree"}}},
+    }
+    with play(make(schema=schema)) as episode:
+        with pytest.raises(CallRefusedError, match=r"\$\.x\[0\]\[1\]: 5 is not of type 'array'"):
+            episode.call("get-weather", x=[[[], 5]])
+        with pytest.raises(CallRefusedError, match=r"\$\.x: 1 is not of type 'array'"):
+            episode.call("get-weather", x=1, any=None)
 
 
 def empty(self, arguments):

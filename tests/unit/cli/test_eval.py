@@ -271,6 +271,45 @@ def test_a_program_that_speaks_mcp_is_evaluated(evaluated, tmp_path):
     assert (tmp_path / "run/logs/test-3-1.log").read_text() == "I guess 3\n"
 
 
+NOSY = """
+import os, sys, urllib.error, urllib.parse, urllib.request
+
+parts = urllib.parse.urlsplit(sys.argv[1])
+root = f"{parts.scheme}://{parts.netloc}"
+bodies = {"/_ors/sessions": None, "/guessing/tasks": b'{"split": "test"}', "/_ors/episodes": None}
+for path, body in bodies.items():
+    try:
+        request = urllib.request.Request(root + path, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            print(path, answer.status)
+    except urllib.error.HTTPError as error:
+        print(path, error.code)
+print("ORS_API_KEY" in os.environ, "OPENAI_API_KEY" in os.environ)
+"""
+
+
+@pytest.mark.parametrize("keys", [None, "trainer:me:a-long-key-of-a-trainer"])
+def test_an_agents_program_cannot_call_its_server_as_a_trainer(evaluated, tmp_path, monkeypatch, keys):
+    if keys is not None:
+        monkeypatch.setenv("ORS_API_KEYS", keys)
+    monkeypatch.setenv("ORS_API_KEY", "a-long-key-of-a-trainer")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    program = tmp_path / "agent.py"
+    program.write_text(NOSY)
+    agent = f"command: {sys.executable} {program} {{url}}"
+    for variables in ((), ("--agent-option", "variables=OPENAI_API_KEY")):
+        folder = f"run-{len(variables)}"
+        ran = evaluated("--agent", agent, "--tasks", "3", *variables, folder=folder)
+        assert ran.status == 0, ran.err
+        log = (tmp_path / folder / "logs/test-3-1.log").read_text().splitlines()
+        assert log == [
+            "/_ors/sessions 401",
+            "/guessing/tasks 401",
+            "/_ors/episodes 401",
+            f"False {bool(variables)}",
+        ]
+
+
 @pytest.mark.stress  # tests/contract interrupts a run in every ordinary run of the tests
 def test_an_interrupted_run_goes_on_without_repeating_an_ended_attempt(tmp_path, run):
     with ChatServer().serving() as server:

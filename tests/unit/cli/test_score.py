@@ -259,7 +259,7 @@ def test_all_rewards_are_listed_one_line_each(run):
     assert [one["name"] for one in listed] == [entry.name for entry in entries]
     (f1,) = [one for one in listed if one["name"] == "qa_f1_reward"]
     assert f1["range"] == [0.0, 1.0]
-    assert (f1["required"], f1["optional"]) == (["answer", "final_response"], ["answer_from"])
+    assert (f1["required"], f1["optional"]) == (["answer", "final_response"], ["answer_from", "denials"])
     (matched,) = [one for one in listed if one["name"] == "answer_match_reward"]
     assert (matched["required"], matched["optional"]) == (["trajectory"], ["match"])
 

@@ -1,12 +1,17 @@
 """What a terminal is sent of texts that strangers wrote."""
 
+import json
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, clean, clean_line, cut
+from ors_server import ToolError, tool
+from ors_server.cli.command_output import complain, say, say_json
+from ors_server.cli.printable import clean, clean_line
+from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, cut, make_console, make_table
+from tests.fixtures.single_task import SingleTask
 
 
 @pytest.mark.parametrize(
@@ -17,11 +22,11 @@ from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, clean, clean_line
         ("a\r\nb", "a\nb"),
         ("over\rwritten", "over\\x0dwritten"),
         ("\x1b[2J", "\\x1b[2J"),
-        ("\x9b2J", "\\x9b2J"),
-        ("\x00\x07\x08\x7f", "\\x00\\x07\\x08\\x7f"),
+        ("\x9b2J", "\\u009b2J"),
+        ("\x00\x07\x08\x7f", "\\x00\\x07\\x08\\u007f"),
         ("\u202egpj.exe", "\\u202egpj.exe"),
         ("\u2066\u2069\u200f", "\\u2066\\u2069\\u200f"),
-        ("\u2028\x85", "\\u2028\\x85"),
+        ("\u2028\x85", "\\u2028\\u0085"),
         ("\ud800", "\\ud800"),
     ],
     ids=ascii,
@@ -35,6 +40,58 @@ def test_no_text_keeps_what_a_terminal_obeys(text):
     shown = clean_line(text)
     assert re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown) is None
     shown.encode()
+
+
+RAW = "\x1b]0;title\x07\x1b[31mred\x9b2J\x7f\u202egpj.exe\u2066"
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def test_nothing_that_a_command_prints_is_obeyed(capsys):
+    say(f"first {RAW}\nsecond")
+    complain(f"failed: {RAW}\nfor good")
+    table = make_table(f"heading {RAW}", "count")
+    table.add_row(f"cell {RAW}", f"{RAW}")
+    make_console(piped_width=400).print(table, f"text {RAW}")
+    output = capsys.readouterr()
+    assert OBEYED.search(output.out) is None
+    assert OBEYED.search(output.err) is None
+    assert output.out.count("\\u009b2J") == 5
+    assert output.err.count("\n") == 1
+    assert output.out.startswith("first \\x1b]0;title")
+    assert "\nsecond\n" in output.out
+
+
+def test_json_stays_the_same_json(capsys):
+    value = {"text": f"{RAW}\n\t\ud800", RAW: ["\u2028\u200f"]}
+    say_json(value)
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+    output = capsys.readouterr().out
+    assert OBEYED.search(output) is None
+    first, rest = output.split("\n", 1)
+    assert json.loads(first) == json.loads(rest) == value
+
+
+class Hostile(SingleTask):
+    """Prints what a terminal obeys."""
+
+    name = "hostile"
+
+    @tool
+    async def shout(self) -> str:
+        """Shouts."""
+        return f"loud {RAW}"
+
+    @tool
+    async def fail(self) -> str:
+        """Fails."""
+        raise ToolError(f"no {RAW}")
+
+
+@pytest.mark.parametrize("tool_name", ["shout", "fail"])
+def test_the_command_call_prints_nothing_that_is_obeyed(run, tool_name):
+    ran = run("call", f"{__name__}:Hostile", tool_name)
+    assert OBEYED.search(ran.out + ran.err) is None
+    assert "\\u009b2J" in ran.out + ran.err
 
 
 def test_one_line_stays_one_line():

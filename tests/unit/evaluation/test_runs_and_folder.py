@@ -127,3 +127,15 @@ def test_the_length_of_whole_lines_is_found_across_the_pieces_of_a_large_file(tm
     assert whole_length(path) == 2**20 + 1
     path.write_bytes(b"no line")
     assert whole_length(path) == 0
+
+
+def test_only_the_owner_reads_the_folder_of_a_run(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(make_run())
+    with folder:
+        folder.append(DONE)
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.path.iterdir()} == {
+        "run.json": 0o600,
+        "attempts.jsonl": 0o600,
+    }

@@ -1,6 +1,8 @@
 """Functions in worker processes: their limits, their failures, and that no process is left behind."""
 
 import os
+import pickle
+import select
 import signal
 import statistics
 import subprocess
@@ -24,6 +26,7 @@ from ors_server.offload import (
     WorkerPool,
     WorkerStalledError,
 )
+from ors_server.offload.worker_program import ANSWER
 
 HERE = Path(__file__).parent
 MODULE = "offloaded"
@@ -254,3 +257,32 @@ def test_a_forked_copy_starts_workers_of_its_own(pool):
     assert pool.call(place("pid")) != theirs
     assert is_running(theirs)
     worker.close()
+
+
+FORGED = pickle.dumps("forged")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2**64 - 1])
+def test_an_answer_out_of_turn_is_never_the_next_calls(pool, number):
+    header = ANSWER.pack(number, 0, 1, len(FORGED)) + FORGED
+    assert pool.call(place("write_answer"), header, 0.2) == "own"
+    (worker,) = pool._idle
+    poll = select.poll()
+    poll.register(worker._child.output, select.POLLIN)
+    assert poll.poll(60_000)
+    with pytest.raises(WorkerDiedError, match="something else than an answer"):
+        pool.call(place("pid"))
+    assert not worker._child.is_alive()
+    assert pool.call(place("add"), 1, 2) == 3
+
+
+@pytest.mark.parametrize("header", [ANSWER.pack(0, 0, 1, 2**60), b"\0" * ANSWER.size])
+def test_an_answer_that_is_none_of_the_calls_ends_the_worker(pool, header):
+    with pytest.raises(WorkerDiedError, match="something else than an answer"):
+        pool.call(place("write_answer"), header, 0.0)
+    assert pool.call(place("add"), 1, 2) == 3
+
+
+def test_a_long_error_keeps_its_message(pool):
+    with pytest.raises((RuntimeError, ValueError), match=r"x{1000}"):
+        pool.call(place("long_error"))

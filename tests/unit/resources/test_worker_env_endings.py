@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import sys
 from pathlib import Path
@@ -122,6 +123,70 @@ async def test_an_answer_that_is_none_ends_the_worker(running):
     with pytest.raises(ResourceError, match="is not JSON"):
         await resource.spoil()
     assert await resource.get_status() is ResourceStatus.FAILED
+
+
+FORGER = WorkerEnvResourceSpec("tests.fixtures.worker_environments:Forger")
+
+
+STRANGE_ANSWERS = (
+    '{"result": 100}',
+    '{"id": "0", "result": 100}',
+    '{"id": null, "result": 100}',
+    '{"result": 100, "error": ["a", "b", "c"]}',
+    '{"error": "no list"}',
+    '{"error": [1, 2, 3]}',
+    "[]",
+    "700",
+    "{}",
+    "null",
+)
+
+
+@pytest.mark.parametrize("text", STRANGE_ANSWERS)
+async def test_an_answer_that_is_none_of_the_requests_ends_the_worker(running, text):
+    resource = await running(FORGER)
+    pid = (await resource.look())["pid"]
+    with pytest.raises(ResourceError, match="wrote something else than an answer to answer_and_hang"):
+        await resource.answer_and_hang(text)
+    assert await resource.get_status() is ResourceStatus.FAILED
+    assert await gone(resource, pid)
+    with pytest.raises(ResourceClosedError, match="is failed"):
+        await resource.step(1)
+
+
+async def test_an_answer_out_of_turn_is_never_the_next_calls(running):
+    resource = await running(FORGER)
+    await resource.answer_late('{"result": {"total": 100, "numbers": []}}')
+    await anyio.to_thread.run_sync(wait_until_readable, resource._child.output)
+    with pytest.raises(ResourceError, match=r"wrote something else than an answer to step|is not JSON"):
+        await resource.step(1)
+    assert await resource.get_status() is ResourceStatus.FAILED
+
+
+def wait_until_readable(descriptor):
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    assert poll.poll(60_000)
+
+
+@pytest.mark.parametrize(
+    ("ending", "is_bare"),
+    [("kill", False), ("kill", True), ("close", False), ("close", True), ("crash", False)],
+)
+async def test_processes_that_left_the_group_end_with_the_worker(running, is_bare, ending):
+    resource = await running(FORGER)
+    pids = await resource.leave_group(is_bare=is_bare)
+    assert all(exists(pid) for pid in pids)
+    if ending == "kill":
+        with anyio.move_on_after(SOON):
+            await resource.hang()
+    elif ending == "close":
+        await resource.close()
+    else:
+        with pytest.raises(ResourceError, match="SIGSEGV"):
+            await resource.crash()
+    for pid in pids:
+        await anyio.to_thread.run_sync(wait_until_gone, pid)
 
 
 async def test_a_worker_that_is_killed_while_idle_is_reaped_and_not_healthy(running):

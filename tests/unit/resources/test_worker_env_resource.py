@@ -100,7 +100,7 @@ async def test_what_a_method_raises_is_told_and_harms_nothing(running):
     [
         ("set", "type set is not JSON"),
         ("nan", "not JSON compliant"),
-        ("long", "2000014 bytes as JSON, more than 1048576"),
+        ("long", "2000040 bytes as JSON, more than 1048576"),
     ],
 )
 async def test_a_result_that_cannot_be_sent_is_an_error_and_harms_nothing(running, what, message):
@@ -191,13 +191,14 @@ async def test_an_interpreter_of_another_virtual_environment_runs_it(running, tm
     assert await game.play() == "played"
 
 
-async def test_it_gets_the_environment_variables_but_for_the_server_s_own(running, monkeypatch):
-    monkeypatch.setenv("ORS_API_KEYS", "secret")
-    monkeypatch.setenv("GAME_DATA", "/data")
+async def test_it_gets_the_variables_that_its_spec_and_the_operator_name(running, monkeypatch):
+    for name, value in {"ORS_API_KEYS": "secret", "GAME_DATA": "/data", "GAME_KEY": "secret"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ORS_WORKER_VARIABLES", "GAME_DATA")
     resource = await running(workshop(variables={"GAME_LEVEL": "3"}))
     variables = (await resource.look())["variables"]
     assert (variables["GAME_DATA"], variables["GAME_LEVEL"]) == ("/data", "3")
-    assert "ORS_API_KEYS" not in variables
+    assert not {"ORS_API_KEYS", "GAME_KEY"} & set(variables)
 
 
 @pytest.mark.parametrize("method", ["echo", "hang"])

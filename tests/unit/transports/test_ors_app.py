@@ -12,11 +12,11 @@ import pytest
 from ors_server import ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.errors import OrsServerError
+from ors_server.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason, Scored
 from ors_server.settings import Settings
 from ors_server.testing.store_promises import make_step
 from ors_server.transports.access import Caller, Role
-from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES
 from ors_server.transports.ors_bodies import MAX_PROBLEMS, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader, encode_result
 from ors_server.transports.ors_creates import MAX_LOST, CreateRetries, fingerprint_of

@@ -9,7 +9,14 @@ from typing import Protocol
 from typing_extensions import override
 
 from ors_server.authoring.declared.row_faults import RowFaultError
-from ors_server.authoring.declared.rows.row_source import MAX_ROW_BYTES, RowReader, ScannedRow, parse_object
+from ors_server.authoring.declared.rows.row_source import (
+    MAX_ROW_BYTES,
+    RowReader,
+    ScannedRow,
+    parse_object,
+    too_large,
+    unpacked_limit,
+)
 from ors_server.errors import EnvironmentDefinitionError
 
 _BOM = b"\xef\xbb\xbf"
@@ -48,9 +55,24 @@ class GzippedJsonLines(RowReader):
     def rows(self) -> Iterator[ScannedRow]:
         try:
             with gzip.open(self.files[0]) as stream:
-                yield from scan_lines(stream)
+                yield from scan_lines(_BoundedLines(stream, self.name, unpacked_limit(self.files)))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise EnvironmentDefinitionError(f"{self.name}: expected gzip data, and {error}") from error
+
+
+class _BoundedLines:
+    """The lines of compressed data, up to a size."""
+
+    def __init__(self, stream: Lines, name: str, limit: int) -> None:
+        self._stream, self._name, self._limit = stream, name, limit
+        self._left = limit
+
+    def readline(self, size: int = -1, /) -> bytes:
+        line = self._stream.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise too_large(self._name, self._limit)
+        return line
 
 
 def scan_lines(stream: Lines) -> Iterator[ScannedRow]:
@@ -77,7 +99,7 @@ def _scan(line: bytes, number: int, start: int) -> ScannedRow:
         value = parse_object(line)
     except RowFaultError as fault:
         return ScannedRow(f"line {number}", fault)
-    return ScannedRow(f"line {number}", value, start, len(line))
+    return ScannedRow(f"line {number}", value, start, len(line), zlib.crc32(line))
 
 
 def _skip_line(stream: Lines) -> int:

@@ -12,11 +12,19 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO
+from zlib import crc32
 
-from ors_server.atomic_file import atomic_file
+from ors_server.atomic_file import atomic_file, open_private
 from ors_server.authoring.declared.row_faults import BadRowsError, RowFaultError, RowReport
-from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow, stamp_of, write_row
+from ors_server.authoring.declared.rows.row_source import (
+    RowReader,
+    ScannedRow,
+    too_large,
+    unpacked_limit,
+    write_row,
+)
 from ors_server.clock import SystemClock
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.logs import get_logger
@@ -24,7 +32,7 @@ from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.environments")
 
-FORMAT = "1"
+FORMAT = "2"
 """Changes whenever the files of an index change their form."""
 MAX_REPORTS = 20
 """Wrong rows that are reported one by one."""
@@ -34,7 +42,8 @@ ROWS_A_MESSAGE = 200_000
 """Rows after each of which the log says how far the making of an index is."""
 KEPT_DAYS = 90
 """Days after its last use that an index is kept."""
-_SPAN = struct.Struct("<QQ")
+_SPAN = struct.Struct("<QQL")
+"""Offset and length of a row's bytes, and their CRC-32."""
 
 CheckRow = Callable[[JSONObject], object]
 """Raises `RowFaultError` for a row that is not a task."""
@@ -63,10 +72,14 @@ def cache_folder() -> Path:
 class RowIndex:
     """The rows of one split, by number."""
 
-    def __init__(self, source: RowReader, spans: Path, data: Path, summary: IndexSummary) -> None:
-        self._source, self._spans, self._data = source, spans, data
+    def __init__(
+        self, source: RowReader, files: "IndexFiles", summary: IndexSummary, maker: "_Maker"
+    ) -> None:
+        self._source, self._index_files, self._maker = source, files, maker
+        self._data = files.rows if source.is_copied else source.files[0]
         self.summary = summary
-        self._stamp = None if source.is_copied else stamp_of(data)
+        self._stamp = source.stamp()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return self.summary.rows
@@ -76,24 +89,51 @@ class RowIndex:
 
         Raises:
             IndexError: If there is none of that number.
-            EnvironmentFailedError: If the data has changed since it was loaded.
+            EnvironmentFailedError: If the data has changed since it was loaded, or cannot be read.
         """
         if not 0 <= number < len(self):
             raise IndexError(f"{self._source.name} has {len(self)} rows, and none of number {number}")
         try:
-            with self._spans.open("rb", buffering=0) as spans:
-                offset, length = _SPAN.unpack(os.pread(spans.fileno(), _SPAN.size, number * _SPAN.size))
-            if self._stamp is not None and stamp_of(self._data) != self._stamp:
-                raise _changed(self._source)
-            with self._data.open("rb", buffering=0) as data:
-                return self._source.decode(os.pread(data.fileno(), length, offset))
+            return self._read(number)
+        except (OSError, struct.error, _DamagedError, RowFaultError) as error:
+            log.warning("rows_index_damaged", file=self._source.name, error=str(error))
+        try:
+            with self._lock:  # another call may have made it again by now
+                return self._read_or_restore(number)
         except OSError as error:
             raise EnvironmentFailedError(
                 f"{error.filename or self._source.name} cannot be read any more: {error.strerror}; "
                 "restart the server"
             ) from error
-        except RowFaultError as fault:
-            raise _changed(self._source) from fault
+        except (EnvironmentDefinitionError, struct.error, _DamagedError, RowFaultError) as error:
+            raise _changed(self._source) from error
+
+    def _read_or_restore(self, number: int) -> JSONObject:
+        try:
+            return self._read(number)
+        except (OSError, struct.error, _DamagedError, RowFaultError):
+            self._restore()
+            return self._read(number)
+
+    def _read(self, number: int) -> JSONObject:
+        with self._index_files.spans.open("rb", buffering=0) as spans:
+            offset, length, checksum = _SPAN.unpack(os.pread(spans.fileno(), _SPAN.size, number * _SPAN.size))
+        if not self._source.is_copied and self._source.stamp() != self._stamp:
+            raise _changed(self._source)
+        with self._data.open("rb", buffering=0) as data:
+            if offset + length > os.fstat(data.fileno()).st_size:  # read nothing that is not there
+                raise _DamagedError(f"row {number} is beyond the end of {self._data}")
+            content = os.pread(data.fileno(), length, offset)
+        if crc32(content) != checksum:
+            raise _DamagedError(f"row {number} of {self._data} is not as it was written")
+        return self._source.decode(content)
+
+    def _restore(self) -> None:
+        """Make the files of a damaged index again; the data must be the same."""
+        if self._source.stamp() != self._stamp:
+            raise _changed(self._source)
+        if self._maker.make().digest != self.summary.digest:
+            raise _changed(self._source)
 
     @property
     def source_files(self) -> tuple[Path, ...]:
@@ -104,6 +144,25 @@ class RowIndex:
     def files(self) -> tuple[Path, ...]:
         """Every file that has rows: the data, and the index's copy."""
         return (*self._source.files, self._data)
+
+
+class _DamagedError(Exception):
+    """The files of an index are not what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFiles:
+    """Where the index of one content is in the cache."""
+
+    spans: Path
+    rows: Path
+    """The copy of the rows; it is empty for a source that is read in place."""
+
+    @classmethod
+    def of(cls, cache: Path, key: str, digest: str) -> "IndexFiles":
+        """Return them by the hash of the content."""
+        stem = f"{key}-{digest[:24]}"
+        return cls(cache / f"{stem}.spans", cache / f"{stem}.rows")
 
 
 def _changed(source: RowReader) -> EnvironmentFailedError:
@@ -131,18 +190,21 @@ def open_index(source: RowReader, check: CheckRow, check_key: str, *, skip_bad: 
         ).hexdigest()
         known = cache / f"{key[:40]}.json"
         summary = _read_known(known, stamp)
+        maker = _Maker(source, check, cache, key[:40], skip_bad=skip_bad)
         if summary is None:
-            cache.mkdir(parents=True, exist_ok=True)
+            cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with suppress(OSError):  # of an earlier version, or of another user
+                cache.chmod(0o700)
             _delete_unused(cache)
-            summary = _Maker(source, check, cache, key[:40], skip_bad=skip_bad).make()
+            summary = maker.make()
             if source.stamp() != stamp["files"]:
                 raise EnvironmentDefinitionError(
                     f"{source.name}: expected data that rests while it is read, and it changed; start again"
                 )
-            with atomic_file(known) as file:
+            with atomic_file(known, 0o600) as file:
                 file.write(json.dumps({"stamp": stamp, **asdict(summary)}).encode())
-        spans, copy = _names(cache, key[:40], summary.digest)
-        for path in (known, spans, copy):
+        files = IndexFiles.of(cache, key[:40], summary.digest)
+        for path in (known, files.spans, files.rows):
             _mark_used(path)
     except OSError as error:
         raise EnvironmentDefinitionError(
@@ -155,16 +217,11 @@ def open_index(source: RowReader, check: CheckRow, check_key: str, *, skip_bad: 
         log.warning("rows_skipped", file=source.name, skipped=summary.skipped, first=summary.first_skipped)
     if not summary.rows:
         raise EnvironmentDefinitionError(f"{source.name}: expected at least one row, came none")
-    return RowIndex(source, spans, copy if source.is_copied else source.files[0], summary)
+    return RowIndex(source, files, summary, maker)
 
 
 def _places(source: RowReader) -> list[str]:
     return [str(path.resolve()) for path in source.files[:1]]
-
-
-def _names(cache: Path, key: str, digest: str) -> tuple[Path, Path]:
-    stem = f"{key}-{digest[:24]}"
-    return cache / f"{stem}.spans", cache / f"{stem}.rows"
 
 
 def _mark_used(path: Path) -> None:
@@ -187,36 +244,44 @@ def _read_known(known: Path, stamp: dict[str, Any]) -> IndexSummary | None:
         if found.pop("stamp") != stamp:
             return None
         summary = IndexSummary(**found)
-        spans, _ = _names(known.parent, known.stem, summary.digest)
-        return summary if spans.stat().st_size == summary.rows * _SPAN.size else None
+        files = IndexFiles.of(known.parent, known.stem, summary.digest)
+        is_whole = files.spans.stat().st_size == summary.rows * _SPAN.size and files.rows.exists()
+        return summary if is_whole else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
 class _Maker:
-    """Reads, checks and counts the rows of a source once."""
+    """Reads, checks and counts the rows of a source; again if the index was damaged."""
 
     def __init__(self, source: RowReader, check: CheckRow, cache: Path, key: str, *, skip_bad: bool) -> None:
         self._source, self._check, self._cache, self._key = source, check, cache, key
         self._skip_bad = skip_bad
+        self._begin()
+
+    def _begin(self) -> None:
         self._rows = self._skipped = self._at = 0
         self._reports: list[RowReport] = []
         self._alike = True
         self._hash = hashlib.sha256()
+        files = self._source.files
+        self._max_bytes = unpacked_limit(files) if self._source.is_copied and files else None
 
     def make(self) -> IndexSummary:
         """Write the files, under names that have the content's hash."""
+        self._begin()
         parts = [self._cache / f".{self._key}.{os.getpid()}.{kind}" for kind in ("spans", "rows")]
         try:
             with ExitStack() as stack:
-                spans, copy = (stack.enter_context(part.open("wb")) for part in parts)
+                spans, copy = (stack.enter_context(open(part, "wb", opener=open_private)) for part in parts)
                 for number, row in enumerate(self._source.rows(), 1):
                     self._add(row, spans, copy if self._source.is_copied else None)
                     if number % ROWS_A_MESSAGE == 0:
                         log.info("rows_indexed", file=self._source.name, rows=number)
             summary = self._conclude()
-            for part, name in zip(parts, _names(self._cache, self._key, summary.digest), strict=True):
-                part.replace(name)
+            files = IndexFiles.of(self._cache, self._key, summary.digest)
+            for part, path in zip(parts, (files.spans, files.rows), strict=True):
+                part.replace(path)
         finally:
             for part in parts:
                 part.unlink(missing_ok=True)
@@ -235,10 +300,12 @@ class _Maker:
         self._alike = False
         self._hash.update(line)
         if copy is None:
-            spans.write(_SPAN.pack(row.offset, row.length))
+            spans.write(_SPAN.pack(row.offset, row.length, row.checksum))
         else:
+            if self._max_bytes is not None and self._at + len(line) > self._max_bytes:
+                raise too_large(self._source.name, self._max_bytes)
             copy.write(line)
-            spans.write(_SPAN.pack(self._at, len(line)))
+            spans.write(_SPAN.pack(self._at, len(line), crc32(line)))
             self._at += len(line)
         self._rows += 1
 

@@ -2,18 +2,38 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from typing_extensions import override
 
-from ors_server.authoring.declared.row_faults import RowFaultError, show_value
+from ors_server.authoring.declared.row_faults import MAX_SHOWN, RowFaultError, first_repeated, show_value
+from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
 
 MAX_ROW_BYTES = 16 * 2**20
 """Greatest size of one row."""
+
+
+MAX_EXPANSION = 100
+"""How many times the size of its files data may have when it is unpacked; for text, 10 is usual."""
+ALWAYS_UNPACKED = 64 * 2**20
+"""Bytes that data of any size may have once it is unpacked."""
+
+
+def unpacked_limit(files: Iterable[Path]) -> int:
+    """Return how many bytes the rows of packed files may have."""
+    return max(ALWAYS_UNPACKED, MAX_EXPANSION * sum(path.stat().st_size for path in files))
+
+
+def too_large(name: str, limit: int) -> EnvironmentDefinitionError:
+    """Return the refusal of packed data that grows beyond its limit."""
+    return EnvironmentDefinitionError(
+        f"{name}: expected rows of at most {limit:,} bytes ({MAX_EXPANSION} times the size of the file), and "
+        "they have more; unpack the file yourself if that is right"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +46,8 @@ class ScannedRow:
     offset: int = 0
     length: int = 0
     """Its bytes in the file, for a source that is read in place."""
+    checksum: int = 0
+    """CRC-32 of these bytes."""
 
 
 class RowReader(ABC):
@@ -93,9 +115,8 @@ def _refuse_constant(name: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise RowFaultError(twice, "each field once", "the field twice")
+        twice = first_repeated(name for name, _ in pairs) or ""
+        raise RowFaultError(twice[:MAX_SHOWN], "each field once", "the field twice")
     return made
 
 

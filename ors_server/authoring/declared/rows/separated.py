@@ -4,14 +4,23 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 from typing_extensions import override
 
-from ors_server.authoring.declared.row_faults import RowFaultError, show_value
+from ors_server.authoring.declared.row_faults import (
+    MAX_SHOWN,
+    RowFaultError,
+    first_repeated,
+    list_names,
+    show_value,
+)
 from ors_server.authoring.declared.rows.row_source import MAX_ROW_BYTES, RowReader, ScannedRow
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
 
+MAX_NAMES_BYTES = 2**20
+"""Bytes of the line with the names of the columns; taking it apart holds the interpreter."""
 _BOM = "\ufeff"
 
 
@@ -34,12 +43,14 @@ class SeparatedValues(RowReader):
             while True:
                 start, first = lines.offset, lines.number + 1
                 place = f"line {first}"
+                lines.checksum = 0
                 try:
                     values = self._next(lines)
                     if values is None:
                         return
                     if values:
-                        yield ScannedRow(place, self._named(values), start, lines.offset - start)
+                        length = lines.offset - start
+                        yield ScannedRow(place, self._named(values), start, length, lines.checksum)
                 except RowFaultError as fault:
                     yield ScannedRow(place, fault)
 
@@ -61,15 +72,19 @@ class SeparatedValues(RowReader):
             raise RowFaultError("", "values that are quoted as in CSV", str(error)) from error
 
     def _read_names(self, lines: "_CountedLines") -> list[str]:
+        lines.limit = MAX_NAMES_BYTES
         try:
             names = self._next(lines) or []
         except RowFaultError as fault:
             raise EnvironmentDefinitionError(f"{self.name}, line 1: {fault}") from fault
+        lines.limit = None
         if names:
             names[0] = names[0].removeprefix(_BOM)
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = first_repeated(names)
         if not names or twice is not None or not all(names):
-            came = f"{twice!r} twice" if twice else show_value(names) if names else "an empty file"
+            came = (
+                f"{twice[:MAX_SHOWN]!r} twice" if twice else show_value(names) if names else "an empty file"
+            )
             raise EnvironmentDefinitionError(
                 f"{self.name}, line 1: expected the names of the columns, each once, came {came}; "
                 "write the names into the first line"
@@ -79,7 +94,7 @@ class SeparatedValues(RowReader):
     def _named(self, values: list[str]) -> JSONObject:
         names = self._names or []
         if len(values) != len(names):
-            raise RowFaultError("", f"{len(names)} values ({', '.join(names)})", f"{len(values)}")
+            raise RowFaultError("", f"{len(names)} values ({list_names(names)})", f"{len(values)}")
         return dict(zip(names, values, strict=True))
 
 
@@ -89,6 +104,10 @@ class _CountedLines:
     def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream = stream
         self.offset = self.number = 0
+        self.limit: int | None = None
+        """Bytes of a line; a longer one is refused before it is taken apart."""
+        self.checksum = 0
+        """CRC-32 of the lines since it was set to 0."""
 
     def __iter__(self) -> "_CountedLines":
         return self
@@ -97,7 +116,10 @@ class _CountedLines:
         line = self._stream.readline(MAX_ROW_BYTES + 1)
         if not line:
             raise StopIteration
+        if self.limit is not None and len(line) > self.limit:
+            raise RowFaultError("", f"a line of at most {self.limit:,} bytes", "a longer one")
         self.offset += len(line)
+        self.checksum = crc32(line, self.checksum)
         self.number += 1
         try:
             return line.decode()

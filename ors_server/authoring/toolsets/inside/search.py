@@ -10,9 +10,9 @@ import re
 import stat
 import sys
 
-_MOST_MATCHES = 200
-_MOST_CHARACTERS = 300
-_MOST_BYTES = 16 << 20
+_MAX_MATCHES = 200
+_MAX_CHARACTERS = 300
+_MAX_BYTES = 16 << 20
 _LOOK_BYTES = 8192
 
 
@@ -39,9 +39,9 @@ def search(request: dict[str, str]) -> dict[str, object]:
         if request["glob"] and not is_named(name, request["glob"]):
             continue
         for number, line in matching_lines(pattern, path):
-            if len(matches) >= _MOST_MATCHES:
+            if len(matches) >= _MAX_MATCHES:
                 return {"matches": matches, "cut": True}
-            matches.append((name, number, line[:_MOST_CHARACTERS]))
+            matches.append((name, number, line[:_MAX_CHARACTERS]))
     return {"matches": matches, "cut": False}
 
 
@@ -68,7 +68,7 @@ def matching_lines(pattern: "re.Pattern[str]", path: str) -> "list[tuple[int, st
         return []
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
             return []
         content = file.read()
     if b"\0" in content[:_LOOK_BYTES]:

@@ -1,13 +1,19 @@
 """The files of indices in the user's cache: how long they are kept, and what the log says meanwhile."""
 
+import csv
+import gzip
 import json
 import logging
 import os
 
+import pytest
+
+from ors_server.authoring.declared.row_faults import first_repeated
 from ors_server.authoring.declared.rows import row_index
 from ors_server.authoring.declared.rows.row_index import KEPT_DAYS
 from ors_server.authoring.loading import load_environments
 from ors_server.clock import SystemClock
+from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 
 KEYS = {"data": "train.jsonl", "prompt": "question", "answer": "answer", "reward": "math_equal_reward"}
 LONG_AGO = SystemClock().now().timestamp() - (KEPT_DAYS + 1) * 86_400
@@ -59,3 +65,130 @@ def test_the_log_says_how_far_the_making_is(write, tmp_path, monkeypatch, caplog
     said = [record.getMessage() for record in caplog.records if "rows_indexed" in record.getMessage()]
     assert len(said) == 2
     assert "4" in said[-1]
+
+
+def rows_folder(cache):
+    return cache / "ors-server" / "rows"
+
+
+def load_gzipped(write, tmp_path, content):
+    keys = {**KEYS, "data": "train.jsonl.gz"}
+    write("environment.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(content))
+    (definition,) = load_environments([str(tmp_path)])
+    return definition
+
+
+def questions(count):
+    return b"".join(b'{"question": "What is %d?", "answer": %d}\n' % (n, n) for n in range(count))
+
+
+def damage_middle(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def enlarge(path):
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+
+@pytest.mark.parametrize("damage", [damage_middle, cut, enlarge, os.unlink], ids=lambda it: it.__name__)
+@pytest.mark.parametrize("kind", ["spans", "rows"])
+async def test_a_damaged_index_is_made_again(write, tmp_path, own_cache, damage, kind, caplog):
+    definition = load_gzipped(write, tmp_path, questions(50))
+    (path,) = rows_folder(own_cache).glob(f"*.{kind}")
+    damage(path)
+    tasks = [await definition.tasks.get_task("train", number) for number in range(50)]
+    assert [task["question"] for task in tasks] == [f"What is {number}?" for number in range(50)]
+    assert "rows_index_damaged" in caplog.text
+
+
+@pytest.mark.parametrize("damage", [damage_middle, enlarge, os.unlink], ids=lambda it: it.__name__)
+async def test_a_damaged_index_of_rows_that_are_read_in_place_is_made_again(
+    write, tmp_path, own_cache, damage
+):
+    definition = load(write, tmp_path, 50)
+    (path,) = rows_folder(own_cache).glob("*.spans")
+    damage(path)
+    tasks = [await definition.tasks.get_task("train", number) for number in range(50)]
+    assert [task["question"] for task in tasks] == [f"What is {number}?" for number in range(50)]
+
+
+async def test_a_damaged_index_of_data_that_changed_is_not_made_again(write, tmp_path, own_cache):
+    definition = load_gzipped(write, tmp_path, questions(50))
+    (path,) = rows_folder(own_cache).glob("*.rows")
+    damage_middle(path)
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(questions(51)))
+
+    async def read_all():
+        for number in range(50):
+            await definition.tasks.get_task("train", number)
+
+    with pytest.raises(EnvironmentFailedError, match="changed since"):
+        await read_all()
+
+
+def test_only_the_owner_reads_the_files_of_an_index(write, tmp_path, own_cache):
+    load_gzipped(write, tmp_path, questions(3))
+    load(write, tmp_path, 3)
+    folder = rows_folder(own_cache)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert len(list(folder.iterdir())) == 6
+
+
+@pytest.mark.parametrize(
+    "line", [b" " * 1_000 + b"\n", b'{"question": "' + b"q" * 1_000 + b'", "answer": 1}\n']
+)
+def test_packed_data_that_grows_beyond_all_measure_is_refused(write, tmp_path, own_cache, monkeypatch, line):
+    monkeypatch.setattr("ors_server.authoring.declared.rows.row_source.ALWAYS_UNPACKED", 100_000)
+    with pytest.raises(EnvironmentDefinitionError, match="100 times the size of the file"):
+        load_gzipped(write, tmp_path, line * 20_000)
+    assert sum(path.stat().st_size for path in own_cache.rglob("*") if path.is_file()) < 5_000_000
+
+
+class CountedName(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other):
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_repeated_name_is_found_in_linear_time():
+    names = [CountedName(f"column {number}") for number in range(3_000)]
+    assert first_repeated(names) is None
+    assert first_repeated([*names, CountedName("column 7"), CountedName("column 3")]) == "column 3"
+    assert CountedName.compared < 30_000
+
+
+def test_a_wide_header_is_shown_in_short(write, tmp_path, own_cache):
+    keys = {**KEYS, "data": "train.csv"}
+    write("environment.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+    with (tmp_path / "train.csv").open("w") as file:
+        writer = csv.writer(file)
+        writer.writerow(["question", "answer", *(f"column {number}" for number in range(20_000))])
+        writer.writerows([["What is 1?", "1"]] * 30)
+    with pytest.raises(EnvironmentDefinitionError) as refused:
+        load_environments([str(tmp_path)])
+    assert "20002 values (question, answer, column 0" in str(refused.value)
+    assert len(str(refused.value)) < 2_000
+
+
+def test_a_line_of_names_has_a_bound(write, tmp_path, own_cache):
+    keys = {**KEYS, "data": "train.csv"}
+    write("environment.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+    names = ["question", "answer", *(f"column {number}" for number in range(100_000))]
+    (tmp_path / "train.csv").write_text(",".join(names) + "\n")
+    with pytest.raises(EnvironmentDefinitionError, match="line 1.*a line of at most 1,048,576 bytes"):
+        load_environments([str(tmp_path)])

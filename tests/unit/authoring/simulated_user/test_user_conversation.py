@@ -159,6 +159,36 @@ async def test_a_fork_and_a_restored_session_go_on_where_the_conversation_was(ho
         assert await write_to(first, "so") == "The price does not matter."
 
 
+class Away(Hotel):
+    """A user whose model never answers."""
+
+    user_budget = UserBudget(failures=3)
+
+    def make_user(self):
+        return Failing(*[AWAY] * 9)
+
+
+async def test_a_fork_carries_the_failed_answers_and_a_restored_session_keeps_them():
+    async with open_environment(Away) as client:
+        engine = client.engine
+
+        async def write_to(session_id: str) -> str:
+            call = await engine.find(session_id).call("message_user", {"text": "hello"})
+            return str(getattr(await call.wait(), "error", None))
+
+        first = (await client.create(split="train", index=0)).id
+        early = await engine.find(first).snapshots.keep()
+        for _ in range(2):
+            assert "away" in await write_to(first)
+        late = await engine.find(first).snapshots.keep()
+        (fork,) = await engine.fork(first, ForkRequest(snapshot_id=late.id))
+        assert "away" in await write_to(fork.origin.session_id)
+        assert "has failed 3 times" in await write_to(fork.origin.session_id)
+        await engine.find(first).snapshots.restore(early.id)
+        assert "away" in await write_to(first)
+        assert "has failed 3 times" in await write_to(first)
+
+
 async def test_an_environment_that_takes_the_toolset_without_a_user_is_refused():
     class Alone(Hotel):
         make_user = Environment.make_user

@@ -9,8 +9,8 @@ import pytest
 from ors_server import OffloadLimits
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets import file_tools as files_module
-from ors_server.authoring.toolsets.edit_history import MOST_BYTES, MOST_EDITS
-from ors_server.authoring.toolsets.file_tools import MOST_IMAGE_BYTES, FileTools
+from ors_server.authoring.toolsets.edit_history import MAX_BYTES, MAX_EDITS
+from ors_server.authoring.toolsets.file_tools import MAX_IMAGE_BYTES, FileTools
 from ors_server.errors import EnvironmentFailedError
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxFileError
@@ -143,14 +143,14 @@ async def test_an_undo_never_takes_back_what_something_else_wrote(files):
 
 async def test_a_session_remembers_a_bounded_number_of_edits_and_bytes(files):
     sandbox = files.environment.sandbox
-    for number in range(MOST_EDITS + 5):
+    for number in range(MAX_EDITS + 5):
         await files.create("a", str(number))
-    for _ in range(MOST_EDITS):
+    for _ in range(MAX_EDITS):
         await files.undo_edit("a")
     assert sandbox.files["a"] == b"4"
     with pytest.raises(ToolError, match="can be undone"):
         await files.undo_edit("a")
-    large = "x" * MOST_BYTES
+    large = "x" * MAX_BYTES
     for content in (large, large + "y", ""):
         await files.create("large", content)
     with pytest.raises(ToolError, match="can be undone"):
@@ -201,9 +201,9 @@ async def test_images_are_shown_and_other_binaries_only_named(files):
     assert output.blocks[0].text == "i.png: image/png, 18 bytes"
     assert output.blocks[1].mimeType == "image/png"
     assert base64.b64decode(output.blocks[1].data) == sandbox.files["i.png"]
-    sandbox.files["large.png"] = b"\x89PNG\r\n\x1a\n" + bytes(MOST_IMAGE_BYTES)
+    sandbox.files["large.png"] = b"\x89PNG\r\n\x1a\n" + bytes(MAX_IMAGE_BYTES)
     large = await files.view("large.png")
-    assert text_of(large) == f"large.png is image/png of {MOST_IMAGE_BYTES + 8} bytes and cannot be shown."
+    assert text_of(large) == f"large.png is image/png of {MAX_IMAGE_BYTES + 8} bytes and cannot be shown."
     sandbox.files["b"] = b"\0\1"
     assert "a binary file of 2 bytes" in text_of(await files.view("b"))
     with pytest.raises(ToolError, match="binary file and cannot be edited"):

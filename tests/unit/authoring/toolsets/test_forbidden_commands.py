@@ -20,7 +20,7 @@ from ors_server.authoring.toolsets.forbidden_commands import (
     parse_patterns,
     search,
 )
-from ors_server.authoring.toolsets.shell_braces import MOST_EXPANDED, expand_braces
+from ors_server.authoring.toolsets.shell_braces import MAX_EXPANDED, expand_braces
 from ors_server.authoring.toolsets.shell_text import UNKNOWN, cut_roughly, find_commands, resolve
 from ors_server.authoring.toolsets.wrappers import (
     SHELLS,
@@ -153,7 +153,7 @@ def test_words_are_resolved_as_the_shell_would(word, resolved):
 
 def test_what_is_nested_too_deeply_is_not_guessed_at():
     deep = "rm -rf x"
-    for _ in range(commands.MOST_DEPTH + 1):
+    for _ in range(commands.MAX_DEPTH + 1):
         deep = f"eval {deep}"
     with pytest.raises(UncheckableError, match="deep"):
         search(RM, deep)
@@ -330,9 +330,9 @@ def test_braces_make_the_words_that_bash_makes_of_every_short_word(signs):
 def test_braces_make_the_words_that_bash_makes_of_long_words(words):
     whole = [word for word in words if word.count("'") % 2 == 0 and "\\" not in word]
     for word, theirs in zip(whole, words_of_bash(whole), strict=True):
-        assert own_words(word)[:MOST_EXPANDED] == theirs[:MOST_EXPANDED], word
+        assert own_words(word)[:MAX_EXPANDED] == theirs[:MAX_EXPANDED], word
 
 
 @pytest.mark.parametrize("word", ["{1..1000}", "{1..3}" * 50, "{a," * 200 + "}" * 200, "{a,b}" * 60])
 def test_braces_make_no_more_words_than_are_looked_at(word):
-    assert 0 < len(expand_braces(word)) <= MOST_EXPANDED
+    assert 0 < len(expand_braces(word)) <= MAX_EXPANDED

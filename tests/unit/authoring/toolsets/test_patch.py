@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ors_server.authoring.tool import ToolError
-from ors_server.authoring.toolsets.patch import MOST_BYTES, MOST_PATCH, PatchTools
+from ors_server.authoring.toolsets.patch import MAX_BYTES, MAX_PATCH, PatchTools
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SandboxFileError
 from ors_server.sandboxes.scripted import ScriptedSandbox
@@ -250,7 +250,7 @@ async def test_a_hunk_that_does_not_apply_says_why(patches, lines, said):
         (patch_of("*** Update File: bin", "+x"), "bin is a binary file"),
         (patch_of("*** Update File: f", " f", "+\u20ac") + "\nmore", "the last line of a patch"),
         (patch_of("*** Add File: n", "+\udc80"), "lone surrogate"),
-        ("x" * (MOST_PATCH + 1), "at most"),
+        ("x" * (MAX_PATCH + 1), "at most"),
         (patch_of(*(f"*** Delete File: {number}" for number in range(101))), "at most 100 files"),
         (update("f", *["@@", "-a"] * 1001), "at most 1000 hunks"),
         (update("f", *["@@ a"] * 21), "at most 20 '@@' lines"),
@@ -269,7 +269,7 @@ async def test_a_patch_that_cannot_be_meant_changes_nothing(patches, patch, said
 
 async def test_files_that_are_too_large_together_are_refused(patches):
     files = patches.environment.sandbox.files
-    files |= {"a": bytes(MOST_BYTES), "b": b"xx"}
+    files |= {"a": bytes(MAX_BYTES), "b": b"xx"}
     await refused(patches, patch_of("*** Delete File: a", "*** Delete File: b"), "at most 16777216 bytes")
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets.file_names import read_name, show_name
 from ors_server.authoring.toolsets.file_views import (
-    MOST_CHARACTERS,
-    MOST_LINE,
-    MOST_ROWS,
+    MAX_CHARACTERS,
+    MAX_LINE,
+    MAX_ROWS,
     check_range,
     count_lines,
     show_entries,
@@ -105,9 +105,9 @@ def test_a_view_numbers_lines_and_says_what_is_unusual():
 
 def test_a_view_is_bounded_and_says_how_to_go_on():
     shown = show_lines(TextFile(("x" * 70 + "\n") * 2000), 1, 2000)
-    assert len(shown) < MOST_CHARACTERS + 200
+    assert len(shown) < MAX_CHARACTERS + 200
     assert "[2000 lines in all; use view_range to see lines from 821 on]" in shown
-    assert f"[... {5} characters more]" in show_lines(TextFile("y" * (MOST_LINE + 5)), 1, 1)
+    assert f"[... {5} characters more]" in show_lines(TextFile("y" * (MAX_LINE + 5)), 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_listings_show_kinds_and_sizes_and_are_bounded():
     ]
     assert show_entries(entries) == "d/\nf\\xe9 (3 bytes)\nl@\np?"
     assert show_entries([]) == "[the folder is empty]"
-    many = show_entries([Entry(f"{n}", EntryKind.FILE, 0) for n in range(MOST_ROWS + 3)])
+    many = show_entries([Entry(f"{n}", EntryKind.FILE, 0) for n in range(MAX_ROWS + 3)])
     assert many.endswith("\n[3 more; list a subfolder, or with a smaller depth]")
 
 

@@ -34,7 +34,7 @@ def test_an_episode_is_shown_step_by_step(episodes, long_one):
         "    ... 80 more lines, 561 more characters; --full shows them",
         "step 2  draw  ungraded, no reward  (TIME)",
         "    [image/png, 8 bytes]",
-        "step 3  no\\x1b[31mred\\x1b]0;title\\x07\\x9b2J\\u202egnp.exetool  refused, reward -0.25  (TIME)",
+        "step 3  no\\x1b[31mred\\x1b]0;title\\x07\\u009b2J\\u202egnp.exetool  refused, reward -0.25  (TIME)",
         "step 4  fail  failed, no reward  (TIME)",
         "step 5  make  graded, reward 0.5  (TIME)",
         "  reward: 0.5",

@@ -1,16 +1,18 @@
 """A language model plays through a real HTTP endpoint that a test has written."""
 
 import json
+from typing import Any
 
 import pytest
 
 from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
 from ors_server.evaluation.budgets import UsageBudget
+from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from tests.fixtures.chat_server import ChatServer, played_by_hint, refused, said
 from tests.fixtures.evaluated_environments import PIXEL, Guessing, Talking
-from tests.fixtures.evaluation_plays import PLACE, attempt_with
+from tests.fixtures.evaluation_plays import PLACE, attempt_with, make_run, play_run
 from tests.fixtures.hurried_clock import HurriedClock
 
 pytestmark = pytest.mark.timeout(60)
@@ -93,13 +95,98 @@ async def test_an_endpoint_that_nobody_listens_at_errs(play, clock):
     [
         pytest.param(refused(401, "who are you?"), id="unauthorised"),
         pytest.param(refused(429, "pay first", "insufficient_quota"), id="no quota"),
-        pytest.param((200, {}, {"nothing": 1}), id="no completion"),
     ],
 )
 async def test_a_refusal_of_the_endpoint_errs_at_once(play, server, answer):
     attempt, _ = await play(answer)
     assert attempt.status is AttemptStatus.ERRORED
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        (200, {}, {"nothing": 1}),
+        (200, {}, {"choices": []}),
+        (200, {}, {"choices": [5]}),
+        (200, {}, {"choices": [{"message": None}]}),
+        (200, {}, {"error": {"message": "overloaded"}}),
+        (200, {}, ["a"]),
+        (200, {}, b'{"choices": [{"message": {"content": "\\ud800"}}]}'),
+    ],
+)
+async def test_a_response_without_a_usable_message_is_requested_again_and_counted(play, server, odd):
+    attempt, _ = await play(odd, refused(503, "loading"), said("", RIGHT))
+    assert (attempt.status, attempt.episode_return, attempt.retries) == (AttemptStatus.DONE, 1.0, 2)
+    assert attempt.retry_seconds > 0
+    assert len(server.asked) == 3
+    attempt, _ = await play(odd, odd, tries=2)
+    assert (attempt.status, attempt.retries) == (AttemptStatus.ERRORED, 1)
+
+
+ODD_COUNTS: list[Any] = [10**400, -1, "a", 1.5, True, [], 10**10]
+USAGES: list[Any] = [
+    *({"prompt_tokens": count, "completion_tokens": 1} for count in ODD_COUNTS),
+    *("many", 5, [1]),
+]
+
+
+@pytest.mark.parametrize("usage", USAGES, ids=str)
+async def test_usage_that_is_no_count_of_tokens_costs_the_attempt_and_says_so(play, server, usage):
+    prices = {"price_in": 1.0, "price_out": 1.0}
+    attempt, _ = await play(said("", RIGHT, usage=usage), **prices)
+    assert (attempt.status, attempt.cost) == (AttemptStatus.ERRORED, None)
+    assert "no usable reply: expected" in (attempt.error or "")
+    assert "usage" in (attempt.error or "")
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        said("", ("guess", "{}"), content=5),
+        said("", tool_calls=5),
+        said("", tool_calls=["a"]),
+        said("", tool_calls=[{"function": "a"}]),
+        said("", RIGHT, content=[5]),
+    ],
+)
+async def test_a_message_of_other_types_costs_the_attempt_alone(play, server, odd):
+    attempt, _ = await play(odd)
+    assert attempt.status is AttemptStatus.ERRORED
+    assert "is not a chat completion" in (attempt.error or "")
+
+
+async def test_half_a_surrogate_pair_in_an_error_costs_one_attempt_and_not_the_run(play, server, tmp_path):
+    server.decide = lambda _: (400, {}, b'{"error": {"message": "no \\ud800", "code": "\\udfff"}}')
+    agent = ChatAgent("m", ChatOptions.of({"base_url": server.url}), HurriedClock())
+    async with open_local_target(Guessing) as target:
+        _, attempts = await play_run(target, agent, tmp_path / "run")
+    await agent.aclose()
+    assert len(attempts) == 6
+    assert {attempt.status for attempt in attempts} == {AttemptStatus.ERRORED}
+    assert "the endpoint refused with 400" in (attempts[0].error or "")
+
+
+async def test_an_endpoint_that_leads_to_another_origin_is_not_followed(play, server):
+    attempt, _ = await play((307, {"location": "http://localhost:9/v1/chat/completions"}, b""))
+    assert attempt.status is AttemptStatus.ERRORED
+    assert "redirects to another origin, http://localhost:9" in (attempt.error or "")
+    attempt, _ = await play((307, {"location": "/v1/chat/completions"}, b""), said("", RIGHT))
+    assert attempt.episode_return == 1.0
+
+
+async def test_retries_and_pauses_stand_in_the_file_of_attempts(server, tmp_path):
+    server.script = [refused(503, "loading"), said("", RIGHT)]
+    agent = ChatAgent("m", ChatOptions.of({"base_url": server.url}), HurriedClock())
+    run = make_run(indices=(2,), attempts=1)
+    async with open_local_target(Guessing) as target:
+        await play_run(target, agent, tmp_path / "run", run)
+    await agent.aclose()
+    (line,) = (tmp_path / "run" / "attempts.jsonl").read_text().splitlines()
+    written = json.loads(line)
+    assert written["retries"] == 1
+    assert written["retry_seconds"] >= 0.25
 
 
 async def test_malformed_arguments_are_told_to_the_model_and_not_run(play, server):

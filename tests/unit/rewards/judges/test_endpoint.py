@@ -20,7 +20,9 @@ from ors_server.rewards.judges import (
     ask,
 )
 from ors_server.rewards.judges.replies import SCORE_SCHEMA, read_score
+from tests.fixtures.hostile_servers import MIB, packed
 from tests.fixtures.hurried_clock import HurriedClock
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 ASKED = [{"role": "user", "content": "How good is it?"}]
 OPENAI = ("API_KEY", "BASE_URL", "ORG_ID", "PROJECT_ID", "ADMIN_KEY")
@@ -281,3 +283,33 @@ def test_the_old_name_of_the_options_warns():
     assert judge.options.at_once == 2
     with pytest.raises(TypeError, match="no argument patience"):
         EndpointJudge("m", base_url="http://127.0.0.1:9/v1", patience=EndpointOptions())
+
+
+@pytest.mark.parametrize("count", [10**400, -1, "a", 1.5, True, []], ids=str)
+async def test_a_usage_that_is_no_count_of_tokens_is_an_error_that_quotes_it(server, count):
+    server.play({"text": "fine", "usage": {"prompt_tokens": count, "completion_tokens": 1}})
+    with pytest.raises(JudgeError, match=r"expected usage\.prompt_tokens .* from 0 to 1,000,000,000, got"):
+        await endpoint(server).complete(ASKED)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "problem"),
+    [
+        ({"body": packed(b"a", 200 * MIB), "headers": {"content-encoding": "gzip"}}, "16,777,216 bytes"),
+        ({"body": b"{}", "headers": {"content-encoding": "br"}}, "expected gzip or deflate"),
+        ({"status": 307, "headers": {"location": "http://localhost:9/"}}, "redirects to another origin"),
+    ],
+)
+async def test_a_reply_beyond_a_bound_is_not_requested_again(server, act, problem):
+    server.play(act)
+    with pytest.raises(JudgeError, match=problem):
+        await endpoint(server).complete(ASKED)
+    assert len(server.asked) == 1
+
+
+async def test_a_reply_of_many_values_does_not_hold_the_event_loop(server):
+    server.play({"body": b"[" + b"[]," * (5 * MIB) + b"1]"})
+    with measured_slices() as slices, pytest.raises(JudgeError, match="more than 500000 values"):
+        await endpoint(server, options={"most_retries": 0}).complete(ASKED)
+    assert slices.worst < yardstick(), slices.where

@@ -272,6 +272,33 @@ async def test_steps_that_an_older_server_left_unjudged_are_counted(records):
     assert not [finding for finding in found if "unjudged" in finding.text]
 
 
+async def test_postgresql_counts_the_steps_that_a_server_of_the_previous_schema_left_unjudged(postgres):
+    where, origin, judged = postgres.create_database(), make_origin(1), make_origin(2)
+    store = await open_store(where)
+    for episode, statuses in ((origin, ("error", "graded", "limit")), (judged, ("graded",))):
+        await store.open(episode)
+        for number, status in enumerate(statuses, 1):
+            step = make_step(number, metadata={"reward_status": status, "said": "50 % of \U0001f600"})
+            await store.append(episode.episode_id, step, after(episode, number))
+    await store.aclose()
+    with psycopg.connect(where, autocommit=True) as connection:
+        connection.execute("ALTER TABLE standings DROP COLUMN unjudged_steps")
+        connection.execute("UPDATE alembic_version SET version_num = '0003'")
+    with pytest.raises(SettingsError, match=r"older schema 0003.*ors-server store migrate"):
+        await open_reader(where)
+    store = await open_store(where)
+    try:
+        records = [await store.find(episode.episode_id) for episode in (origin, judged)]
+        totals = await store.totals()
+        await store.append(judged.episode_id, make_step(2), after(judged, 2))
+    finally:
+        await store.aclose()
+    assert [record.summary.unjudged_steps for record in records] == [2, 0]
+    assert totals.unjudged == 1
+    assert differences(where) == []
+    assert not [item for item in verify(parse_location(where)).findings if "unjudged" in item.text]
+
+
 def open_all_at_once(where: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         done = [pool.submit(prepare, parse_location(where)) for _ in range(6)]

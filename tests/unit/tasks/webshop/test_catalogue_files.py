@@ -208,6 +208,12 @@ def test_the_invented_catalogue_is_the_same_everywhere(tmp_path):
     assert len(set(larger)) == 60
 
 
+def test_no_instruction_of_the_invented_catalogue_is_given_twice(tmp_path):
+    rows = json.loads((write_invented(tmp_path / "files") / "items_human_ins.json").read_text())
+    texts = [row["instruction"] for product in rows.values() for row in product]
+    assert len(texts) == len(set(texts)) == 2000
+
+
 def test_an_array_that_was_read_often_gives_its_pages_back_and_can_be_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr("ors_server_tasks.webshop.arrays.MOST_RESIDENT", 100)
     write_array(tmp_path / "a", np.arange(1000, dtype="<u4"))

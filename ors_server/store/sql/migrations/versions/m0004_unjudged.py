@@ -17,7 +17,11 @@ def upgrade() -> None:
     """Add the column, and count in the steps that are there; their rows stay as they are."""
     op.add_column("standings", sa.Column("unjudged_steps", sa.BigInteger, nullable=False, server_default="0"))
     connection = op.get_bind()
-    steps = connection.execute(sa.text("SELECT episode, body FROM steps WHERE body LIKE '%reward_status%'"))
+    # In batches: psycopg would else take every body of the record into memory before the first row.
+    steps = connection.execute(
+        sa.text("SELECT episode, body FROM steps WHERE body LIKE '%reward_status%'"),
+        execution_options={"yield_per": 500},
+    )
     counts: dict[int, int] = {}
     for episode, body in steps:
         metadata: dict[str, Any] = json.loads(body).get("metadata") or {}

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from ors_server.errors import PayloadTooLargeError
-from ors_server.transports.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES, check_json
+from ors_server.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES, check_json
 from tests.fixtures.loop_slices import measured_slices, yardstick
 
 MIB = 1 << 20

@@ -1,0 +1,556 @@
+"""Decides what a sentence says about options: letters and names, of which one is the answer. Pure.
+
+Options are compared, ranked, excepted and chosen, as numbers are not. What is read here comes on top of the
+rules for any value in `clauses.py`:
+
+* comparisons: "A over B", "A beats B", "B comes second to A"; rankings: "from best to worst: A, B";
+* exceptions: "all options but A fail", "no option other than A fits";
+* what somebody else chooses: "beginners choose A";
+* two denials that cancel each other: "it would be wrong to choose anything but A", "A cannot be excluded";
+* options that a sentence only lists before it decides: "Of A and B, B fits".
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
+from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
+
+_ABSENCE: Final = words_of("no none nothing nobody nowhere neither never not hardly")
+_UNIVERSAL: Final = words_of(
+    "all any every everything everyone everybody everywhere anything anyone anybody anywhere whatever"
+)
+_QUANTIFIERS: Final = _UNIVERSAL | _ABSENCE
+_DETERMINERS: Final = _UNIVERSAL | words_of("no none nothing nobody nowhere")
+_EXCEPTION: Final = words_of("but except save bar besides excepting excluding than unlike") | {
+    "other than",
+    "apart from",
+    "aside from",
+    "except for",
+    "rather than",
+}
+_ELSE: Final = words_of("other another different else others alternative")
+_WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
+_OPENERS: Final = frozenset({"of", "between", "among", "amongst", "out of", "comparing", "weighing"})
+_RHETORICAL: Final = words_of("could can would might should does")
+_MAX_CANCELLED: Final = 5
+"""Words between two denials of which the second is denied."""
+_ORDER: Final = frozenset({"outranks", "outranked", "tied"})
+_SO: Final = frozenset({"so", "and so"})
+_AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "will", "can", "would"})
+_FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
+_ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
+_PLACES: Final = ("first", "second", "third", "fourth", "last")
+_CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
+_FRONTED: Final = frozenset(
+    {"for", "with", "under", "by", "in", "on", "about", "at", "without", "concerning"}
+)
+_AUXILIARIES: Final = frozenset({"isn't", "doesn't", "wasn't", "hasn't", "aren't", "don't", "not", "none"})
+_REST: Final = words_of("other others else rest remaining alternatives everything")
+_GOVERNORS: Final = words_of(
+    "have has going decided decide need needs want wants ought best safe safest reasonable wise logical like "
+    "natural happy ready inclined prefer chose choose is was supposed enough led leads forced likely sure glad me "
+    "us you up instructed told made answer free compelled obliged bound able here now had about"
+)
+"""Words in front of "to choose" whose choice is made."""
+_ONLY: Final = words_of("just only merely simply even")
+_ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
+_DESCENDING: Final = (
+    "order of likelihood",
+    "order of preference",
+    "order of plausibility",
+    "order of probability",
+    "best to worst",
+    "most to least",
+    "strongest to weakest",
+    "highest to lowest",
+)
+_SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
+_RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
+_OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet"})
+_POSSIBLE: Final = frozenset(
+    {"could be", "might be", "may be", "could", "might", "may", "may well be", "could also be"}
+)
+_EQUALLY: Final = frozenset(
+    {"as likely", "equally", "as plausible", "as good", "as well", "likewise", "as probable"}
+)
+_TICK: Final = re.compile(r"\A\s*(?:[-*+]\s+)?[\[(]([ xX\u2713\u2714])[\])]\s{0,3}\Z")
+_MAX_TICK: Final = 16
+_SHARE: Final = re.compile(r"[\s(:=\u2013\u2014-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
+
+
+class OptionReader(ClauseReader):
+    """Reads sentences about options with rules that hold for options only."""
+
+    def _read_sentence(self, sentence: Sentence, number: int) -> None:
+        if self.are_labels and sentence.is_question and _is_rhetorical(sentence):
+            sentence.is_question = False
+            _make_harmless(sentence.tokens)
+        super()._read_sentence(sentence, number)
+        if self.are_labels and not sentence.is_question:
+            self._except(sentence)
+            self._compare(sentence)
+            self._rank(sentence)
+            self._weigh(sentence)
+            self._repeat(sentence)
+            self._continue_predicates(sentence)
+            self._set_aside_lists(sentence)
+            self._leave_open(sentence)
+            self._tick(sentence)
+            self._finish(sentence)
+
+    def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
+        if self.are_labels:
+            if left and left[0].word in ("<", ">"):
+                del left[0]  # a quotation of Markdown
+            _spare_others(left)
+            _cancel_denials(left)
+            _cancel_denials(right)
+            if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
+                _make_harmless(left)  # "there is no better choice than A"
+            self._frame(value, left)
+        super()._judge(value, left, right)
+        if (
+            self.are_labels
+            and value.polarity is Polarity.ASSERTED
+            and self._is_inside_noun_phrase(value, left, right)
+        ):
+            value.polarity = Polarity.INTERMEDIATE
+        if self.are_labels and value.polarity is Polarity.ASSERTED and "former" in classes_in(right[:2]):
+            value.polarity = Polarity.RETRACTED  # "I said A earlier"
+        if self.are_labels and value.polarity is Polarity.ASSERTED:
+            if left and "beside" in left[-1].classes:
+                value.polarity = Polarity.BOUNDED
+            elif _is_chosen_by_others(left):
+                value.polarity = Polarity.QUOTED
+            elif _is_only_wanted(left):
+                value.polarity = Polarity.SUPPOSED
+
+    def _is_inside_noun_phrase(
+        self, value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
+    ) -> bool:
+        """Whether a name only says more about a noun: "the Basel Philharmonic", "the old Porto road"."""
+        is_name = value.token.end - value.token.start > 2 and self._text[value.token.start].isupper()  # noqa: PLR2004
+        noun = right[0] if right else None
+        return (
+            is_name
+            and noun is not None
+            and noun.kind == "word"
+            and not noun.classes
+            and self._text[value.token.end : noun.start] == " "
+            and any(token.word in ("the", "a", "an", "its", "this", "that") for token in left[-2:])
+        )
+
+    def _frame(self, value: Value, left: Sequence[TextToken]) -> None:
+        """Take what the author chooses or concludes for named as the answer: "I now choose A", "so A"."""
+        lead = value.clause.lead
+        classes = classes_in(left)
+        is_changed = any(_opening(token).startswith(("chang", "switch", "settl")) for token in left)
+        is_own = "first_person" in classes and "former" not in classes
+        is_own = is_own and (is_changed or any("choosing" in token.classes for token in left))
+        is_concluding = bool(left) or (lead is not None and lead.word in _CONCLUSIONS)
+        is_conclusion = is_concluding and all(token.word in _CONCLUSIONS for token in left)
+        is_first = value is value.clause.values[0]
+        value.is_framed = value.is_framed or (is_first and (is_own or is_conclusion))
+
+    def _as_subject(
+        self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
+    ) -> Polarity:
+        is_elliptic = len(right) == 1 and "copula" in right[0].classes and not before & {"answer", "copula"}
+        if self.are_labels and ("harmless" in seen or is_elliptic):
+            return Polarity.ASSERTED  # "A is not in dispute"
+        return super()._as_subject(value, left, right, before, seen)
+
+    def _is_yes(self, number: int) -> bool:
+        if super()._is_yes(number) or not self.are_labels or number >= len(self._sentences):
+            return super()._is_yes(number)
+        sentence = self._sentences[number]
+        tokens, classes = sentence.tokens, classes_in(sentence.tokens)
+        if sentence.is_question or classes & _WRONGNESS or any(token.kind == "value" for token in tokens):
+            return False
+        lead = sentence.clauses[0].lead
+        is_reason = lead is not None and lead.word == "because"
+        question = self._sentences[number - 1].tokens
+        if is_reason:
+            return question[0].word == "why" and not classes_in(question) & _WRONGNESS
+        return "pronoun" in tokens[0].classes and "confirm" in classes
+
+    def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
+        if self.are_labels and lead.word == ":" and not left and _denies_what_follows(heading):
+            return Polarity.DENIED
+        opening = heading.tokens[0].word if len(heading.tokens) == 1 and lead.word == "," and not left else ""
+        if self.are_labels and opening in _FAREWELLS | _ENUMERATORS:
+            return Polarity.DENIED if opening in _FAREWELLS else Polarity.INTERMEDIATE
+        is_impression = lead.word == "," and len(heading.tokens) == 1 and "report" in heading.classes()
+        if self.are_labels and is_impression and "first_person" not in heading.classes():
+            return Polarity.QUOTED  # "At first glance, A"
+        return super()._introduced(heading, lead, left)
+
+    def _headed(self, heading: Clause) -> Polarity | None:
+        is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
+        if self.are_labels and is_correction and "negative" not in heading.classes():
+            return None  # "I take that back: B"
+        is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
+        if self.are_labels and is_replaced and "negative" not in heading.tokens[-1].classes:
+            return None  # "Instead of Riga: Porto"
+        return super()._headed(heading)
+
+    def _judge_remark(
+        self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool
+    ) -> Polarity | None:
+        tokens = [
+            token for token in clause.tokens if token.word not in ("and", "but", "certainly", "definitely")
+        ]
+        is_contrast = (
+            len(tokens) > 1 and "negative" in tokens[0].classes and not tokens[0].classes & {"retract"}
+        )
+        is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
+        if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
+            return None  # "Basel, not Tartu"
+        is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
+        if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
+            return Polarity.DENIED  # "I marked A as wrong"
+        return super()._judge_remark(clause, polarity, is_framed=is_framed, is_corrected=is_corrected)
+
+    def _except(self, sentence: Sentence) -> None:
+        """Read "all options but A fail" and "no option other than A fits"."""
+        words = list(_words(sentence))
+        positions = {id(word): index for index, word in enumerate(words)}
+        for clause in sentence.clauses:
+            for value in clause.values:
+                at = positions[id(value.token)]
+                before, after = words[max(0, at - 8) : at], words[at + 1 : at + 8]
+                is_exception = bool(before) and (
+                    _is_exception(before[-1])
+                    or (before[-1].word == "than" and before[-2:-1] != [] and before[-2].word in _ELSE)
+                )
+                if not is_exception:
+                    continue
+                quantifier = next((word for word in reversed(before) if _opening(word) in _QUANTIFIERS), None)
+                if quantifier is None:
+                    before, after = _turned(before, after)
+                    quantifier = before[0] if before else None
+                if quantifier is None:
+                    continue
+                predicate = _until_value(after)
+                is_wrong = bool(classes_in(predicate) & _WRONGNESS)
+                between = before[before.index(quantifier) + 1 : -1]
+                is_wrong = is_wrong or bool(classes_in(between) & _WRONGNESS)
+                if _opening(quantifier) in _UNIVERSAL:
+                    outside = before[: before.index(quantifier)]
+                    is_wrong = is_wrong or any(map(_is_denial, outside))
+                    value.polarity = Polarity.ASSERTED if is_wrong else Polarity.DENIED
+                else:
+                    value.polarity = Polarity.DENIED if is_wrong else Polarity.ASSERTED
+                value.is_framed = value.polarity is Polarity.ASSERTED
+
+    def _compare(self, sentence: Sentence) -> None:
+        """Read "A over B", "A is better than B", "A rather than B": one of two wins."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        words = list(_words(sentence))
+        positions = {id(word): index for index, word in enumerate(words)}
+        for first, second in pairwise(values):
+            between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
+            before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
+            classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
+            if not classes & _ORDER:
+                continue
+            if "tied" in classes:
+                first.polarity = second.polarity = Polarity.HEDGED
+            elif classes_in([*before, *(word for word in between if not word.classes & _ORDER)]) & _WRONGNESS:
+                first.polarity = Polarity.DENIED
+            elif first.polarity in _OPEN_TO_COMPARE and "suppose" not in classes_in(before):
+                winner, loser = (first, second) if "outranks" in classes else (second, first)
+                winner.polarity, loser.polarity = Polarity.ASSERTED, Polarity.DENIED
+                winner.is_framed = True
+
+    def _rank(self, sentence: Sentence) -> None:
+        """Read "From best to worst: A, B": the first, or the last, wins."""
+        words = " ".join(token.word for token in _words(sentence) if token.kind == "word")
+        is_falling = any(phrase in words for phrase in _DESCENDING)
+        if not is_falling and not any(phrase in words for phrase in _ASCENDING):
+            return
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if len(values) > 1:
+            for value in values:
+                value.polarity = Polarity.DENIED
+            winner = values[0 if is_falling else -1]
+            winner.polarity, winner.is_framed = Polarity.ASSERTED, True
+
+    def _weigh(self, sentence: Sentence) -> None:
+        """Read "A (90 %), B (10 %)" and "A first, B second": the first, or the likeliest, wins."""
+        shares: dict[int, tuple[float, Value]] = {}
+        for value in (value for clause in sentence.clauses for value in clause.values):
+            share = _SHARE.match(self._text, value.token.end)
+            following = value.clause.tokens[value.clause.tokens.index(value.token) + 1 :][:1]
+            if share is not None:
+                shares[id(value)] = float(share[1]), value
+            elif following and following[0].word in _PLACES:
+                shares[id(value)] = -float(_PLACES.index(following[0].word)), value
+        if len(shares) > 1:
+            best = max(share for share, _ in shares.values())
+            winners = [value for share, value in shares.values() if share == best]
+            for _, value in shares.values():
+                value.polarity = Polarity.DENIED
+            if len(winners) == 1:
+                winners[0].polarity, winners[0].is_framed = Polarity.ASSERTED, True
+
+    def _repeat(self, sentence: Sentence) -> None:
+        """Read "A is wrong and so is B"."""
+        for earlier, clause in pairwise(sentence.clauses):
+            if not earlier.values or not clause.values or clause.lead is None:
+                continue
+            words = [token for token in clause.tokens if token is not clause.lead and token.word not in _SO]
+            is_so = clause.lead.word in _SO or any(token.word in _SO for token in clause.tokens[:2])
+            first, second = earlier.values[-1], clause.values[0]
+            if is_so and len(words) > 1 and words[0].word in _AGREEING and words[1] is second.token:
+                is_denied = first.polarity is not Polarity.ASSERTED
+                first.polarity = second.polarity = Polarity.DENIED if is_denied else Polarity.HEDGED
+
+    def _continue_predicates(self, sentence: Sentence) -> None:
+        """Read "A is cautious and is supported": a second predicate confirms the subject of the first."""
+        for earlier, clause in pairwise(sentence.clauses):
+            if clause.values or not earlier.values or clause.lead is None:
+                continue
+            value = earlier.values[-1]
+            is_predicate = clause.lead.word in ("and", "but", ",") and bool(
+                clause.tokens[0].classes & {"copula", "confirm"}
+            )
+            classes = clause.classes()
+            is_weak = value.is_weak and value.polarity is Polarity.INTERMEDIATE
+            if is_predicate and is_weak and "confirm" in classes and not classes & _WRONGNESS:
+                value.polarity, value.is_framed = Polarity.ASSERTED, True
+
+    def _leave_open(self, sentence: Sentence) -> None:
+        """Read "A, though it could be B" and "A, but B is as likely"; "A is similar to B" states neither."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for first, second in pairwise(values):
+            tokens, at = second.clause.tokens, second.clause.tokens.index(second.token)
+            lead = second.clause.lead
+            if second.clause is first.clause:
+                between = tokens[tokens.index(first.token) + 1 : at]
+                is_relation = len(between) > 2 and between[-1].word in _RELATING  # noqa: PLR2004
+                if is_relation and "copula" in between[0].classes and not classes_in(between) & _ORDER:
+                    first.polarity = second.polarity = Polarity.INTERMEDIATE
+                continue
+            behind = _until_value(tokens[at + 1 :])
+            is_opposed = lead is not None and lead.word in _OPPOSED and first.polarity is Polarity.ASSERTED
+            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or any(
+                token.word in _EQUALLY for token in behind
+            )
+            if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
+                first.polarity = second.polarity = Polarity.HEDGED
+
+    def _finish(self, sentence: Sentence) -> None:
+        """Read "For A, one needs a prism", and "B has a flaw, A doesn't"."""
+        for place, clause in enumerate(sentence.clauses):
+            if not clause.values:
+                continue
+            value = clause.values[-1]
+            at = clause.tokens.index(value.token)
+            left, right = clause.tokens[:at], clause.tokens[at + 1 :]
+            goes_on = bool(right) or place + 1 < len(sentence.clauses)
+            if len(left) == 1 and left[0].word in _FRONTED and goes_on:
+                value.polarity = Polarity.INTERMEDIATE
+            earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
+            is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004
+            if is_contrast and not left and earlier & {"reject", "fault"} and "negative" not in earlier:
+                value.polarity, value.is_framed = Polarity.ASSERTED, True
+            is_would = "would" in classes_in(left) and value.polarity is Polarity.ASSERTED
+            opening = sentence.clauses[0].tokens
+            if is_would and opening[0].word in _FRONTED and not classes_in(opening[:3]) & _OWN:
+                value.polarity = Polarity.SUPPOSED  # "in a vacuum the answer would be A"
+
+    def _tick(self, sentence: Sentence) -> None:
+        """Read boxes in front of options: "[ ] A", "[x] B"."""
+        for value in (value for clause in sentence.clauses for value in clause.values):
+            start = value.token.start
+            tick = _TICK.search(self._text[self._text.rfind("\n", max(0, start - 16), start) + 1 : start])
+            if tick is not None and start - self._text.rfind("\n", 0, start) < _MAX_TICK:
+                value.polarity = Polarity.DENIED if tick[1].isspace() else Polarity.ASSERTED
+                value.is_framed = not tick[1].isspace()
+
+    def _set_aside_lists(self, sentence: Sentence) -> None:
+        """Take options that a sentence lists before it decides for no answer: "Of A and B, B fits"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        listed = _listed(sentence)
+        is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
+        if len(listed) == 2 and _choose_by_place(sentence, listed):  # noqa: PLR2004
+            return
+        if is_none:
+            for clause in sentence.clauses:
+                if clause.lead is not None and clause.lead.word not in (*AND, ","):
+                    break
+                for value in clause.values:
+                    value.polarity = Polarity.DENIED
+        elif 1 < len(listed) < len(values):
+            for value in listed:
+                value.polarity = Polarity.RETRACTED
+
+
+def _listed(sentence: Sentence) -> list[Value]:
+    """Return the options of a list that "of", "between" or the like opens."""
+    listed: list[Value] = []
+    for clause in sentence.clauses:
+        is_list = not listed or (
+            clause.lead is not None
+            and clause.lead.word in (*AND, ",")
+            and all(token.kind == "value" or token.word in AND for token in clause.tokens)
+        )
+        if not listed and clause.values:
+            at = clause.tokens.index(clause.values[0].token)
+            is_list = at > 0 and clause.tokens[at - 1].word in _OPENERS
+        if not is_list or (clause.values and clause.tokens[-1].kind != "value"):
+            break
+        listed += clause.values
+    return listed
+
+
+def _choose_by_place(sentence: Sentence, listed: Sequence[Value]) -> bool:
+    """Read "Between A and B, the latter is right"; return whether it is such a sentence."""
+    words = {token.word.rpartition(" ")[2] for token in _words(sentence)}
+    chosen = 1 if "latter" in words else 0 if "former" in words else None
+    if chosen is None or not words & {"correct", "right"} or any(map(_is_denial, sentence.tokens)):
+        return False
+    for index, value in enumerate(listed):
+        value.polarity = Polarity.ASSERTED if index == chosen else Polarity.DENIED
+    return True
+
+
+_OWN: Final = frozenset({"first_person", "harmless", "pronoun"})
+_OPEN_TO_COMPARE: Final = frozenset(
+    {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
+)
+
+
+def _denies_what_follows(heading: Clause) -> bool:
+    """Whether a heading denies what is behind it: "Do not use this:", "This is wrong:", "A wrong answer:"."""
+    tokens = heading.tokens
+    last = tokens[-1]
+    if "correction" in heading.classes():
+        return False
+    denials = [token for token in tokens if token.classes & _WRONGNESS and "outranks" not in token.classes]
+    if not denials:
+        return False
+    is_shown = (
+        last.word.rpartition(" ")[2] in ("this", "these", "following", "below", "that")
+        or "heed" in last.classes
+    )
+    is_of_others = any(token.word in ("they", "he", "she", "others") for token in tokens)
+    is_wrong = bool(last.classes & {"reject", "fault"}) and not is_of_others
+    is_attribute = len(tokens) > 1 and bool(tokens[-2].classes & {"reject"}) and tokens[-2] in denials
+    return is_shown or is_wrong or is_attribute
+
+
+def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextToken], list[TextToken]]:
+    """Put the quantifier behind an exception in front of it: "except for A, all are wrong"."""
+    at = next((index for index, word in enumerate(after) if _opening(word) in _DETERMINERS), None)
+    if at is None or len(before) > 2:  # noqa: PLR2004  ("and except")
+        return [], after
+    return [after[at], before[-1]], after[at + 1 :]
+
+
+def _is_denial(word: TextToken) -> bool:
+    is_cancelled = "harmless" in word.classes and (
+        word.word in _ABSENCE or word.word.endswith(("n't", "not"))
+    )
+    return is_cancelled or bool(word.classes & _WRONGNESS)
+
+
+def _spare_others(left: Sequence[TextToken]) -> None:
+    """Take the marks of words that reject other options: "I eliminate everything else, leaving A"."""
+    for index, word in enumerate(left):
+        following = left[index + 1 : index + 4]
+        if word.classes & {"reject", "leave"} and any(_opening(token) in _REST for token in following):
+            _make_harmless([word])
+
+
+def _is_only_wanted(left: Sequence[TextToken]) -> bool:
+    """Whether a choice is only wanted or avoided: "I was tempted to choose", "it is easy to pick"."""
+    at = next(
+        (index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0
+    )
+    if at < 2 or left[at - 1].word != "to":  # noqa: PLR2004  (a word and "to")
+        return False
+    governor = left[at - 2]
+    return governor.word not in _GOVERNORS and not governor.classes & {"confirm", "harmless", "answer"}
+
+
+def _opening(word: TextToken) -> str:
+    return word.word.partition(" ")[0]
+
+
+def _is_exception(word: TextToken) -> bool:
+    is_phrase = _opening(word) in _UNIVERSAL and word.word.rpartition(" ")[2] in _EXCEPTION
+    return word.word in _EXCEPTION or "exceptive" in word.classes or is_phrase
+
+
+def _words(sentence: Sentence) -> Iterator[TextToken]:
+    """Yield the words and values of a sentence with the conjunctions between its clauses."""
+    for clause in sentence.clauses:
+        lead = clause.lead
+        if lead is not None and lead.kind == "word" and lead not in clause.tokens[:1]:
+            yield lead
+        yield from clause.tokens
+
+
+def _until_value(words: Sequence[TextToken]) -> Sequence[TextToken]:
+    end = next((index for index, word in enumerate(words) if word.kind == "value"), len(words))
+    return words[:end]
+
+
+def _make_harmless(tokens: Sequence[TextToken]) -> None:
+    for token in tokens:
+        if token.kind == "word":
+            token.classes = frozenset({"harmless"})
+
+
+def _is_rhetorical(sentence: Sentence) -> bool:
+    """Whether a question only stresses what it says: "What else could it be but A?", "Who could doubt A?"."""
+    words = [token for token in _words(sentence) if token.kind == "word"]
+    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004
+        return False
+    rest = words[1:]
+    opening = words[0].word
+    if opening == "how":
+        return "negative" in classes_in(rest)
+    if opening == "who":
+        return "reject" in classes_in(rest) and "negative" not in classes_in(rest)
+    has_else = any(word.word.partition(" ")[0] in _ELSE for word in rest)
+    return opening in ("what", "which", "where") and has_else and any(w.word in _EXCEPTION for w in rest)
+
+
+def _cancel_denials(words: Sequence[TextToken]) -> None:
+    """Take the marks of two denials of which one denies the other: "cannot be excluded", "nobody doubts"."""
+    for index, word in enumerate(words):
+        is_order = word.word in ("don't", "never", "dont") or [w.word for w in words[:index]] == ["do"]
+        if "negative" not in word.classes or word.word in _ONLY or (is_order and index <= 1):
+            continue
+        following = words[index + 1 : index + 1 + _MAX_CANCELLED]
+        end = next((at for at, token in enumerate(following) if token.kind != "word"), len(following))
+        for offset, denied in enumerate(following[:end]):
+            if denied.word.partition(" ")[0] in _ONLY or "negative" in denied.classes:
+                break
+            if denied.classes & {"reject", "fault"}:
+                _make_harmless([word, *following[: offset + 1]])
+                return
+
+
+def _is_chosen_by_others(left: Sequence[TextToken]) -> bool:
+    """Whether a clause says what somebody else chooses: "Beginners choose", "My classmate picked"."""
+    at = next((index for index, token in enumerate(left) if "choosing" in token.classes), 0)
+    subject = [token for token in left[:at] if token.kind == "word"]
+    if not subject or len(left) - at > _MAX_CANCELLED:
+        return False
+    return not classes_in(subject) & _SPEAKERS and subject[0].word not in _GENERAL
+
+
+_SPEAKERS: Final = frozenset(
+    {"first_person", "copula", "answer", "harmless", "correction", "confirm", "yes", "maybe"}
+)
+_GENERAL: Final = words_of(
+    "let's lets you one so then to therefore thus hence and finally please let must should that this it which"
+)

@@ -1,0 +1,127 @@
+"""Tells what a remark says of the value in front of it: that it is wrong, or taken back. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ors_server.rewards.reading.polarity import words_of
+from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classes_in
+
+_FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
+_SECOND_SUBJECTS: Final = words_of(
+    "other another common many some most mistake mistakes others error errors students people trap careful"
+)
+_DEMONSTRATIVES: Final = words_of(
+    "everything all both above check test verification equation sum sides calculation calculations "
+    "reasoning work "
+    "argument method formula arithmetic proof derivation solution line lines whole computation it's that's"
+)
+_PASSING: Final = words_of("to from with by of on into")
+_NOTING: Final = words_of("note notice observe remember recall remark beware please")
+_THERE: Final = words_of("there there's there's something here")
+_GENERAL: Final = words_of(
+    "if easy often never always usually frequent frequently unless without avoid everybody let tell "
+    "hope otherwise any no "
+)
+_VERDICTS: Final = words_of(
+    "wrong false incorrect mistaken invalid untrue nonsense erroneous flawed faulty bogus rubbish "
+    "garbage absurd nonsensical inaccurate void fallacious "
+)
+_TO_ABSURDITY: Final = words_of("otherwise suppose if indeed else were assume assuming because since")
+_THIS: Final = words_of("it this that everything all")
+_ENDORSING: Final = words_of(
+    "agree hold holds work works fit fits satisfy satisfies check checks match matches add equality "
+    "equal equation balance count stand "
+    "trust believe rely sense valid sound tally follow"
+)
+_TAKING: Final = frozenset({"take", "takes", "took", "taking"})
+_JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
+
+
+def is_passed_on(clause: Clause) -> bool:
+    """Whether a remark uses the value in front of it: "to which the tax must be added"."""
+    words = [token.word for token in (clause.lead, *clause.tokens) if token is not None]
+    return len(words) > NEAR and words[0] in _PASSING and "which" in words[:NEAR]
+
+
+def takes_back_words(tokens: Sequence[TextToken]) -> bool:
+    """Whether words take a value back: "I take back the 42", "I take the 42 back"."""
+    if any(
+        "retract" in token.classes and " " in token.word and "negative" not in token.classes
+        for token in tokens
+    ):
+        return True
+    taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
+    return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
+
+
+def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
+    """Whether a remark about a value says that it is wrong.
+
+    A negation alone says so of a value that the text has not named as its answer, or with a word of approval
+    ("is not right", "it isn't"): "The answer is 42, which is not a square" asserts 42.
+    """
+    classes = classes_in(tokens)
+    if classes & {"reject", "fault"}:
+        return True
+    if "negative" not in classes:
+        return False
+    at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
+    rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
+    return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
+
+
+def tells_own_error(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence tells an error of its author: "I forgot the sign."."""
+    at = next((index for index, token in enumerate(tokens) if "erring" in token.classes), None)
+    if at is None:
+        return False
+    before = classes_in(tokens[:at])
+    words = {word for token in tokens for word in token.word.split()}
+    is_mine = (
+        "first_person" in before | tokens[at].classes
+        or tokens[0].word in _THERE
+        or (at == 0 and len(tokens) <= NEAR)
+    )
+    is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
+    return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
+
+
+def refutes(tokens: Sequence[TextToken]) -> bool:
+    """Whether a sentence says that the work in front of it is wrong: "Everything above is nonsense."."""
+    classes = classes_in(tokens)
+    if not classes & _FAILING or tokens[0].word in _TO_ABSURDITY:
+        return False
+    at = next(index for index, token in enumerate(tokens) if token.classes & _FAILING)
+    subject = tokens[:at]
+    words = {word for token in tokens for word in token.word.split()}
+    if words & _SECOND_SUBJECTS or "source" in classes or tokens[0].word in _NOTING:
+        return False
+    is_about = any(word in _DEMONSTRATIVES for token in subject for word in token.word.split()) or bool(
+        classes_in(subject[: NEAR + 1]) & {"pronoun", "answer"}
+    )
+    is_predicate = (
+        bool(subject) and bool(subject[-1].classes & {"copula", "linking"}) and tokens[at].word in _VERDICTS
+    )
+    if is_predicate:
+        return True
+    behind = tokens[at + 1 :]
+    verdict = tokens[at].classes & {"reject", "fault"}
+    is_act = "first_person" in classes_in(subject) and "copula" not in classes_in(subject)
+    if is_act and tokens[at].classes & {"reject", "retract"}:
+        return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    endorsed = any(
+        token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4]
+    )
+    return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
+
+
+def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
+    """Whether a remark says that the value in front of it is wrong."""
+    if not disapproves(clause.tokens, is_framed=is_framed):
+        return False
+    first, lead = clause.tokens[0], "" if clause.lead is None else clause.lead.word
+    is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
+    is_other = any(token.is_capital for token in clause.tokens[:NEAR])
+    is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
+    is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
+    return is_about or is_other or is_bare or is_joined
