@@ -152,7 +152,7 @@ class CallTable:
         """Cancel every call and wait until each has its result.
 
         A call whose step is being written has it when the store has taken the step or refused it: its caller
-        is never told of a failure while the step may be paid.
+        never receives a failure while the step may be paid.
 
         Args:
             time_limit: Seconds after which calls that ignore their cancellation fail without ending.

@@ -93,10 +93,11 @@ class SessionEnding:
             self._answer()
 
     def _answer(self) -> None:
-        """Let those go on who wait for the end; the session is nobody's from now on."""
+        """Answer the requests that wait for the end, and have the session taken out, once."""
         if not self.answered.is_set():
             self.answered.set()
-            self._on_end()
+            on_end, self._on_end = self._on_end, _do_nothing  # it holds the session, which holds this
+            on_end()
 
     async def _release_all(self, in_order: Sequence[Release]) -> None:
         """Release one after another; a failure does not keep the rest from being released."""
@@ -174,3 +175,7 @@ class SessionEnding:
             penalty_sum=state.penalty_sum,
             unjudged_steps=state.unjudged_steps,
         )
+
+
+def _do_nothing() -> None:
+    """Stand in for what was done."""

@@ -232,7 +232,7 @@ class EpisodeRecorder:
             StoreError: If the step could not be written; then the state has not moved, and the step is
                 pending: it waits for `write_pending`, and `summary` counts it.
         """
-        if call.is_done:  # its caller was told of the session's end
+        if call.is_done:  # its caller has received the error of the session's end
             return _discarded(call, "its session is being ended")
         with call.seal():
             async with self._one_at_a_time():

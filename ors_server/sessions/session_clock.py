@@ -21,7 +21,7 @@ class SessionClock:
     @property
     def waived_s(self) -> float:
         """Seconds that the calls waited so far, at least 0."""
-        self.settle()
+        self.count_up()
         return max(0.0, self._waived)
 
     def start_from(self, waived_s: float) -> None:
@@ -30,18 +30,18 @@ class SessionClock:
 
     def enter(self, clock: CallClock) -> None:
         """Count a call that begins to run."""
-        self.settle()
-        clock.before_change = self.settle
+        self.count_up()
+        clock.before_change = self.count_up
         clock.on_hold = self._hold
         self._calls[clock] = None
 
     def leave(self, clock: CallClock) -> None:
         """Count a call no more."""
-        self.settle()
+        self.count_up()
         clock.before_change = clock.on_hold = None
         del self._calls[clock]
 
-    def settle(self) -> None:
+    def count_up(self) -> None:
         """Count up to now: until the first of the calls went on, all of them waited."""
         now = self._watch.now()
         late = self._watch.late_until(now)

@@ -9,7 +9,7 @@ from tests.fixtures.planted_faults import FAULTS
 
 GAMES = 25
 """Of each store, mode and door; `make stress` plays 20,000."""
-SEARCHED = 1_000
+SEARCHED = 3_000
 """Games within which a planted fault must be seen, in the modes and doors together."""
 
 
