@@ -2,7 +2,7 @@
 
 A value is stated behind a verb of results or a noun for the answer ("that leaves 42"), by itself ("So 42.")
 or with a unit ("42 red balloons"). Words that no list knows do not speak for it: an unknown preposition
-("the answer ends in 42"), an unknown noun ("Psalm 42"), an unknown adjective of the answer, a clause behind it.
+("the answer ends in 42"), an unknown noun ("Psalm 42"), a clause behind it.
 """
 
 from collections.abc import Sequence
