@@ -157,7 +157,9 @@ def _is_name(left: Sequence[TextToken]) -> bool:
         name.is_capital
         and not name.classes
         and not name.word.endswith(("ing", "ion", "ly", "ment", "sis"))
+        and not is_filler(name)
         and "epistemic" in verb.classes
+        and "answer" not in verb.classes
         and verb.word
         not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
     )
