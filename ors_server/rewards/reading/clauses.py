@@ -186,6 +186,8 @@ class ClauseReader(SentenceReader):
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
         is_confirmed = sentence.is_question and self._is_yes(number + 1)
+        sentence.is_granted = any("granted" in token.classes for token in sentence.tokens)
+        sentence.has_one_value = sum(len(clause.values) for clause in sentence.clauses) == 1
         for place, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
                 left, right = self._around(clause, index)
@@ -226,13 +228,9 @@ class ClauseReader(SentenceReader):
 
     def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
         """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
-        clauses = sentence.clauses[place + 1 :]
-        if (
-            value.is_framed
-            or not clauses
-            or any(clause.values for clause in sentence.clauses if clause is not value.clause)
-        ):
+        if value.is_framed or not sentence.has_one_value or place + 1 == len(sentence.clauses):
             return False
+        clauses = sentence.clauses[place + 1 :]
         following = clauses[0]
         lead = following.lead
         if lead is None or lead.word == "(" or "reason" in lead.classes:
@@ -609,12 +607,12 @@ class ClauseReader(SentenceReader):
     def _is_conditional(self, sentence: Sentence, place: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
-        if any("granted" in token.classes for clause in clauses for token in clause.tokens):
+        if sentence.is_granted:
             return False
         own = clauses[place]
         is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
         if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
-            return any(token.word in _NEEDING for clause in clauses[place + 1 :] for token in clause.tokens)
+            return any(token.word in _NEEDING for clause in clauses[place + 1 : place + 4] for token in clause.tokens)
         start = next(
             (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
         )

@@ -2,7 +2,7 @@
 
 A value is stated behind a verb of results or a noun for the answer ("that leaves 42"), by itself ("So 42.")
 or with a unit ("42 red balloons"). Words that no list knows do not speak for it: an unknown preposition
-("the answer ends in 42"), an unknown noun ("Psalm 42"), an unknown adjective of the answer, a clause behind it.
+("the answer ends in 42"), an unknown noun ("Psalm 42"), a clause behind it.
 """
 
 from collections.abc import Sequence
@@ -157,7 +157,9 @@ def _is_name(left: Sequence[TextToken]) -> bool:
         name.is_capital
         and not name.classes
         and not name.word.endswith(("ing", "ion", "ly", "ment", "sis"))
+        and not is_filler(name)
         and "epistemic" in verb.classes
+        and "answer" not in verb.classes
         and verb.word
         not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
     )

@@ -181,6 +181,9 @@ class Sentence:
 
     clauses: list[Clause]
     is_question: bool
+    is_granted: bool = False
+    """Whether it says that its condition holds: "if the coin is fair, as stated"."""
+    has_one_value: bool = False
 
     @property
     def tokens(self) -> list[TextToken]:

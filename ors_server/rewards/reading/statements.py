@@ -241,12 +241,6 @@ def _announces_wrong(sentence: Sentence) -> bool:
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
 
 
-def _leads_between(sentence: Sentence, first: Value, second: Value) -> list[TextToken]:
-    """Return what opens the clauses behind the first value, up to the second, and their words."""
-    clauses = [clause for clause in sentence.clauses if first.token.end <= clause.start <= second.token.start]
-    return [token for clause in clauses for token in (clause.lead, *clause.tokens) if token is not None]
-
-
 def _verb_of(value: Value) -> str | None:
     """Return the verb in front of a value in its clause."""
     at = value.clause.tokens.index(value.token)
@@ -331,7 +325,7 @@ class _Reader(OptionReader):
                 for value in asserted:
                     value.polarity = Polarity.DENIED
                 asserted = []
-            is_listed = is_announced and _LISTED.match(self._text[sentence.clauses[-1].end :]) is not None
+            is_listed = is_announced and _LISTED.match(self._text, sentence.clauses[-1].end) is not None
             is_announced = is_listed or (not values and _announces_wrong(sentence))
             open_values += asserted
             if not values and any("undecided" in token.classes for token in sentence.tokens):
@@ -460,12 +454,19 @@ class _Reader(OptionReader):
         for sentence in self._sentences:
             self._hedge_choice(sentence)
             values = [value for clause in sentence.clauses for value in clause.values]
+            places = {id(clause): place for place, clause in enumerate(sentence.clauses)}
             for earlier, value in pairwise(values):
                 lead = value.clause.lead
                 opener = earlier.clause.lead
                 if opener is not None and "reason" in opener.classes:
                     continue
-                if any(token.word in _DECIDERS for token in _leads_between(sentence, earlier, value)):
+                between = sentence.clauses[places[id(earlier.clause)] + 1 : places[id(value.clause)] + 1]
+                if any(
+                    token.word in _DECIDERS
+                    for clause in between
+                    for token in (clause.lead, *clause.tokens)
+                    if token is not None
+                ):
                     continue
                 if (
                     {earlier.polarity, value.polarity} == {Polarity.ASSERTED}
@@ -529,15 +530,11 @@ class _Reader(OptionReader):
         for number, sentence in enumerate(self._sentences):
             values = [value for clause in sentence.clauses for value in clause.values]
             named = [clause for clause in sentence.clauses if _sets_beside(clause)]
-            near = [value for value in earlier if value.sentence >= number - 2]
+            earlier = [value for value in earlier if value.sentence >= number - 2]
+            near = list(earlier)
             if named and not any("correction" in token.classes for token in sentence.tokens):
-                later = [
-                    value
-                    for clause in sentence.clauses
-                    for value in clause.values
-                    if clause.start >= named[0].start
-                ]
-                first = [value for value in values if value not in later]
+                later = [value for value in values if value.clause.start >= named[0].start]
+                first = [value for value in values if value.clause.start < named[0].start]
                 beside = [*near, *first, *later] if later or not values else [*first]
                 self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
             earlier += values
