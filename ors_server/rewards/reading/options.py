@@ -127,7 +127,7 @@ class OptionReader(ClauseReader):
                 value.polarity = Polarity.BOUNDED
             elif _is_chosen_by_others(left):
                 value.polarity = Polarity.QUOTED
-            elif _is_only_wanted(left):
+            elif _is_only_considered(left):
                 value.polarity = Polarity.SUPPOSED
 
     def _is_inside_noun_phrase(
@@ -469,8 +469,8 @@ def _spare_others(left: Sequence[TextToken]) -> None:
             _make_harmless([word])
 
 
-def _is_only_wanted(left: Sequence[TextToken]) -> bool:
-    """Whether a choice is only wanted or avoided: "I was tempted to choose", "it is easy to pick"."""
+def _is_only_considered(left: Sequence[TextToken]) -> bool:
+    """Whether a choice is only considered or avoided: "I was tempted to choose", "it is easy to pick"."""
     at = next(
         (index for index, token in enumerate(left) if "choosing" in token.classes or token.word == "say"), 0
     )
