@@ -42,7 +42,7 @@ _NUMBERING: Final = re.compile(
 """The number of an exercise in front of its answer."""
 _CUE: Final = re.compile(
     r"\s*(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final )?(?:answer|result)"
-    r"(?: is|:| =|: is) (?![^\n]*[.;,:] )(?=[^\n]*\s*\Z)",
+    r"(?: is|:| =|: is) (?![^\n]*(?:[;,]|[.:] ))(?=[^\n]*\s*\Z)",
     re.IGNORECASE,
 )
 """The words in front of an answer that is nothing but a value, in one line."""
@@ -141,6 +141,7 @@ class Assertion:
 def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
+    response = response.replace("\\,", " ")  # a thin space
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
         response = response[numbering.end() :]
     if prompt is None and (cue := _CUE.match(response)) is not None and _is_plain(response[cue.end() :]):

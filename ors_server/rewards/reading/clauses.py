@@ -233,7 +233,7 @@ class ClauseReader(SentenceReader):
         clauses = sentence.clauses[place + 1 :]
         following = clauses[0]
         lead = following.lead
-        if lead is None or lead.word == "(" or "reason" in lead.classes:
+        if lead is None or lead.word in "()[]" or "reason" in lead.classes:
             return False
         has_left = value.clause.tokens[0] is not value.token
         if lead.word == "," and (has_left or place):
@@ -612,8 +612,8 @@ class ClauseReader(SentenceReader):
         own = clauses[place]
         is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
         if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
-            coming = clauses[place + 1 : place + 4]
-            return any(token.word in _NEEDING for clause in coming for token in clause.tokens)
+            following = clauses[place + 1 : place + 4]
+            return any(token.word in _NEEDING for clause in following for token in clause.tokens)
         start = next(
             (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
         )

@@ -29,6 +29,7 @@ _GOVERNORS: Final = {
     "down": _RESULTS,
     "about": _RESULTS | {"answer"},
     "with": frozenset({"result"}),
+    "by": frozenset({"quantity"}),
 }
 """Classes of the word in front of a preposition behind which a value may be stated."""
 _STATING_WITH: Final = words_of(

@@ -268,12 +268,10 @@ class SentenceReader:
             return TextToken("stop", position, position + 1)
         if (unequal := _UNEQUAL.match(text, position, end)) is not None:
             return TextToken("word", position, unequal.end(), "≠", frozenset({"negative"}))
-        if char in "-=" and text.startswith(">", position + 1):
-            return TextToken("mark", position, position + 2, ":")
-        if (char in _MARKS and not self._is_call(position, tokens)) or (
-            char == "-" and self._is_dash(position)
-        ):
-            return TextToken("mark", position, position + 1, char)
+        is_arrow = char in "-=" and text.startswith(">", position + 1)
+        is_bracket = char in _MARKS and not self._is_call(position, tokens)
+        if is_arrow or is_bracket or (char == "-" and self._is_dash(position)):
+            return TextToken("mark", position, position + 1 + is_arrow, ":" if is_arrow else char)
         return self._read_word_sign(position, tokens)
 
     def _read_word_sign(self, position: int, tokens: Sequence[TextToken]) -> TextToken | None:

@@ -25,11 +25,16 @@ def time():
     return Time()
 
 
+class PunctualWatch(LoopWatch):
+    """A watch of a loop that is never late."""
+
+    def late_until(self, moment: float) -> float:
+        return 0.0
+
+
 @pytest.fixture
 def watch(time):
-    watch = LoopWatch(time)
-    watch.late_until = lambda moment: 0.0
-    return watch
+    return PunctualWatch(time)
 
 
 def run(clock, watch) -> CallClock:

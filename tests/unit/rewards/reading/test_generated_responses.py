@@ -13,10 +13,10 @@ from tests.script_modules import load_script
 SEED = 0
 DRAWS = 1
 MAX_FALSE_PAID = {
-    ("math_equal_reward", "default"): 0.09,
+    ("math_equal_reward", "default"): 0.07,
     ("math_equal_reward", "strict"): 0.01,
     ("math_equal_reward", "boxes=agree"): 0.10,
-    ("math_equal_reward", "evaluated"): 0.09,
+    ("math_equal_reward", "evaluated"): 0.07,
     ("multiple_choice_reward", "any"): 0.03,
     ("multiple_choice_reward", "boxed"): 0.001,
     ("multiple_choice_reward", "answer"): 0.006,
