@@ -125,7 +125,9 @@ class CallRunner:
     async def _repeat(self, call: Call) -> CallResult:
         """Write the step of a call that ran; nothing runs, so that a cancellation has nothing to stop."""
         with call.seal():
-            result = await self._recorder.write_pending(call) or self._recorder.refusal(call.tool)
+            result = await self._recorder.write_pending(call)
+        if result is None and self._make_end_error is not None:
+            return Failure(self._make_end_error())  # not a refusal: the tool has run, and its step is lost
         return result or Failure(OrsServerError(f"the step of the call {call.id!r} is lost"))
 
     async def _play(self, call: Call) -> CallResult | None:
