@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from ors_server.rewards.math.boxes import find_boxes
+from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import Span
 
 _NUMBER = (
@@ -63,20 +64,10 @@ _SPELLED: Final = re.compile(
     rf"{_TEENS}|{_TENS}))*(?![\w-])",
     re.IGNORECASE,
 )
-_SPELLED_PARTS: Final = (
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "teen",
-) + ("twenty", "thirty", "forty", "fifty", "hundred", "thousand", "million")
+_SPELLED_PARTS: Final = words_of(
+    "two three four five six seven eight nine ten eleven twelve teen twenty thirty forty fifty hundred "
+    "thousand million"
+)
 """Every number in words has one of these in it, in small letters."""
 
 

@@ -48,9 +48,13 @@ _CUE: Final = re.compile(
 """The words in front of an answer that is nothing but a value, in one line."""
 _MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
 """An answer in its mark, and nothing else."""
-_SIMPLE = r"[-+]?\$?\d[\d,]{0,30}(?:\.\d{1,30})?(?:/\d{1,30})?|-?\\[dt]?frac\{-?\d{1,30}\}\{\d{1,30}\}"
+_SIMPLE = (
+    r"[-+]?\$?\d[\d,]{0,30}(?:\.\d{1,30})?(?:/\d{1,30})?|"
+    r"-?\\[dt]?frac\{-?\d{1,30}\}\{\d{1,30}\}"
+)
 _LAST_LINE: Final = re.compile(
-    rf"(?:####[ \t]?(?P<hash>{_SIMPLE})|(?:(?:so|thus|hence|therefore),? )?(?:the|my|our) (?:final )?answer is:? "
+    rf"(?:####[ \t]?(?P<hash>{_SIMPLE})|(?:(?:so|thus|hence|therefore),? )?"
+    rf"(?:the|my|our) (?:final )?answer is:? "
     rf"(?:\$?(?P<box>\\boxed\{{(?:{_SIMPLE})\}})\$?|\$?(?P<bare>{_SIMPLE})\$?))\.?\s*\Z",
     re.IGNORECASE,
 )
@@ -80,11 +84,9 @@ _CODE: Final = re.compile(
     re.IGNORECASE,
 )
 """Code around a value, which is no sentence about it."""
-_CODE_PARTS: Final = (
-    ("al(", "ec(", "nt(", "at(", "tr(", "rt(", "rn(", "em(", "te(", "ut(", "um(", "bs(", "nd(", "it(", "ge(")
-    + ("print ", "echo", "return ", "assert ", "true", "false", "none", "<script", "{comment}", "$(", "==")
-    + ("lambda ", "def ", "import ", "__", "--", "select", "<img", "/*", "\\iffalse", "curl -", "try:")
-    + ("class ", "self", "system:", "{{ ")
+_CODE_PARTS: Final = words_of(
+    "al( ec( nt( at( tr( rt( rn( em( te( ut( um( bs( nd( it( ge( print echo return assert true false none "
+    "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: {{"
 )
 """In small letters; texts without any of these are no code, as the ends of the names of functions tell."""
 _OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
