@@ -353,7 +353,8 @@ class _Reader(OptionReader):
         if " ".join(token.word for token in sentence.tokens) == "or is it":
             return True
         lead = sentence.clauses[0].lead if sentence.clauses else None
-        words = {token.word for token in sentence.tokens[:2]} | ({lead.word} if lead is not None else set())
+        openers = sentence.tokens[:2] if lead is None else [*sentence.tokens[:2], lead]
+        words = {token.word for token in openers}
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
         if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
