@@ -211,6 +211,8 @@ def _merged(regions: Iterable[Span]) -> list[Span]:
 def struck_regions(text: str) -> list[Span]:
     r"""Return what is struck through, in order: `~~42~~`, `<s>`, `<del>`, `\\sout{}`, `\\cancel{}`."""
     regions: list[Span] = []
+    if "<" not in text and "~~" not in text and "\\" not in text:
+        return regions
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text  # as a Turkish I makes it longer
