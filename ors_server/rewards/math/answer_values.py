@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from ors_server.rewards.math.boxes import find_boxes
+from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import Span
 
 _NUMBER = (
@@ -63,6 +64,11 @@ _SPELLED: Final = re.compile(
     rf"{_TEENS}|{_TENS}))*(?![\w-])",
     re.IGNORECASE,
 )
+_SPELLED_PARTS: Final = words_of(
+    "two three four five six seven eight nine ten eleven twelve teen twenty thirty forty fifty hundred "
+    "thousand million"
+)
+"""Every number in words has one of these in it, in small letters."""
 
 
 def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
@@ -112,7 +118,8 @@ def _plain_values(text: str, start: int, end: int, *, has_factorials: bool) -> l
         if any(char.isdigit() for char in written) or "\\" in written or "=" in written:
             spans.append((opening, closing))
         position = closing
-    spans += [match.span() for match in _SPELLED.finditer(text, start, end)]
+    if any(map(text[start:end].lower().__contains__, _SPELLED_PARTS)):
+        spans += [match.span() for match in _SPELLED.finditer(text, start, end)]
     return disjoint(sorted(spans))
 
 

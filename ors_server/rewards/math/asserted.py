@@ -15,7 +15,7 @@ from ors_server.rewards.math.answer_values import disjoint, find_values
 from ors_server.rewards.math.boxes import find_boxes
 from ors_server.rewards.math.echo import Prompt, is_echo, is_sentence_of
 from ors_server.rewards.math.limits import ANSWER_CHARS
-from ors_server.rewards.math.prose import CODE, try_reading
+from ors_server.rewards.math.prose import has_code, try_reading
 from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.transcript import without_programs
 from ors_server.rewards.math.units import CURRENCY_CODES, WORDS
@@ -48,6 +48,25 @@ _CUE: Final = re.compile(
 """The words in front of an answer that is nothing but a value, in one line."""
 _MARKED: Final = re.compile(r"\s*(?:<answer>([^<]*)</answer>|\\boxed\{((?:(?!\\boxed)[^\n])*)\})[\s.]*")
 """An answer in its mark, and nothing else."""
+_SIMPLE = (
+    r"[-+]?\$?\d[\d,]{0,30}(?:\.\d{1,30})?(?:/\d{1,30})?|"
+    r"-?\\[dt]?frac\{-?\d{1,30}\}\{\d{1,30}\}"
+)
+_LAST_LINE: Final = re.compile(
+    rf"(?:####[ \t]?(?P<hash>{_SIMPLE})|(?:(?:so|thus|hence|therefore),? )?"
+    rf"(?:the|my|our) (?:final )?answer is:? "
+    rf"(?:\$?(?P<box>\\boxed\{{(?:{_SIMPLE})\}})\$?|\$?(?P<bare>{_SIMPLE})\$?))\.?\s*\Z",
+    re.IGNORECASE,
+)
+"""A last line that names a number as the answer."""
+_UNSETTLING: Final = re.compile(
+    r"[?\"#]|\b(?:or|else|otherwise|alternatively|vs|versus|following|below|next|underneath|hereafter)\b",
+    re.IGNORECASE,
+)
+"""Words and signs in front of the last line that may say something about it."""
+_LINE_CHARS: Final = 200
+_NEAR_CHARS: Final = 400
+"""Characters in front of the last line that may say something about it."""
 _CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
 _PAIR: Final = 2
 _SHORT_WORDS: Final = words_of(
@@ -65,6 +84,11 @@ _CODE: Final = re.compile(
     re.IGNORECASE,
 )
 """Code around a value, which is no sentence about it."""
+_CODE_PARTS: Final = words_of(
+    "al( ec( nt( at( tr( rt( rn( em( te( ut( um( bs( nd( it( ge( print echo return assert true false none "
+    "<script {comment} $( == lambda def import __ -- select <img /* \\iffalse curl try: class self system: {{"
+)
+"""In small letters; texts without any of these are no code, as the ends of the names of functions tell."""
 _OPTION: Final = re.compile(r"(?<!\w)\(?([A-E])[).]\s*\$?(?=[-\d\\$(])")
 _MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
@@ -144,6 +168,8 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     response = response.replace("\\,", " ")  # a thin space
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
         response = response[numbering.end() :]
+    if (named := _read_last_line(response, question)) is not None:
+        return named
     if prompt is None and (cue := _CUE.match(response)) is not None and _is_plain(response[cue.end() :]):
         return Assertion(response)
     if _is_plain(response) and (_CONJUNCTION.search(response) is None or try_reading(response) is not None):
@@ -155,12 +181,42 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     return Assertion(response)  # nothing but programs, or their output
 
 
+def _read_last_line(response: str, question: AnsweredQuestion) -> Assertion | None:
+    """Read a response whose last line names a number as the answer; `None` for any other.
+
+    A sentence of its own at the end of a text is about the sentence in front of it at most, so that the rest
+    need not be read, which takes ten times as long.
+    """
+    body = response.rstrip()
+    start = max(body.rfind("\n"), len(body) - _LINE_CHARS - 1, -1) + 1
+    line = _LAST_LINE.match(response, start)
+    head = response[:start].rstrip()
+    is_apart = start == 0 or (response[start - 1] == "\n" and head.endswith("."))
+    is_other = not question.is_closed or question.gold[:1].isalpha() or not response.isascii()
+    if line is None or is_other or not is_apart or _has_other_mark(response, line.lastgroup):
+        return None
+    value = line[line.lastgroup or 0]
+    if _UNSETTLING.search(head[-_NEAR_CHARS:].rpartition("\n\n")[2]) is not None:
+        return None
+    prompt = question.prompt
+    if prompt is not None and (is_echo(value, prompt, question.gold) or is_sentence_of(line[0], prompt)):
+        return None
+    return Assertion(response, (value,) if line.lastgroup == "bare" else None)
+
+
+def _has_other_mark(response: str, mark: str | None) -> bool:
+    """Whether a text has marks of answers or programs besides that of its last line."""
+    boxes, hashes = response.count("box"), response.count("####")
+    is_marked = "<" in response or "```" in response or "[asy]" in response or '":' in response
+    return is_marked or boxes != (mark == "box") or hashes != (mark == "hash")
+
+
 def _is_plain(text: str) -> bool:
     """Whether a text is mathematics and quantities alone."""
     marked = _MARKED.fullmatch(text)
     if marked is not None:
         text = marked[1] or marked[2] or ""
-    if _SAYING.search(text) is not None or _CODE.search(text) is not None:
+    if _SAYING.search(text) is not None or (_may_be_code(text) and _CODE.search(text) is not None):
         return False
     return all(_is_plain_word(text, match) for match in _WORD.finditer(text))
 
@@ -267,7 +323,8 @@ def _read(text: str, spans: list[Span], question: AnsweredQuestion, prompt: Prom
         is_same=question.is_same,
         is_closed=question.is_closed,
     )
-    statements = [_without_code(text, statement) for statement in statements]
+    if _may_be_code(text) or has_code(text):
+        statements = [_without_code(text, statement) for statement in statements]
     if len(options := [match.end() for match in _OPTION.finditer(text)]) >= _MIN_OPTIONS:
         statements = [
             replace(item, polarity=Polarity.INTERMEDIATE)
@@ -284,7 +341,11 @@ def _read(text: str, spans: list[Span], question: AnsweredQuestion, prompt: Prom
 
 @lru_cache(maxsize=256)
 def _is_code(text: str) -> bool:
-    return _CODE.search(text) is not None or CODE.search(text) is not None
+    return _CODE.search(text) is not None or has_code(text)
+
+
+def _may_be_code(text: str) -> bool:
+    return not text.isascii() or any(map(text.lower().__contains__, _CODE_PARTS))
 
 
 def _without_code(text: str, statement: Statement) -> Statement:

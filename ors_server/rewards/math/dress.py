@@ -42,6 +42,7 @@ _MARKS: Final = re.compile(
     "\\$?\\\\(?:blacksquare|square|qed|checkmark)(?![A-Za-z])\\$?"
 )
 """Check marks, ends of proofs, pictures."""
+_MARK_COMMANDS: Final = ("\\blacksquare", "\\square", "\\qed", "\\checkmark")
 _ALIGNED: Final = re.compile(
     r"\\begin\{(align|aligned|eqnarray|gather|gathered|split|multline|"
     r"equation)(\*?)\}(.{0,4000}?)\\end\{\1\2\}",
@@ -52,6 +53,7 @@ _WITH_NUMERAL: Final = re.compile(
     r"\b((?:[A-Za-z]+[- ]){0,8}[A-Za-z]+)\s?\((-?\d[\d,]*)\)|(?<![\w.])(-?\d[\d,]*)\s?\(((?:[A-Za-z]+[- "
     r"]){0,8}[A-Za-z]+)\)"
 )
+_IN_BRACKETS: Final = re.compile(r"\((?:-?\d[\d,]*|(?:[A-Za-z]+[- ]){0,8}[A-Za-z]+)\)")
 _MINUS: Final = re.compile(r"\b(?:minus|negative)\s(?=\$?\d)", re.IGNORECASE)
 _LEAD: Final = re.compile(
     r"\A\s*(?:(?:so|thus|hence|therefore|then|finally|ok|okay|well|yes)\b[,:.]?\s+)?(?:"
@@ -106,13 +108,15 @@ def undress(text: str) -> str:
         text = _ALIGNED.sub(_join_rows, text)
     if "\\" in text:
         text = _TEXT_COMMAND.sub(r"\1: ", text)
-    if not text.isascii() or "\\" in text:
+    if not text.isascii() or any(map(text.__contains__, _MARK_COMMANDS)):
         text = _MARKS.sub(" ", text)
     if "#" in text or ">" in text:
         text = _HEADING.sub("", text)
     if "*" in text or "_" in text or "==" in text:
         text = _without_emphasis(text)
-    return _undress_values(_ARROW.sub("", text))
+    if not text.isascii() or ">" in text or "\\" in text:
+        text = _ARROW.sub("", text)
+    return _undress_values(text)
 
 
 def _undress_values(text: str) -> str:
@@ -121,7 +125,7 @@ def _undress_values(text: str) -> str:
         text = _QUOTED.sub(r"\1", text)
     if "\\t" in text or "\\m" in text:
         text = _TEXT_LEAD.sub("", text)
-    if "(" in text:
+    if "(" in text and _IN_BRACKETS.search(text) is not None:
         text = _WITH_NUMERAL.sub(_agreeing, text)
     return _MINUS.sub("-", text) if "minus" in text or "egative" in text else text
 

@@ -336,8 +336,11 @@ def _compare(
     for mine, theirs in ((mine, theirs) for mine in gold.trees for theirs in trees):
         try:
             if comparison.same(mine, theirs):
-                if not is_as_evaluated(theirs, mine) and (
-                    options.evaluated or _rewrites_prompt(answer.text, prompt, mine, comparison)
+                may_be_left = options.evaluated or prompt is not None
+                if (
+                    may_be_left
+                    and not is_as_evaluated(theirs, mine)
+                    and (options.evaluated or _rewrites_prompt(answer.text, prompt, mine, comparison))
                 ):
                     reason = _LEFT
                     continue

@@ -182,13 +182,10 @@ def unfence(text: str) -> str:
         before = text
         text = _strip_edges(text)
         for opening, closing in _FENCES:
+            if not (text.startswith(opening) and text.endswith(closing)):
+                continue
             inner = text[len(opening) : len(text) - len(closing)]
-            if (
-                len(text) > len(opening + closing)
-                and text.startswith(opening)
-                and text.endswith(closing)
-                and closing not in inner
-            ):
+            if len(text) > len(opening + closing) and closing not in inner:
                 text = inner
                 break
     return text

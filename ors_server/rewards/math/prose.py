@@ -20,6 +20,7 @@ from ors_server.rewards.math.normalise import plain
 from ors_server.rewards.math.parsed_answer import ParsedAnswer, read
 from ors_server.rewards.math.token_names import FUNCTIONS, GREEK
 from ors_server.rewards.math.units import WORDS
+from ors_server.rewards.reading.polarity import words_of
 
 Found = tuple[ParsedAnswer, Literal["marker", "formula", "number", "words"]]
 _MARKER: Final = re.compile(
@@ -61,13 +62,17 @@ _NUMBER: Final = re.compile(
 _GLUED_UNIT: Final = re.compile(r"[-+]?[\d.,]+[mgslh](?:\^|\s*$)")
 """A number with the letter of its unit, `5m`, which is a product in a formula."""
 _IN_FORMULA: Final = re.compile(r"[\^_*({\[+×÷·<>≤≥/\\-]\s*\Z|\\[A-Za-z]{2,}\s*\Z")
-CODE: Final = re.compile(
+_CODE: Final = re.compile(
     r"__|\((?:True|False|None)\b|\becho\b|\bexec\(|<script|\$\(\(|\bin range\(|\b(?:or|and|not) (?:True|"
     r"False|None)\b|"
     r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|"
     r"\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
 )
 """Signs of code, whose numbers are no answers."""
+_CODE_PARTS: Final = words_of(
+    "__ () (' (\" => True False None echo exec( <script $(( range( {comment} lambda import open( for"
+)
+"""Texts without any of these are no code; looking for them takes a tenth of the pattern's time."""
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
@@ -99,6 +104,11 @@ _MOST_STARTS: Final = 6
 def is_prose(text: str) -> bool:
     """Return whether a text has words that are not mathematics."""
     return any(word not in _NO_PROSE for word in _PROSE.findall(text)) or _FOREIGN.search(text) is not None
+
+
+def has_code(text: str) -> bool:
+    """Return whether a text has signs of code."""
+    return any(map(text.__contains__, _CODE_PARTS)) and _CODE.search(text) is not None
 
 
 def find_marked(response: str) -> Found | None:
@@ -184,7 +194,7 @@ def _opening_run(sentence: str) -> str | None:
 @lru_cache(maxsize=512)
 def try_reading(text: str) -> ParsedAnswer | None:
     """Parse a text; `None` if it is code, or no mathematics."""
-    if CODE.search(text):
+    if has_code(text):
         return None
     try:
         reading = read(text)
@@ -195,7 +205,7 @@ def try_reading(text: str) -> ParsedAnswer | None:
 
 def _first_number(sentence: str) -> ParsedAnswer | None:
     number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
-    return None if number is None or CODE.search(sentence) else try_reading(number[0])
+    return None if number is None or has_code(sentence) else try_reading(number[0])
 
 
 def _wordy(sentence: str) -> ParsedAnswer | None:
@@ -228,7 +238,7 @@ def _last_sentences(tail: str) -> Iterator[str]:
 
 def _last_value(sentence: str) -> Found | None:
     """Parse the last formula of a sentence, or the last number outside of formulas."""
-    if CODE.search(sentence):
+    if has_code(sentence):
         return None
     if not is_prose(sentence) and (reading := try_reading(sentence)) is not None:
         return reading, "formula"
@@ -283,4 +293,4 @@ def _read_number(sentence: str, number: re.Match[str]) -> ParsedAnswer | None:
 def _read_formula(text: str) -> ParsedAnswer | None:
     reading = try_reading(text)
     is_short = len(text) <= _FORMULA_WORDS and len(plain(text).split()) <= _FEW_WORDS
-    return read(text) if reading is None and is_short and not CODE.search(text) else reading
+    return read(text) if reading is None and is_short and not has_code(text) else reading

@@ -232,7 +232,9 @@ class SentenceReader:
         position = start
         while position < end:
             char = text[position]
-            if char.isalpha():
+            if char == " ":
+                position += 1
+            elif char.isalpha():
                 token = self._read_word(position, end)
                 tokens.append(token)
                 position = token.end
@@ -360,8 +362,8 @@ class SentenceReader:
                 parts = words[index : index + length]
                 if self._neutral and self._neutral.issuperset(parts):
                     classes = classes & {"copula", "pivot"}
-                end = self._tokens[index + length - 1].end
-                token = TextToken("word", token.start, end, " ".join(parts), classes, token.is_capital)
+                token.end = self._tokens[index + length - 1].end
+                token.word, token.classes = " ".join(parts), classes
             tokens.append(token)
             index += length
         self._tokens = tokens
@@ -501,7 +503,7 @@ class SentenceReader:
 
 def classes_in(tokens: Sequence[TextToken]) -> Classes:
     """Return the classes of some tokens."""
-    return NO_CLASSES.union(*(token.classes for token in tokens))
+    return NO_CLASSES.union(*[token.classes for token in tokens if token.classes])
 
 
 def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple[int, Classes]:

@@ -81,6 +81,7 @@ _MAX_STRUCK: Final = 2_000
 _QUOTATION: Final = re.compile(
     '"[^"\n]{1,300}"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019'
 )
+_QUOTATION_MARKS: Final = ('"', "\u201c", "\u00ab", "\u2018")
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
 _CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
@@ -210,6 +211,8 @@ def _merged(regions: Iterable[Span]) -> list[Span]:
 def struck_regions(text: str) -> list[Span]:
     r"""Return what is struck through, in order: `~~42~~`, `<s>`, `<del>`, `\\sout{}`, `\\cancel{}`."""
     regions: list[Span] = []
+    if "<" not in text and "~~" not in text and "\\" not in text:
+        return regions
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text  # as a Turkish I makes it longer
@@ -273,6 +276,8 @@ class _Reader(OptionReader):
         """Take values in quotation marks, with words of somebody else, for quoted."""
         if '":' in self._text:
             return  # JSON
+        if not any(mark in self._text for mark in _QUOTATION_MARKS):
+            return
         starts = [value.token.start for value in self._values]
         for match in _QUOTATION.finditer(self._text):
             if not _QUOTED_WORDS.search(match[0]):
@@ -350,7 +355,8 @@ class _Reader(OptionReader):
         if " ".join(token.word for token in sentence.tokens) == "or is it":
             return True
         lead = sentence.clauses[0].lead if sentence.clauses else None
-        words = {token.word for token in sentence.tokens[:2]} | ({lead.word} if lead is not None else set())
+        openers = sentence.tokens[:2] if lead is None else [*sentence.tokens[:2], lead]
+        words = {token.word for token in openers}
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
         if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
@@ -442,9 +448,10 @@ class _Reader(OptionReader):
                 continue
             between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
             pair = {value.polarity, earlier.polarity}
-            if Polarity.ASSERTED not in pair or not pair <= _UNDECIDED or not self._differ(value, earlier):
+            if Polarity.ASSERTED not in pair or not pair <= _UNDECIDED:
                 continue
-            if self._leaves_open(earlier, value, between):
+            # The values are compared last: to parse them costs more than all the rest.
+            if self._leaves_open(earlier, value, between) and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
 
     def _hedge_parallels(self) -> None:
