@@ -60,12 +60,15 @@ _GOVERNORS: Final = words_of(
 """Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")
 _PLACING: Final = frozenset({"in", "at"})
+_POSTPOSED: Final = frozenset({"değil", "degil"})
+"""Denials behind what they deny: "Riga değil"."""
 _BESIDES: Final = frozenset({"whereas"})
 _REFERRING: Final = frozenset({"that's", "that"})
 _FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my previous")
 _DEPARTURES: Final = (
     *("came", "come", "hail", "sail", "depart", "left", "start", "set", "originat", "stem", "travel", "flew"),
-    *("writ", "wrote", "sent", "posted", "was", "is", "were"),
+    *("writ", "wrote", "sent", "post", "report", "mov", "relocat", "transfer", "return", "went", "ship"),
+    *("was", "is", "were"),
 )
 _DISTANCES: Final = words_of(
     "miles mile km kilometres kilometers across away far upstream downstream inland hours minutes outskirts "
@@ -395,7 +398,8 @@ class OptionReader(ClauseReader):
             value = clause.values[-1]
             at = clause.tokens.index(value.token)
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
-            goes_on = bool(right) or place + 1 < len(sentence.clauses)
+            following = sentence.clauses[place + 1 :]
+            goes_on = bool(right) or not all(map(_is_nearby, following))
             if len(left) == 1 and left[0].word in _FRONTED and goes_on:
                 value.polarity = Polarity.INTERMEDIATE
             earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
@@ -423,6 +427,8 @@ class OptionReader(ClauseReader):
             if is_verdict and is_bare and is_last and "negative" not in classes:
                 for value in earlier:
                     value.polarity = Polarity.DENIED
+            if clause.tokens[0].word in _POSTPOSED:
+                earlier[-1].polarity, earlier[-1].is_framed = Polarity.DENIED, False
             is_elliptic = clause.lead.word in _OPPOSED and clause.tokens[-1].word in _AUXILIARIES
             if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[place - 1]:
                 earlier[-1].polarity = Polarity.DENIED
@@ -470,7 +476,7 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
     is_own = any(token.word.startswith(_FORMER) and "answer" in token.classes for token in left)
     if value.polarity is Polarity.INTERMEDIATE and last is not None and (
         (value.is_weak and last.word in ("only", "but only"))
-        or (last.word == "from" and any(map(_is_departure, left[-3:-1])))
+        or (last.word in ("from", "to") and len(value.clause.values) == 1 and any(map(_is_departure, left[:-1])))
     ):
         return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"
     if not is_open:
@@ -508,8 +514,8 @@ def _is_noun_phrase(left: Sequence[TextToken], right: Sequence[TextToken]) -> bo
     """Whether a name only says more about a thing: "a train leaving Riga"."""
     if len(left) < 3 or right or left[0].word not in ("a", "an"):  # noqa: PLR2004
         return False
-    is_joined = left[-1].word in _PLACING or (left[-1].word.endswith("ing") and not left[-1].classes)
-    has_verb = any(token.classes & _VERBAL or token.word.endswith("ed") for token in left)
+    is_joined = left[-1].word in _PLACING or left[-1].word.endswith("ing")
+    has_verb = any(token.classes & _VERBAL or token.word.endswith("ed") for token in left[:-1])
     return is_joined and not has_verb and not any(token.word in _KINDS for token in left)
 
 
@@ -540,6 +546,11 @@ def _choose_by_place(sentence: Sentence, listed: Sequence[Value]) -> bool:
     for index, value in enumerate(listed):
         value.polarity = Polarity.ASSERTED if index == chosen else Polarity.DENIED
     return True
+
+
+def _is_nearby(clause: Clause) -> bool:
+    """Whether a clause only tells what is near: "at Riga, near Basel"."""
+    return bool(clause.values) and all(value.polarity is Polarity.BOUNDED for value in clause.values)
 
 
 def _asks_for_answer(clause: Clause, heading: Clause) -> bool:

@@ -43,10 +43,16 @@ _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
 _OPENERS: Final = words_of(
-    "the a an this that these those in on at my our their his her its there here with for to by"
+    "the a an this that these those in on at my our their his her its there here with for to by everywhere "
+    "anywhere nowhere somewhere everything anything nothing everyone anyone nobody all any every each none no "
+    "some both either neither other another many most few several if when while although though since because "
+    "as after before once until unless whereas so then thus hence therefore however but and or yet not only "
+    "even just of from into near between among than what which who where why how is are was were do does did "
+    "can could should would will may might must let please note first second third finally next last one two"
 )
 _FOLLOWED: Final = re.compile(r" ([A-Z][^\W\d_]+)")
 _LED: Final = re.compile(r"(?<![\w'’-])(?:New|Greater|Upper|Lower|Fort|Lake|Mount|Saint|St\.?|San|Santa) \Z")
+_NOUN_CLASSES: Final = frozenset({"label", "work", "quantity", "neutral", "work_verb", "no_unit", "source"})
 _TITLES: Final = frozenset({"jr", "sr"})
 _HEADING: Final = re.compile(r"(?: [a-z]+){1,3}\*{0,2}:")
 _MODALS: Final = words_of("would will has had might may could also always still never")
@@ -54,7 +60,7 @@ _UNBOXED: Final = re.compile(r"\\boxed\{\s*(?:\\text\{([^{}\\]* [^{}\\]*)\}|([^{
 _PARTICLE: Final = re.compile(r"([이가은는을를와과])\([이가은는을를와과]\)")
 _ECHO: Final = re.compile(
     r"(?im)\A(?P<no>[\s*\"“']{0,4}no)[,.;:!\u2013\u2014-]+\s+"
-    r"(?:never|not|(?:it|he|she|they|there|that|this|the|i|we|you|nobody|nothing|none|neither)\b)(?P<rest>[^.;:!?\n]{0,200})"
+    r"(?P<repeated>(?:never|not|(?:it|he|she|they|there|that|this|the|i|we|you|nobody|nothing|none|neither)\b)[^.;:!?\n]{0,200})"
 )
 """What repeats a no: "No, it didn't."."""
 _PEOPLE: Final = frozenset({"report", "first_person"})
@@ -64,8 +70,8 @@ _DENIALS: Final = frozenset(
         *(Polarity.QUOTED, Polarity.RETRACTED, Polarity.HEDGED),
     }
 )
-_WORDS_OF_ECHO: Final = re.compile(r"[a-z]+(?:['’][a-z]+)?")
-_UNSURE: Final = re.compile(r"(?i)\b(?:sure|certain|know|tell|right|idea|clear|able|decide|what|which|whether)\b")
+_DENIAL: Final = re.compile(r"(?i)n't\b|\b(?:not|never|no|nobody|nothing|none|neither|cannot)\b")
+_UNSURE: Final = re.compile(r"(?i)\b(?:sure|certain|know|tell|right|idea|clear|able|decide|what|which|whether|wrong|correct|if|yes)\b")
 MAX_CANDIDATES: Final = 2_000
 
 
@@ -113,11 +119,9 @@ def _without_echo(text: str) -> str:
     echo = _ECHO.match(text)
     if echo is None:
         return text
-    classes = [_classes(word) for word in _WORDS_OF_ECHO.findall(echo[0].casefold())[1:]]
-    seen = NO_CLASSES.union(*classes)
-    is_denial = "negative" in seen and not seen & {"reject", "refuse", "suppose", "correction", "yes"}
-    is_sure = _UNSURE.search(echo[0]) is None
-    return f"{echo['no']}.{text[echo.end() :]}" if is_denial and is_sure else text
+    repeated = echo["repeated"].replace("’", "'")
+    is_denial = _DENIAL.search(repeated) is not None and _UNSURE.search(repeated) is None
+    return f"{echo['no']}.{text[echo.end() :]}" if is_denial else text
 
 
 def _is_part_of_name(text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
@@ -131,7 +135,8 @@ def _is_part_of_name(text: str, mention: Mention, mentions: Sequence[Mention]) -
     word = following[1].casefold()
     is_other = any(other.start == following.start(1) for other in mentions if other.name is not mention.name)
     is_title = word in _TITLES or following[1].isupper()
-    return is_led or not (is_title or is_other or _is_common_word(word))
+    is_said = bool(_classes(word) - _NOUN_CLASSES) or word in _OPENERS or word in _foreign_words()
+    return is_led or not (is_title or is_other or is_said)
 
 
 def _without_appositions(
@@ -216,7 +221,7 @@ def _name_start(text: str, found: re.Match[str]) -> int:
     if said is not None and _classes(said[1]) & _PEOPLE:
         return found.end()  # a person that says something
     words = found[0].split(" ")
-    if all(_is_foreign_word(word.casefold()) for word in words):
+    if all(word.casefold() in _foreign_words() for word in words):
         return found.end()  # "Die Antwort ist Riga"
     if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
         return found.start()
@@ -253,14 +258,6 @@ def _foreign_words() -> frozenset[str]:
             listed.update(lexicon.words)
             listed.update(word for entries in lexicon.phrases.values() for words, _ in entries for word in words)
     return frozenset(listed)
-
-
-def _is_foreign_word(word: str) -> bool:
-    return word in _foreign_words()
-
-
-def _is_common_word(word: str) -> bool:
-    return bool(_classes(word)) or word in _OPENERS or _is_foreign_word(word)
 
 
 def _opens_phrase(first: str, second: str) -> bool:
