@@ -15,25 +15,30 @@ _DIGITS: Final = (
     r"(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
 )
 _NUMBER: Final = re.compile(_DIGITS)
+_CLAIMED: Final = (
+    r"\b(?:author|student|response|answer|candidate|submission|writer|user|prompt|solution|essay|text|he|she"
+    r"|they|(?:another|other)\s(?:judges?|reviewers?|graders?)|colleagues?)\s{1,3}(?:\w{1,12}ly\s)?"
+    r"(?:asks?|asked|demand(?:s|ed)?|wants?|wanted|request(?:s|ed)?|claim(?:s|ed)?|expect(?:s|ed)?|hope[sd]?"
+    r"|insist(?:s|ed)?|begs?|begged|propose[sd]?|suggest(?:s|ed)?|computes?|computed|reports?|reported|says?"
+    r"|said|states?|stated|finds?|found|gives|gave|has|had|uses?|quotes?|quoted)\b[^.;:\n]{0,40}?(?P<gone>NUMBER)"
+)
+"""What the author of the work, or another judge, says or wants: "the student demands 0.9"."""
+_CONCEDED: Final = (
+    r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b)[a-z]{2,20}\s{1,3}){1,3}"
+    r"(?:gives?|gave|says?|said|rates?|rated|scores?|scored|wants?|asks?)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
+)
+_EXCESSIVE: Final = r"(?P<gone>NUMBER)\s{1,3}too\s{1,3}[a-z]"
+_FORMER: Final = (
+    r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
+)
+_DENIED: Final = (
+    r"(?:[,;:(\u2013\u2014]\s{0,3}no|\b(?:pas|nicht|niet|nie|non|n\u00e3o|inte|ikke|\u043d\u0435))\s{1,3}"
+    r"(?:un\s|de\s)?(?P<gone>NUMBER)"
+)
+"""A denial in another language, or one behind a comma: "Score: 0.8, no 0.3"."""
 _NOT_SCORES: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        # What the author of the work, or somebody else, says or wants: "the student demands 0.9".
-        r"\b(?:author|student|response|answer|candidate|submission|writer|user|prompt|solution|essay|text|he|she"
-        r"|they|(?:another|other)\s(?:judges?|reviewers?|graders?)|colleagues?)\s{1,3}(?:\w{1,12}ly\s)?"
-        r"(?:asks?|asked|demand(?:s|ed)?|wants?|wanted|request(?:s|ed)?|claim(?:s|ed)?|expect(?:s|ed)?|hope[sd]?"
-        r"|insist(?:s|ed)?|begs?|begged|propose[sd]?|suggest(?:s|ed)?|computes?|computed|reports?|reported|says?"
-        r"|said|states?|stated|finds?|found|gives|gave|has|had|uses?|quotes?|quoted)\b[^.;:\n]{0,40}?(?P<gone>NUMBER)",
-        r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b)[a-z]{2,20}\s{1,3}){1,3}"
-        r"(?:gives?|gave|says?|said|rates?|rated|scores?|scored|wants?|asks?)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)",
-        # "0.8 would be too harsh, 0.2 too generous"
-        r"(?P<gone>NUMBER)\s{1,3}too\s{1,3}[a-z]",
-        r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b",
-        # A denial of another language, or one behind a comma: "Score: 0.8, no 0.3".
-        r"(?:[,;:(\u2013\u2014]\s{0,3}no|\b(?:pas|nicht|niet|nie|non|n\u00e3o|inte|ikke|\u043d\u0435))\s{1,3}(?:un\s|de\s)?"
-        r"(?P<gone>NUMBER)",
-    )
-    for pattern in (pattern.replace("NUMBER", _DIGITS),)
+    re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
+    for pattern in (_CLAIMED, _CONCEDED, _EXCESSIVE, _FORMER, _DENIED)
 )
 _WORK: Final = r"(?:answers?|response|submission|solution|work|text|essay|reply|question)"
 _REFUSAL: Final = re.compile(
@@ -44,7 +49,9 @@ _REFUSAL: Final = re.compile(
     r"|\b(?<!not )(?<!n't )abstain\b)",
     re.IGNORECASE,
 )
-_STATED: Final = re.compile(r"\b(?:score|rating|grade|verdict)[*_]{0,2}\s{0,3}[:=][*_]{0,2}\s{0,3}\Z", re.IGNORECASE)
+_STATED: Final = re.compile(
+    r"\b(?:score|rating|grade|verdict)[*_]{0,2}\s{0,3}[:=][*_]{0,2}\s{0,3}\Z", re.IGNORECASE
+)
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
 _QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
 _QUOTED_LINE: Final = re.compile(r"(?m)^[ \t]{0,3}>[^\n]*")

@@ -60,6 +60,7 @@ _GOVERNORS: Final = words_of(
 """Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")
 _PLACING: Final = frozenset({"in", "at"})
+_VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
 _POSTPOSED: Final = frozenset({"değil", "degil"})
 """Denials behind what they deny: "Riga değil"."""
 _BESIDES: Final = frozenset({"whereas"})
@@ -407,7 +408,8 @@ class OptionReader(ClauseReader):
             if is_contrast and not left and earlier & {"reject", "fault"} and "negative" not in earlier:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
             heading = sentence.clauses[place - 1] if place else clause
-            if _asks_for_answer(clause, heading) and value.polarity is Polarity.ASSERTED:
+            is_end = clause is sentence.clauses[-1]
+            if is_end and _asks_for_answer(clause, heading) and value.polarity is Polarity.ASSERTED:
                 value.is_framed = True  # "The question asks where it started: Riga."
             is_would = "would" in classes_in(left) and value.polarity is Polarity.ASSERTED
             opening = sentence.clauses[0].tokens
@@ -421,7 +423,9 @@ class OptionReader(ClauseReader):
             if clause.values or clause.lead is None or not earlier:
                 continue
             classes = clause.classes()
-            is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(classes & {"reject", "fault"})
+            is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
+                classes & {"reject", "fault"}
+            )
             is_bare = all(token.kind == "value" for token in sentence.clauses[0].tokens)
             is_last = place + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004
             if is_verdict and is_bare and is_last and "negative" not in classes:
@@ -474,10 +478,10 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
     last = left[-1] if left else None
     is_open = value.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
     is_own = any(token.word.startswith(_FORMER) and "answer" in token.classes for token in left)
-    if value.polarity is Polarity.INTERMEDIATE and last is not None and (
-        (value.is_weak and last.word in ("only", "but only"))
-        or (last.word in ("from", "to") and len(value.clause.values) == 1 and any(map(_is_departure, left[:-1])))
-    ):
+    is_selected = value.is_weak and last is not None and last.word in ("only", "but only")
+    is_goal = last is not None and last.word in ("from", "to") and len(value.clause.values) == 1
+    is_goal = is_goal and any(map(_is_departure, left[:-1]))
+    if value.polarity is Polarity.INTERMEDIATE and (is_selected or is_goal):
         return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"
     if not is_open:
         return None
@@ -505,7 +509,9 @@ def _is_picked_for_rejection(right: Sequence[TextToken]) -> bool:
         return False
     at = next((index for index, token in enumerate(right) if "reject" in token.classes), 0)
     is_refused = any(token.word == "last" for token in right[:4]) and "would" in classes_in(right)
-    is_rejected = any("first_person" in token.classes or token.word == "you" for token in right[max(0, at - 4) : at])
+    is_rejected = any(
+        "first_person" in token.classes or token.word == "you" for token in right[max(0, at - 4) : at]
+    )
     spares = any(_opening(token) in _REST for token in right[at + 1 : at + 4])
     return is_refused or (is_rejected and not spares and "negative" not in classes_in(right[:at]))
 

@@ -31,7 +31,8 @@ _WORDS: Final = re.compile(r"[^\W\d_]+")
 _CJK: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _NAME: Final = rf"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_{_CJK}]{{1,40}}"
 _PROPER: Final = re.compile(
-    rf"(?<![^\W{_CJK}])(?<!['’.-]){_NAME}(?:[ -](?:of |de |da |la |le |al-)?{_NAME}){{0,4}}(?!['’]s|[^\W{_CJK}])"
+    rf"(?<![^\W{_CJK}])(?<!['’.-]){_NAME}"
+    rf"(?:[ -](?:of |de |da |la |le |al-)?{_NAME}){{0,4}}(?!['’]s|[^\W{_CJK}])"
 )
 """A name: words with a capital letter."""
 _EMPHASIS: Final = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200}[^_\s])_{1,2}(?!\w)")
@@ -43,12 +44,13 @@ _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
 _OPENERS: Final = words_of(
-    "the a an this that these those in on at my our their his her its there here with for to by everywhere "
-    "anywhere nowhere somewhere everything anything nothing everyone anyone nobody all any every each none no "
-    "some both either neither other another many most few several if when while although though since because "
-    "as after before once until unless whereas so then thus hence therefore however but and or yet not only "
-    "even just of from into near between among than what which who where why how is are was were do does did "
-    "can could should would will may might must let please note first second third finally next last one two"
+    "the a an this that these those in on at my our their his her its there here with for to by "
+    "everywhere anywhere nowhere somewhere everything anything nothing everyone anyone nobody all any "
+    "every each none no some both either neither other another many most few several if when while "
+    "although though since because as after before once until unless whereas so then thus hence "
+    "therefore however but and or yet not only even just of from into near between among than what "
+    "which who where why how is are was were do does did can could should would will may might must let "
+    "please note first second third finally next last one two"
 )
 _FOLLOWED: Final = re.compile(r" ([A-Z][^\W\d_]+)")
 _LED: Final = re.compile(r"(?<![\w'’-])(?:New|Greater|Upper|Lower|Fort|Lake|Mount|Saint|St\.?|San|Santa) \Z")
@@ -71,7 +73,9 @@ _DENIALS: Final = frozenset(
     }
 )
 _DENIAL: Final = re.compile(r"(?i)n't\b|\b(?:not|never|no|nobody|nothing|none|neither|cannot)\b")
-_UNSURE: Final = re.compile(r"(?i)\b(?:sure|certain|know|tell|right|idea|clear|able|decide|what|which|whether|wrong|correct|if|yes)\b")
+_UNSURE: Final = re.compile(
+    r"(?i)\b(?:sure|certain|know|tell|right|idea|clear|able|decide|what|which|whether|wrong|correct|if|yes)\b"
+)
 MAX_CANDIDATES: Final = 2_000
 
 
@@ -218,11 +222,10 @@ def _name_start(text: str, found: re.Match[str]) -> int:
     said = following
     while said is not None and said[1] in _MODALS:
         said = _FOLLOWING.match(text, said.end())
-    if said is not None and _classes(said[1]) & _PEOPLE:
-        return found.end()  # a person that says something
+    is_person = said is not None and bool(_classes(said[1]) & _PEOPLE)  # that says something
     words = found[0].split(" ")
-    if all(word.casefold() in _foreign_words() for word in words):
-        return found.end()  # "Die Antwort ist Riga"
+    if is_person or all(word.casefold() in _foreign_words() for word in words):  # "Die Antwort ist Riga"
+        return found.end()
     if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
         return found.start()
     is_heading = (
@@ -256,7 +259,9 @@ def _foreign_words() -> frozenset[str]:
     for name, lexicon in lexicons().items():
         if name != "english":
             listed.update(lexicon.words)
-            listed.update(word for entries in lexicon.phrases.values() for words, _ in entries for word in words)
+            listed.update(
+                word for entries in lexicon.phrases.values() for words, _ in entries for word in words
+            )
     return frozenset(listed)
 
 
