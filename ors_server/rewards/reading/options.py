@@ -200,7 +200,8 @@ class OptionReader(ClauseReader):
         at = value.clause.tokens.index(value.token)
         is_place = at > 0 and value.clause.tokens[at - 1].word in _PLACING
         lead = value.clause.lead
-        is_opened = lead is not None and ("reason" in lead.classes or lead.word in "([")
+        is_apposed = at == 1 and lead is not None and lead.word == ","  # "Riga, in Latvia"
+        is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
         if self.are_labels and is_place and not is_opened:
             return False  # "the battle took place at Riga"
         return super()._is_secondary(value) or (
