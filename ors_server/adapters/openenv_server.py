@@ -105,7 +105,7 @@ class OpenEnvSession:
             f"{self._url}/ws",
             max_size=_BOUNDS.max_bytes,
             open_timeout=min(SCHEMA_SECONDS, self._seconds),
-            close_timeout=CLOSING_SECONDS,
+            close_timeout=min(CLOSING_SECONDS, self._seconds),
         )
         # The package follows redirects, also to servers that only this machine reaches.
         connecting.process_redirect = lambda exc: exc  # type: ignore[method-assign]
@@ -154,9 +154,12 @@ class OpenEnvSession:
         return answer.get("data") or {}
 
     async def close(self) -> None:
-        """Close the connection, if it is open."""
+        """End the connection, if it is open, even if this is cancelled before the server agrees."""
         if self._socket is not None:
-            await self._socket.close()
+            try:
+                await self._socket.close()
+            finally:
+                self._socket.transport.abort()
 
 
 class RemoteOpenEnv(Environment):

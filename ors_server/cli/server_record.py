@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from ors_server.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.server_requests import VARIABLE
+from ors_server.client.server import MAX_STEP_PAGES
 from ors_server.errors import ClientError, EpisodeNotFoundError
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
 from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step
@@ -70,16 +71,21 @@ class ServerRecord:
     async def steps(self, episode_id: str, start: int = 0, stop: int | None = None) -> Sequence[Step]:
         """Return a slice of an episode's steps."""
         found: list[Step] = []
-        while stop is None or start + len(found) < stop:
+        for _ in range(MAX_STEP_PAGES):
             first = start + len(found)
             last = first + MAX_PAGE if stop is None else min(stop, first + MAX_PAGE)
+            if first >= last:
+                return found
             page = await self._get(
                 _path(episode_id, "/steps"), EpisodeStepPage, {"start": first, "stop": last}
             )
             found += page.steps
             if not page.steps:
-                break
-        return found
+                return found
+        raise CommandError(
+            f"expected the steps of {episode_id} within {MAX_STEP_PAGES:,} pages, "
+            f"got {len(found):,} steps so far"
+        )
 
     async def page(
         self,

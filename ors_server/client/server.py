@@ -35,6 +35,8 @@ from ors_server.wire import JSONObject
 
 LONG_ANSWER = 600.0
 """Seconds that a response may take which waits for an environment's setup or teardown."""
+MAX_STEP_PAGES = 1_000
+"""Pages of a session's steps that are read; an ors-server's page has 500 steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +174,21 @@ class Server:
         return await self._read(f"{session_path(session_id)}/steps?start={start}")
 
     async def all_steps(self, session_id: str) -> list[JSONObject]:
-        """Return every recorded step of a session on an ors-server, in order."""
+        """Return every recorded step of a session on an ors-server, in order.
+
+        Raises:
+            BrokenAnswerError: If the server states more steps than its pages hold.
+        """
+        source = f"the steps of {session_path(session_id)}"
         steps: list[JSONObject] = []
-        while True:
-            answer = await self.steps(session_id, len(steps))
-            page = read_answer(StepsFields, answer, f"the steps of {session_path(session_id)}")
+        for _ in range(MAX_STEP_PAGES):
+            page = read_answer(StepsFields, await self.steps(session_id, len(steps)), source)
             steps += page["steps"]
             if not page["steps"] or len(steps) >= page["total"]:
                 return steps
+        raise BrokenAnswerError(
+            f"{source}: expected all of them within {MAX_STEP_PAGES:,} pages, got {len(steps):,} steps so far"
+        )
 
     async def fork(self, session_id: str, count: int = 1) -> list[SessionPlace]:
         """Copy a session of an ors-server."""

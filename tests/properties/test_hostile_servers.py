@@ -1,7 +1,12 @@
 """Every client against hostile far sides: a clear error, no hang, nothing like a defect of ours."""
 
+import anyio
+import anyio.to_thread
 import pytest
 
+from ors_server.adapters.openenv_server import from_openenv
+from ors_server.errors import EnvironmentDefinitionError
+from ors_server.resources.resource_errors import ResourceTimeoutError
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.hostile_plays import FAR_SIDES, play_socket, spoilt
 from tests.fixtures.hostile_servers import HOSTILITIES
@@ -32,3 +37,27 @@ async def test_a_hostile_socket_of_openenv_gets_a_clear_error_and_no_more(way):
         count += server.spoilt
         assert server.elsewhere == []
     assert count, "the plays did not reach what was spoilt"
+
+
+async def test_a_listing_of_tools_that_is_given_up_ends_its_connection():
+    server = HostileSocket("deaf", 0)
+    server.is_mcp, server.first = True, 0
+    with server.serving():
+        with pytest.raises(EnvironmentDefinitionError, match="did not answer within 1 seconds"):
+            await anyio.to_thread.run_sync(lambda: from_openenv(server.url, answer_seconds=1.0))
+        assert server.left.wait(2.0)
+
+
+async def test_a_teardown_that_is_cancelled_ends_its_connection():
+    server = HostileSocket("deaf", 0)
+    server.is_mcp, server.first = False, 1
+    with server.serving():
+        environment = await anyio.to_thread.run_sync(lambda: from_openenv(server.url, answer_seconds=1.0))
+        played = environment(environment.list_tasks("train")[0])
+        await played.setup()
+        with pytest.raises(ResourceTimeoutError, match="did not answer step"):
+            await played.step({"number": 1})
+        with anyio.move_on_after(0.1) as scope:
+            await played.teardown()
+        assert scope.cancelled_caught
+        assert await anyio.to_thread.run_sync(server.left.wait, 2.0)

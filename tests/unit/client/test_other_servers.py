@@ -292,3 +292,22 @@ async def test_what_a_server_lacks_is_told_by_name(open_client):
         with pytest.raises(errors.NotSupportedError, match="MCP"):
             async with client.mcp_episode(split="train", index=0):
                 pass
+
+
+class EndlessSteps(httpx2.AsyncBaseTransport):
+    """States more steps than it has shown, with every page."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.starts.append(int(request.url.params["start"]))
+        return httpx2.Response(200, json={"steps": [{"number": 1}], "total": 10**9})
+
+
+async def test_steps_without_an_end_are_given_up_after_a_thousand_pages(open_client):
+    server = EndlessSteps()
+    async with open_client(server) as client:
+        with pytest.raises(BrokenAnswerError, match=r"within 1,000 pages, got 1,000 steps so far"):
+            await client.steps("s")
+    assert server.starts == list(range(1_000))

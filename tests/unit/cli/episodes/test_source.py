@@ -13,6 +13,8 @@ from ors_server.errors import ClientError, EpisodeNotFoundError
 from ors_server.store.base import ALL
 from ors_server.store.lookup import find_episode
 from ors_server.trajectory import EpisodeOrigin, first_summary
+from ors_server.transports.control_episodes import EpisodeStepPage
+from tests.fixtures.recorded_episodes import step_of
 
 EVENTS = "text/event-stream"
 FIGURES = json.dumps(
@@ -97,3 +99,9 @@ async def test_a_stream_ends_with_the_figures(source_of):
     body = f"event: summary\ndata: {FIGURES}\n\nevent: end\ndata: {FIGURES}\n\nevent: step\ndata: {{}}\n\n"
     (summary,) = await told_by(source_of(body=body, kind=EVENTS))
     assert summary.phase == "created"
+
+
+async def test_steps_without_an_end_are_given_up_after_a_thousand_pages(source_of):
+    page = EpisodeStepPage(episode_id="some", total=1, steps=[step_of(1)])
+    with pytest.raises(CommandError, match=r"steps of some within 1,000 pages, got 1,000 steps so far"):
+        await source_of(body=page.model_dump_json()).steps("some")
