@@ -1,6 +1,7 @@
 """What a judge's reply asserts: without what it denies, quotes, asks or takes back. Pure."""
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -9,8 +10,47 @@ from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import Statement, read_statements
 
-_NUMBER: Final = re.compile(
-    r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
+_DIGITS: Final = (
+    r"(?<![\w.])[-+]?(?:\d[\d.,]{0,40}|\.\d{1,30})(?:[eE][-+]?\d{1,3})?"
+    r"(?:\s{0,3}/\s{0,3}\d{1,6}(?:\.\d{1,9})?|\s{0,2}%)?"
+)
+_NUMBER: Final = re.compile(_DIGITS)
+_CLAIMED: Final = (
+    r"\b(?:author|student|response|answer|candidate|submission|writer|user|prompt|solution|essay|text|he|she"
+    r"|they|(?:another|other)\s(?:judges?|reviewers?|graders?)|colleagues?)\s{1,3}(?:\w{1,12}ly\s)?"
+    r"(?:asks?|asked|demand(?:s|ed)?|wants?|wanted|request(?:s|ed)?|claim(?:s|ed)?|expect(?:s|ed)?|hope[sd]?"
+    r"|insist(?:s|ed)?|begs?|begged|propose[sd]?|suggest(?:s|ed)?|computes?|computed|reports?|reported|says?"
+    r"|said|states?|stated|finds?|found|gives|gave|has|had|uses?|quotes?|quoted)\b[^.;:\n]{0,40}?(?P<gone>NUMBER)"
+)
+"""What the author of the work, or another judge, says or wants: "the student demands 0.9"."""
+_CONCEDED: Final = (
+    r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b)[a-z]{2,20}\s{1,3}){1,3}"
+    r"(?:gives?|gave|says?|said|rates?|rated|scores?|scored|wants?|asks?)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
+)
+_EXCESSIVE: Final = r"(?P<gone>NUMBER)\s{1,3}too\s{1,3}[a-z]"
+_FORMER: Final = (
+    r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
+)
+_DENIED: Final = (
+    r"(?:[,;:(\u2013\u2014]\s{0,3}no|\b(?:pas|nicht|niet|nie|non|n\u00e3o|inte|ikke|\u043d\u0435))\s{1,3}"
+    r"(?:un\s|de\s)?(?P<gone>NUMBER)"
+)
+"""A denial in another language, or one behind a comma: "Score: 0.8, no 0.3"."""
+_NOT_SCORES: Final = tuple(
+    re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
+    for pattern in (_CLAIMED, _CONCEDED, _EXCESSIVE, _FORMER, _DENIED)
+)
+_WORK: Final = r"(?:answers?|response|submission|solution|work|text|essay|reply|question)"
+_REFUSAL: Final = re.compile(
+    r"(?:\b(?:cannot|can't|can\snot|couldn't|could\snot|won't|will\snot|unable\sto|not\sable\sto|refuse\sto"
+    r"|decline\sto|rather\snot)\s{1,3}(?:really\s|fairly\s|reliably\s|properly\s)?"
+    r"(?:score|judge|grade|rate|assess|evaluate|mark|decide|choose|(?:give|assign|state)\s(?:it\s|this\s)?(?:an?y?\s)?"
+    rf"(?:score|rating|grade|mark))(?:\s{{1,3}}(?:this|it|that|(?:the|this)\s{_WORK}))?\s{{0,3}}(?=[.,;:!)\n\u2013\u2014]|\Z)"
+    r"|\b(?<!not )(?<!n't )abstain\b)",
+    re.IGNORECASE,
+)
+_STATED: Final = re.compile(
+    r"\b(?:score|rating|grade|verdict)[*_]{0,2}\s{0,3}[:=][*_]{0,2}\s{0,3}\Z", re.IGNORECASE
 )
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
 _QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
@@ -25,6 +65,9 @@ _REMARK: Final = re.compile(
 )
 _TOO: Final = re.compile(r"(?i)\btoo\b")
 _PAST: Final = re.compile(r"(?i)\b(?:would|could|should|might)\s+have\b")
+_WOULD: Final = re.compile(r"(?i)[ \t]{1,3}(?:would|might|could)\b")
+_SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
+_UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
 """What stands for a number that is not asserted."""
@@ -54,7 +97,19 @@ def asserted_reply(text: str) -> str:
         and not _is_about_answer(text, item)
         and not (has_others and _is_rival(text, item))
     ]
-    return _blanked(text, [*gone, *_quotations(text)])
+    gone += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
+    return _blanked(text, [*gone, *_quotations(text), *_refused(text, spans)])
+
+
+def _refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
+    """Yield the numbers of a reply that refuses to score, but for a score that it states behind that."""
+    refusal = next(iter(deque(_REFUSAL.finditer(text), 1)), None)
+    if refusal is None:
+        return
+    for start, end in numbers:
+        is_stated = _STATED.search(text[max(0, start - _REMARK_CHARS) : start]) is not None
+        if start < refusal.start() or not is_stated:
+            yield start, end
 
 
 def _is_about_answer(text: str, statement: Statement) -> bool:
@@ -72,7 +127,11 @@ def _is_rival(text: str, statement: Statement) -> bool:
     """Whether a number under a condition could be the score: "With sources it would be 0.9"."""
     is_past = _PAST.search(text, max(0, statement.start - _REMARK_CHARS), statement.start) is not None
     is_fault = _TOO.search(text, statement.end, statement.end + _REMARK_CHARS) is not None
-    return statement.polarity is Polarity.SUPPOSED and not is_fault and not is_past
+    is_subject = _WOULD.match(text, statement.end) is not None
+    sentence = _SENTENCE.split(text[max(0, statement.start - _LEAD_CHARS) : statement.start])[-1]
+    is_unreal = _UNREAL.search(sentence) is not None
+    is_open = not is_fault and not is_past and not is_subject and not is_unreal
+    return statement.polarity is Polarity.SUPPOSED and is_open
 
 
 def _quotations(text: str) -> Iterator[Span]:

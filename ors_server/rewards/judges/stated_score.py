@@ -22,7 +22,7 @@ _LABELS = (
     "|puntaje|punteggio|voto|pontua[cç][aã]o|cijfer|ocena|wynik|оценка|балл|puan|评分|分数|得分|評分|分數|点数|得点|スコア|評価|점수|평점"
 )
 _LABEL = re.compile(
-    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore)\b){{0,2}}[\s:=,']{{0,6}}"
+    rf"\b(?:{_LABELS})s?(?:\s{{1,3}}(?:is|of|was|here|thus|therefore|ist|es|est|\u00e8|\u00e9|jest|wynosi)\b){{0,2}}[\s:=,']{{0,6}}"
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
@@ -59,8 +59,9 @@ _JOINING = _words("because since as for due given on in with overall and but - s
 _GIVING = _words(
     "give gives giving gave given rate rates rating rated score scores scoring scored grade grades "
     "assign assigned award awarded deserve deserves earn earns mark verdict evaluation assess say "
-    "worth judge get gets got it's that's settle lean"
+    "worth judge get gets got it's that's settle settled settling lean"
 )
+_ADJECTIVES = _words("a an solid fair clear firm strong weak good decent generous straight exactly precisely")
 _STRESS = _words("no not nothing without doubt question")
 """Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
 _VERDICT = re.compile(
@@ -75,7 +76,9 @@ _QUALIFIERS = frozenset({""}) | _words(
 )
 """Words before the label of the overall score."""
 _OTHER_SCORES = _words(
-    "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous"
+    "pass passing threshold cutoff default maximum minimum possible highest lowest cut-off old previous "
+    "average mean median sample example last sample's example's year's week's judge's colleague's reviewer's "
+    "author's provisional pending weight confidence temperature version probability baseline limit"
 )
 """Words before the label of a number that is not the score."""
 
@@ -151,9 +154,10 @@ class _Reply:
         found = [(label, at[label.end()]) for label in _LABEL.finditer(self.text) if label.end() in at]
         if not found:
             return None
-        label, chosen = found[-1]
-        if chosen.is_count or self._qualifier(label.start()) in _OTHER_SCORES:
+        found = [item for item in found if self._qualifier(item[0].start()) not in _OTHER_SCORES]
+        if not found or found[-1][1].is_count:
             return None
+        label, chosen = found[-1]
         if self._qualifier(label.start()) not in _QUALIFIERS and any(
             _differ(one, chosen) for _, one in found
         ):
@@ -196,7 +200,8 @@ class _Reply:
         before = set(self._words_before(only))
         if not only.is_score or only.is_count or before & _OTHER_SCORES:
             return None
-        is_sentence = not before and not self.text[only.end :].strip(_STOPS + " \t\r\n")
+        rest = self.text[only.end :].strip(_STOPS + " \t\r\n")
+        is_sentence = before <= _ADJECTIVES and rest in ("", "points", "point")
         is_stressed = bool(before & _STRESS) and all(classes_of(word) for word in before)
         is_subject = not before and _VERDICT.match(self.text, only.end) is not None
         is_given = bool(before & _GIVING) or GAP in self.text
@@ -212,7 +217,8 @@ class _Reply:
         self, chosen: _Number, others: Sequence[_Number], counts: Sequence[_Number] = ()
     ) -> None:
         for one in others:
-            is_rival = one in counts or not one.is_count
+            is_other = bool(_OTHER_SCORES & set(self._words_before(one)[-3:]))
+            is_rival = one in counts or not (one.is_count or is_other)
             if (
                 is_rival
                 and _differ(one, chosen)
@@ -232,7 +238,7 @@ class _Reply:
     def _qualifier(self, start: int) -> str:
         """Return the word in front of a label: "clarity" of "clarity score"."""
         near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" ").casefold()
-        word = re.search(r"[a-z]{1,40}(?:-[a-z]{1,40})?$", near)
+        word = re.search(r"[a-z]{1,40}(?:['’-][a-z]{1,40})?$", near)
         return "" if word is None else word[0]
 
 

@@ -159,7 +159,8 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
         gap = text[first.end : last.start]
         if neighbour.mention.name == final.mention.name or neighbour.statement.polarity in _DENIED:
             continue
-        is_listed = neighbour.is_asserted and not gap.strip(_LINE_DRESS)
+        is_open = neighbour.is_asserted or neighbour.statement.polarity is Polarity.HEDGED
+        is_listed = is_open and not gap.strip(_LINE_DRESS)
         if is_joined(gap) or (is_listed and ("\n" not in gap or first is final.mention)):
             return None
     rivals = [reading for reading in readings if reading.is_asserted and reading.is_named is final.is_named]

@@ -39,6 +39,7 @@ _RHETORICAL: Final = words_of("could can would might should does")
 _MAX_CANCELLED: Final = 5
 """Words between two denials of which the second is denied."""
 _ORDER: Final = frozenset({"outranks", "outranked", "tied"})
+_ORDER_PREPOSITIONS: Final = frozenset({"before", "over", "above", "below", "behind"})
 _SO: Final = frozenset({"so", "and so"})
 _AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "will", "can", "would"})
 _FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
@@ -58,6 +59,25 @@ _GOVERNORS: Final = words_of(
 )
 """Words in front of "to choose" whose choice is made."""
 _ONLY: Final = words_of("just only merely simply even")
+_PLACING: Final = frozenset({"in", "at"})
+_VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
+_POSTPOSED: Final = frozenset({"değil", "degil"})
+"""Denials behind what they deny: "Riga değil"."""
+_BESIDES: Final = frozenset({"whereas"})
+_REFERRING: Final = frozenset({"that's", "that"})
+_FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my previous")
+_DEPARTURES: Final = (
+    *("came", "come", "hail", "sail", "depart", "left", "start", "set", "originat", "stem", "travel", "flew"),
+    *("writ", "wrote", "sent", "post", "report", "mov", "relocat", "transfer", "return", "went", "ship"),
+    *("was", "is", "were"),
+)
+_DISTANCES: Final = words_of(
+    "miles mile km kilometres kilometers across away far upstream downstream inland hours minutes outskirts "
+    "suburb vicinity"
+)
+_INCLUDING: Final = words_of("include includes included including")
+_KINDS: Final = words_of("city town capital village port place settlement")
+_VERBAL: Final = frozenset({"copula", "answer", "first_person", "confirm", "result", "epistemic", "harmless"})
 _ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
 _DESCENDING: Final = (
     "order of likelihood",
@@ -102,6 +122,7 @@ class OptionReader(ClauseReader):
             self._leave_open(sentence)
             self._tick(sentence)
             self._finish(sentence)
+            self._judge_lists(sentence)
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         if self.are_labels:
@@ -112,8 +133,11 @@ class OptionReader(ClauseReader):
             _cancel_denials(right)
             if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
                 _make_harmless(left)  # "there is no better choice than A"
+            _spare_passives(left)
             self._frame(value, left)
         super()._judge(value, left, right)
+        if self.are_labels:
+            value.polarity = _limited(value, left, right) or value.polarity
         if (
             self.are_labels
             and value.polarity is Polarity.ASSERTED
@@ -165,6 +189,25 @@ class OptionReader(ClauseReader):
             return Polarity.ASSERTED  # "A is not in dispute"
         return super()._as_subject(value, left, right, before, seen)
 
+    def _is_in_relative_clause(self, left: list[TextToken]) -> bool:
+        denials = [index for index, token in enumerate(left) if "negative" in token.classes]
+        auxiliary = left[denials[0] - 1] if denials and denials[0] else None
+        if self.are_labels and auxiliary is not None and auxiliary.classes & {"maybe", "would"}:
+            return False  # "it could not have been Riga"
+        return super()._is_in_relative_clause(left)
+
+    def _is_secondary(self, value: Value) -> bool:
+        at = value.clause.tokens.index(value.token)
+        is_place = at > 0 and value.clause.tokens[at - 1].word in _PLACING
+        lead = value.clause.lead
+        is_apposed = at == 1 and lead is not None and lead.word == ","  # "Riga, in Latvia"
+        is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
+        if self.are_labels and is_place and not is_opened:
+            return False  # "the battle took place at Riga"
+        return super()._is_secondary(value) or (
+            self.are_labels and lead is not None and lead.word in _BESIDES
+        )
+
     def _is_yes(self, number: int) -> bool:
         if super()._is_yes(number) or not self.are_labels or number >= len(self._sentences):
             return super()._is_yes(number)
@@ -194,6 +237,8 @@ class OptionReader(ClauseReader):
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
         if self.are_labels and is_correction and "negative" not in heading.classes():
             return None  # "I take that back: B"
+        if self.are_labels and heading.tokens[0].word in _REFERRING:
+            return None  # "that's wrong: Riga"
         is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
         if self.are_labels and is_replaced and "negative" not in heading.tokens[-1].classes:
             return None  # "Instead of Riga: Porto"
@@ -256,6 +301,8 @@ class OptionReader(ClauseReader):
         for first, second in pairwise(values):
             between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
             before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
+            if len(between) > 2 and not any(" " in word.word or "copula" in word.classes for word in between):  # noqa: PLR2004
+                between = [word for word in between if word.word not in _ORDER_PREPOSITIONS]
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
             if not classes & _ORDER:
                 continue
@@ -353,17 +400,43 @@ class OptionReader(ClauseReader):
             value = clause.values[-1]
             at = clause.tokens.index(value.token)
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
-            goes_on = bool(right) or place + 1 < len(sentence.clauses)
+            following = sentence.clauses[place + 1 :]
+            goes_on = bool(right) or not all(map(_is_nearby, following))
             if len(left) == 1 and left[0].word in _FRONTED and goes_on:
                 value.polarity = Polarity.INTERMEDIATE
             earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
             is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004
             if is_contrast and not left and earlier & {"reject", "fault"} and "negative" not in earlier:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
+            heading = sentence.clauses[place - 1] if place else clause
+            is_end = clause is sentence.clauses[-1]
+            if is_end and _asks_for_answer(clause, heading) and value.polarity is Polarity.ASSERTED:
+                value.is_framed = True  # "The question asks where it started: Riga."
             is_would = "would" in classes_in(left) and value.polarity is Polarity.ASSERTED
             opening = sentence.clauses[0].tokens
             if is_would and opening[0].word in _FRONTED and not classes_in(opening[:3]) & _OWN:
                 value.polarity = Polarity.SUPPOSED  # "in a vacuum the answer would be A"
+
+    def _judge_lists(self, sentence: Sentence) -> None:
+        """Read "A, B: eliminated" and "A looks right but isn't"."""
+        for place, clause in enumerate(sentence.clauses):
+            earlier = [value for before in sentence.clauses[:place] for value in before.values]
+            if clause.values or clause.lead is None or not earlier:
+                continue
+            classes = clause.classes()
+            is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
+                classes & {"reject", "fault"}
+            )
+            is_bare = all(token.kind == "value" for token in sentence.clauses[0].tokens)
+            is_last = place + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004
+            if is_verdict and is_bare and is_last and "negative" not in classes:
+                for value in earlier:
+                    value.polarity = Polarity.DENIED
+            if clause.tokens[0].word in _POSTPOSED:
+                earlier[-1].polarity, earlier[-1].is_framed = Polarity.DENIED, False
+            is_elliptic = clause.lead.word in _OPPOSED and clause.tokens[-1].word in _AUXILIARIES
+            if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[place - 1]:
+                earlier[-1].polarity = Polarity.DENIED
 
     def _tick(self, sentence: Sentence) -> None:
         """Read boxes in front of options: "[ ] A", "[x] B"."""
@@ -390,6 +463,67 @@ class OptionReader(ClauseReader):
         elif 1 < len(listed) < len(values):
             for value in listed:
                 value.polarity = Polarity.RETRACTED
+
+
+def _spare_passives(left: Sequence[TextToken]) -> None:
+    """Take no report from what was done at a place: "the letter was posted in Riga"."""
+    for index, word in enumerate(left):
+        is_passive = index > 0 and "copula" in left[index - 1].classes and "report" in word.classes
+        if is_passive and index + 1 < len(left) and left[index + 1].word in _PLACING:
+            word.classes = word.classes - {"report"}
+
+
+def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]) -> Polarity | None:
+    """Return what a name is that its clause restricts, or picks from others."""
+    before, words = {token.word for token in left}, [token.word for token in right]
+    last = left[-1] if left else None
+    is_open = value.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+    is_own = any(token.word.startswith(_FORMER) and "answer" in token.classes for token in left)
+    is_selected = value.is_weak and last is not None and last.word in ("only", "but only")
+    is_goal = last is not None and last.word in ("from", "to") and len(value.clause.values) == 1
+    is_goal = is_goal and any(map(_is_departure, left[:-1]))
+    if value.polarity is Polarity.INTERMEDIATE and (is_selected or is_goal):
+        return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"
+    if not is_open:
+        return None
+    rules = (
+        (is_own and "was" in before, Polarity.RETRACTED),  # "my first choice was Riga"
+        (
+            len(words) > 1 and words[0] in _ONLY and not right[1].classes & {"confirm", "copula", "answer"},
+            Polarity.INTERMEDIATE,  # "Riga merely hosted the talks"
+        ),
+        (_is_picked_for_rejection(right), Polarity.DENIED),
+        (bool(before & _DISTANCES) and last is not None and last.word in ("from", "of"), Polarity.BOUNDED),
+        (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
+        (_is_noun_phrase(left, right), Polarity.INTERMEDIATE),
+    )
+    return next((polarity for holds, polarity in rules if holds), None)
+
+
+def _is_departure(word: TextToken) -> bool:
+    return word.word.startswith(_DEPARTURES)
+
+
+def _is_picked_for_rejection(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate picks a name to reject it: "is the first that I would eliminate"."""
+    if not right or "copula" not in right[0].classes:
+        return False
+    at = next((index for index, token in enumerate(right) if "reject" in token.classes), 0)
+    is_refused = any(token.word == "last" for token in right[:4]) and "would" in classes_in(right)
+    is_rejected = any(
+        "first_person" in token.classes or token.word == "you" for token in right[max(0, at - 4) : at]
+    )
+    spares = any(_opening(token) in _REST for token in right[at + 1 : at + 4])
+    return is_refused or (is_rejected and not spares and "negative" not in classes_in(right[:at]))
+
+
+def _is_noun_phrase(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a name only says more about a thing: "a train leaving Riga"."""
+    if len(left) < 3 or right or left[0].word not in ("a", "an"):  # noqa: PLR2004
+        return False
+    is_joined = left[-1].word in _PLACING or left[-1].word.endswith("ing")
+    has_verb = any(token.classes & _VERBAL or token.word.endswith("ed") for token in left[:-1])
+    return is_joined and not has_verb and not any(token.word in _KINDS for token in left)
 
 
 def _listed(sentence: Sentence) -> list[Value]:
@@ -421,6 +555,16 @@ def _choose_by_place(sentence: Sentence, listed: Sequence[Value]) -> bool:
     return True
 
 
+def _is_nearby(clause: Clause) -> bool:
+    """Whether a clause only tells what is near: "at Riga, near Basel"."""
+    return bool(clause.values) and all(value.polarity is Polarity.BOUNDED for value in clause.values)
+
+
+def _asks_for_answer(clause: Clause, heading: Clause) -> bool:
+    is_heading = clause.lead is not None and clause.lead.word == ":" and not heading.values
+    return is_heading and len(clause.tokens) == 1
+
+
 _OWN: Final = frozenset({"first_person", "harmless", "pronoun"})
 _OPEN_TO_COMPARE: Final = frozenset(
     {Polarity.ASSERTED, Polarity.INTERMEDIATE, Polarity.BOUNDED, Polarity.DENIED, Polarity.HEDGED}
@@ -432,6 +576,8 @@ def _denies_what_follows(heading: Clause) -> bool:
     tokens = heading.tokens
     last = tokens[-1]
     if "correction" in heading.classes():
+        return False
+    if tokens[0].word in _REFERRING:
         return False
     denials = [token for token in tokens if token.classes & _WRONGNESS and "outranks" not in token.classes]
     if not denials:

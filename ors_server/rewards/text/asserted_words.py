@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from ors_server.rewards.reading.mentions import (
@@ -13,35 +14,67 @@ from ors_server.rewards.reading.mentions import (
     single_assertion,
     visible,
 )
-from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of, words_of
+from ors_server.rewards.reading.polarity import (
+    NO_CLASSES,
+    Polarity,
+    languages_of,
+    lexicons,
+    option_lexicon,
+    words_of,
+)
 from ors_server.rewards.text.found_words import MAX_SEARCH, word_places
 from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, UnparsedAnswerError, normalise_text
 
 GOLD: Final = ""
 """Name of every gold among mentions: any of them is the answer."""
 _WORDS: Final = re.compile(r"[^\W\d_]+")
+_CJK: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_NAME: Final = rf"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_{_CJK}]{{1,40}}"
 _PROPER: Final = re.compile(
-    r"(?<![\w'’.-])[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}(?:[ -](?:of |de |da |la |le |al-)?"
-    r"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_]{1,40}){0,4}(?!['’]s|\w)"
+    rf"(?<![^\W{_CJK}])(?<!['’.-]){_NAME}"
+    rf"(?:[ -](?:of |de |da |la |le |al-)?{_NAME}){{0,4}}(?!['’]s|[^\W{_CJK}])"
 )
 """A name: words with a capital letter."""
 _EMPHASIS: Final = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200}[^_\s])_{1,2}(?!\w)")
 _DETERMINER: Final = re.compile(r"(?<![\w'-])no\s+(?![,.;:!?])(?=\w)", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(?<![\w.,/-])[-+]?\d[\d.,]{0,40}(?<![.,])(?![\w/])")
-_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:;\n\"“(*>|])\s{0,4}\Z")
+_SENTENCE_START: Final = re.compile(r"(?:\A|[.!?:;\n\"“(*>|#])\s{0,4}\Z")
 _FOLLOWING: Final = re.compile(r"\s{1,3}([^\W\d_]+)")
 _YES_NO: Final = frozenset({"yes", "no"})
 _YES_OR_NO: Final = re.compile(r"(?<![\w'-])(?:yes|no)(?![\w'-])", re.IGNORECASE)
 _JOINING: Final = frozenset({"or", "and", "nor", "as", "o", "ou", "e", "y", "et", "und"})
 _OPENERS: Final = words_of(
-    "the a an this that these those in on at my our their his her its there here with for to by"
+    "the a an this that these those in on at my our their his her its there here with for to by "
+    "everywhere anywhere nowhere somewhere everything anything nothing everyone anyone nobody all any "
+    "every each none no some both either neither other another many most few several if when while "
+    "although though since because as after before once until unless whereas so then thus hence "
+    "therefore however but and or yet not only even just of from into near between among than what "
+    "which who where why how is are was were do does did can could should would will may might must let "
+    "please note first second third finally next last one two"
 )
+_FOLLOWED: Final = re.compile(r" ([A-Z][^\W\d_]+)")
+_LED: Final = re.compile(r"(?<![\w'’-])(?:New|Greater|Upper|Lower|Fort|Lake|Mount|Saint|St\.?|San|Santa) \Z")
+_NOUN_CLASSES: Final = frozenset({"label", "work", "quantity", "neutral", "work_verb", "no_unit", "source"})
+_TITLES: Final = frozenset({"jr", "sr"})
+_HEADING: Final = re.compile(r"(?: [a-z]+){1,3}\*{0,2}:")
+_MODALS: Final = words_of("would will has had might may could also always still never")
+_UNBOXED: Final = re.compile(r"\\boxed\{\s*(?:\\text\{([^{}\\]* [^{}\\]*)\}|([^{}\\]* [^{}\\]*))\s*\}")
+_PARTICLE: Final = re.compile(r"([이가은는을를와과])\([이가은는을를와과]\)")
+_ECHO: Final = re.compile(
+    r"(?im)\A(?P<no>[\s*\"“']{0,4}no)[,.;:!\u2013\u2014-]+\s+"
+    r"(?P<repeated>(?:never|not|(?:it|he|she|they|there|that|this|the|i|we|you|nobody|nothing|none|neither)\b)[^.;:!?\n]{0,200})"
+)
+"""What repeats a no: "No, it didn't."."""
 _PEOPLE: Final = frozenset({"report", "first_person"})
 _DENIALS: Final = frozenset(
     {
         *(Polarity.DENIED, Polarity.BOUNDED, Polarity.ASKED, Polarity.SUPPOSED),
         *(Polarity.QUOTED, Polarity.RETRACTED, Polarity.HEDGED),
     }
+)
+_DENIAL: Final = re.compile(r"(?i)n't\b|\b(?:not|never|no|nobody|nothing|none|neither|cannot)\b")
+_UNSURE: Final = re.compile(
+    r"(?i)\b(?:sure|certain|know|tell|right|idea|clear|able|decide|what|which|whether|wrong|correct|if|yes)\b"
 )
 MAX_CANDIDATES: Final = 2_000
 
@@ -60,11 +93,14 @@ def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: T
         raise UnparsedAnswerError(
             f"the answer is too long to search for {len(sought)} texts: {len(text)} characters"
         )
+    if _is_yes_or_no(golds):
+        text = _without_echo(text)
     written, searched = _forms(text, form)
     listed = _mentions(searched, sought)
     mentions = [replace(mention, name=GOLD) if mention.name in golds else mention for mention in listed]
     if not others:
         mentions += _without_appositions(written, mentions, _candidates(written, golds))
+    mentions = [mention for mention in mentions if not _is_part_of_name(written, mention, mentions)]
     readings = _read(written, mentions, sought)
     final = single_assertion(written, readings)
     names = {
@@ -76,6 +112,35 @@ def picks_gold(text: str, golds: Sequence[str], others: Collection[str], form: T
     is_list = bool(others) and len(names) > max(1, len(others) // 2)
     is_gold = final is not None and final.mention.name == GOLD and not is_list
     return is_gold, not is_gold and GOLD in open_names and len(open_names) > 1
+
+
+def _is_yes_or_no(golds: Sequence[str]) -> bool:
+    return all(gold in _YES_NO for gold in golds)
+
+
+def _without_echo(text: str) -> str:
+    """Leave out a denial that only repeats a no: "No, it didn't.", but not "No, I am not sure."."""
+    echo = _ECHO.match(text)
+    if echo is None:
+        return text
+    repeated = echo["repeated"].replace("’", "'")
+    is_denial = _DENIAL.search(repeated) is not None and _UNSURE.search(repeated) is None
+    return f"{echo['no']}.{text[echo.end() :]}" if is_denial else text
+
+
+def _is_part_of_name(text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
+    """Whether a name is a part of a longer one: "Riga Street", "New Riga"."""
+    if not text[mention.start].isupper():
+        return False
+    following = _FOLLOWED.match(text, mention.end)
+    is_led = _LED.search(text[max(0, mention.start - 12) : mention.start]) is not None
+    if following is None:
+        return is_led
+    word = following[1].casefold()
+    is_other = any(other.start == following.start(1) for other in mentions if other.name is not mention.name)
+    is_title = word in _TITLES or following[1].isupper()
+    is_said = bool(_classes(word) - _NOUN_CLASSES) or word in _OPENERS or word in _foreign_words()
+    return is_led or not (is_title or is_other or is_said)
 
 
 def _without_appositions(
@@ -107,7 +172,8 @@ def denies_golds(text: str, golds: Sequence[str]) -> bool:
 
 def _forms(text: str, form: TextForm) -> tuple[str, str]:
     """Return the end of a text with its lines and capital letters, and the same as golds are normalised."""
-    lines = visible(text).splitlines()
+    unboxed = _UNBOXED.sub(lambda box: f" {box[1] or box[2]} ", visible(text))
+    lines = _PARTICLE.sub(r"\1", unboxed).splitlines()
     lines = [_EMPHASIS.sub(r" \1 ", line) for line in lines] if "_" in text else lines
     written = "\n".join(normalise_text(line, replace(form, casefold=False)) for line in lines)
     searched = " ".join(normalise_text(line, form) for line in lines)
@@ -153,12 +219,21 @@ def _candidates(text: str, golds: Sequence[str]) -> Iterator[Mention]:
 def _name_start(text: str, found: re.Match[str]) -> int:
     """Return where a name begins, without the first word of its sentence; its end if it is no answer."""
     following = _FOLLOWING.match(text, found.end())
-    if following is not None and _classes(following[1]) & _PEOPLE:
-        return found.end()  # a person that says something
+    said = following
+    while said is not None and said[1] in _MODALS:
+        said = _FOLLOWING.match(text, said.end())
+    is_person = said is not None and bool(_classes(said[1]) & _PEOPLE)  # that says something
+    words = found[0].split(" ")
+    if is_person or all(word.casefold() in _foreign_words() for word in words):  # "Die Antwort ist Riga"
+        return found.end()
     if _SENTENCE_START.search(text[max(0, found.start() - 8) : found.start()]) is None:
         return found.start()
-    words = found[0].split()
-    is_heading = text.startswith((":", "**:", ":**"), found.end())
+    is_heading = (
+        text.startswith((":", "**:", ":**"), found.end()) or _HEADING.match(text, found.end()) is not None
+    )
+    second = words[1] if len(words) > 1 else following[1] if following is not None else ""
+    if _opens_phrase(words[0].casefold(), second.casefold()):
+        return found.end() - len(words[-1]) if len(words) > 1 else found.end()  # "Instead of Kyoto"
     if len(words) == 1 and (is_heading or words[0].endswith("ly")):
         return found.end()  # "City: Riga", "Clearly, Riga"
     if _classes(words[0].casefold()) or words[0].casefold() in _OPENERS:
@@ -175,3 +250,21 @@ def _name_start(text: str, found: re.Match[str]) -> int:
 
 def _classes(word: str) -> frozenset[str]:
     return NO_CLASSES.union(*(lexicon.words.get(word, NO_CLASSES) for lexicon in languages_of({word})))
+
+
+@cache
+def _foreign_words() -> frozenset[str]:
+    """Return the words of other languages than English that say something about an answer."""
+    listed: set[str] = set()
+    for name, lexicon in lexicons().items():
+        if name != "english":
+            listed.update(lexicon.words)
+            listed.update(
+                word for entries in lexicon.phrases.values() for words, _ in entries for word in words
+            )
+    return frozenset(listed)
+
+
+def _opens_phrase(first: str, second: str) -> bool:
+    """Whether two words begin a phrase that says something about an answer: "instead of"."""
+    return any((first, second) in lexicon.phrases for lexicon in (*lexicons().values(), option_lexicon()))

@@ -39,3 +39,43 @@ def test_no_option_is_paid_where_a_sentence_asserts_neither(reward):
 def test_the_mode_answer_reads_the_words_and_the_element_of_an_answer(response):
     assert MULTIPLE_CHOICE(final_response=response, answer="B", mode="answer").reward == 1.0
     assert MULTIPLE_CHOICE(final_response="It is B.", answer="B", mode="answer").reward == 0.0
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "The letter was posted in Riga.",
+        "The battle took place at Riga, whereas Basel only hosted the talks.",
+        "Die Antwort lautet Riga, nicht Basel.",
+        "Instead of Basel, Riga is correct.",
+        "## Answer\nRiga",
+        "Place name: Riga",
+    ],
+)
+def test_a_name_is_paid_where_a_sentence_asserts_it(response):
+    assert score(word_match_reward, final_response=response, answer="Riga").reward == 1.0
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "Everywhere but Riga.",
+        "New Riga",
+        "a train leaving Riga",
+        "Riga或Basel",
+        "\\boxed{\\text{anything but Riga}}",
+        "The battle did not take place at Riga.",
+    ],
+)
+def test_a_name_is_not_paid_as_a_part_of_a_name_or_in_a_denial(response):
+    assert score(word_match_reward, final_response=response, answer="Riga").reward == 0.0
+
+
+@pytest.mark.parametrize("response", ["No, it didn't.", "No, I don't think so.", "No, never."])
+def test_a_no_that_is_repeated_stays_a_no(response):
+    assert score(word_match_reward, final_response=response, answer="no").reward == 1.0
+
+
+@pytest.mark.parametrize("response", ["No, I'm not sure.", "No, that's not right."])
+def test_a_no_that_is_taken_back_is_not_paid(response):
+    assert score(word_match_reward, final_response=response, answer="no").reward == 0.0
