@@ -75,6 +75,12 @@ _QUOTED: Final = re.compile(r"(?<![\w'])'(?=[-\d$\\(])([^'\n]{1,80})'(?![\w'])")
 _ANSWERED: Final = re.compile(
     r"(?i)\b((?:the )?(?:final )?answer)(?:'s|\s{0,2}(?:->|=>|\\to\b|\\(?:R|r)ightarrow\b|-(?=\s)))\s{0,2}"
 )
+_DENIAL: Final = (
+    r"not|never|no|wrong|false|incorrect|isn['’]t|cannot|can['’]t|anything but|more than|less than|at most|at least|over|under"
+)
+_MARKED_DENIAL: Final = re.compile(rf"(\*{{1,3}}|_{{1,3}})((?:is )?(?:{_DENIAL}))\1", re.IGNORECASE)
+_CALLED_DENIAL: Final = re.compile(r"\b(not|false|wrong)\((?=[-$\d\\])", re.IGNORECASE)
+_DASH: Final = re.compile(r"(?<= )((?!(?:sin|cos|tan|log|ln|exp|times|plus|minus)\b)[A-Za-z]{2,}) - (?=[$\d])")
 _EMPTY: Final = re.compile(r"\$[ \t]+\$[ ,;]*(?=\$)")
 """What is left of a formula that was struck out."""
 _TEXT_LEAD: Final = re.compile(
@@ -111,7 +117,7 @@ def undress(text: str) -> str:
     if "#" in text or ">" in text:
         text = _HEADING.sub("", text)
     if "*" in text or "_" in text or "==" in text:
-        text = _without_emphasis(text)
+        text = _without_emphasis(_MARKED_DENIAL.sub(r"\2", text))
     return _undress_values(_ARROW.sub("", text))
 
 
@@ -122,7 +128,9 @@ def _undress_values(text: str) -> str:
     if "\\t" in text or "\\m" in text:
         text = _TEXT_LEAD.sub("", text)
     if "(" in text:
-        text = _WITH_NUMERAL.sub(_agreeing, text)
+        text = _CALLED_DENIAL.sub(r"\1 (", _WITH_NUMERAL.sub(_agreeing, text))
+    if " - " in text:
+        text = _DASH.sub(r"\1 – ", text)
     return _MINUS.sub("-", text) if "minus" in text or "egative" in text else text
 
 

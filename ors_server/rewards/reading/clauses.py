@@ -21,13 +21,21 @@ from ors_server.rewards.reading.conditions import (
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
+    governs_another,
+    is_adverb,
     is_apt_answer,
+    is_by_error,
+    is_exclaimed,
     is_filler,
     is_guess,
     is_identity,
     is_label_of,
+    is_object_taker,
     is_of_another,
+    is_of_error,
+    is_of_subject,
     is_unit,
+    ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import is_disapproval, is_passed_on, takes_back_words
@@ -44,48 +52,9 @@ from ors_server.rewards.reading.sentences import (
 )
 
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
-_CONNECTING: Final = frozenset(
-    {
-        "of",
-        "the",
-        "a",
-        "an",
-        "even",
-        "also",
-        "from",
-        "with",
-        "for",
-        "by",
-        "some",
-        "others",
-        "to",
-        "say",
-        "just",
-        "either",
-    }
-)
-_CHANGES: Final = (
-    "rise",
-    "rose",
-    "fall",
-    "fell",
-    "grow",
-    "grew",
-    "drop",
-    "increas",
-    "decreas",
-    "go",
-    "went",
-    "climb",
-    "shrink",
-    "shrank",
-    "sink",
-    "sank",
-    "jump",
-    "declin",
-)
+_CONNECTING: Final = words_of("of the a an even also from with for by some others to say just either")
+_CHANGES: Final = tuple("rise rose fall fell grow grew drop increas decreas go went climb shrink shrank sink sank jump declin".split())
 _NEEDING: Final = words_of("would need must requires require needs required")
-_OBJECT_STARTS: Final = words_of("the a an it this that its no every each all")
 _ACCORDING: Final = frozenset(
     {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
 )
@@ -115,23 +84,12 @@ _RECKONINGS: Final = words_of(
 _FACTS: Final = words_of(
     "text passage data evidence definition theory rule law facts numbers table graph source"
 )
-_NOUNS: Final = (
-    "votes",
-    "states",
-    "reports",
-    "notes",
-    "figures",
-    "estimates",
-    "offers",
-    "guesses",
-    "bets",
-    "claims",
-    "quotes",
-)
+_NOUNS: Final = words_of("votes states reports notes figures estimates offers guesses bets claims quotes")
 """Plurals that are verbs of saying, too: "42 votes"."""
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
+_IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
 _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
@@ -150,23 +108,11 @@ _INHERITED: Final = frozenset(
 )
 """What a list passes on: "not 41 or 42"."""
 _REASONS: Final = frozenset({"because", "since", "for"})
+_HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
 _THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
-_GUESSES: Final = frozenset(
-    {
-        "guess",
-        "claim",
-        "opinion",
-        "suggestion",
-        "proposal",
-        "bet",
-        "conjecture",
-        "attempt",
-        "reply",
-        "version",
-    }
-)
+_GUESSES: Final = words_of("guess claim opinion suggestion proposal bet conjecture attempt reply version")
 _PARTICLE_VERBS: Final = words_of(
     "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves "
     "left vote throw set sets put puts push brush cast "
@@ -223,6 +169,9 @@ class ClauseReader(SentenceReader):
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
         self._replace(sentence)
+        self._choose(sentence)
+        self._set_parts_apart(sentence)
+        self._hedge_without(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
 
@@ -246,13 +195,19 @@ class ClauseReader(SentenceReader):
 
     def _replace(self, sentence: Sentence) -> None:
         """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
+        for earlier, clause in pairwise(sentence.clauses):
+            if earlier.values and clause.values and clause.lead is not None and clause.lead.word == "which":
+                before = clause.tokens[: clause.tokens.index(clause.values[0].token)]
+                if len(before) > 1 and before[-1].word in _INTO and _changes(before):
+                    earlier.values[-1].polarity = Polarity.RETRACTED
+                    clause.values[0].polarity = Polarity.ASSERTED
         for clause in sentence.clauses:
             for first, second in zip(clause.values, clause.values[1:], strict=False):
                 start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
                 between = clause.tokens[start + 1 : end]
                 classes = classes_in(between)
                 is_changed = (
-                    any(token.word.startswith(_CHANGING) for token in clause.tokens[:start])
+                    _changes(clause.tokens[:start])
                     and between != []
                     and all(token.word in _INTO for token in between)
                 )
@@ -269,6 +224,44 @@ class ClauseReader(SentenceReader):
                         Polarity.BOUNDED,
                     ):
                         second.polarity = Polarity.ASSERTED
+
+    def _choose(self, sentence: Sentence) -> None:
+        """Read which value of a list a sentence takes: "Between 41 and 42, the second is right"."""
+        values: list[Value] = []
+        for clause in sentence.clauses:
+            index = None if clause.values or len(values) <= 1 else ordinal_in(clause.tokens)
+            if index is not None and index < len(values):
+                for value in values:
+                    value.polarity = Polarity.DENIED
+                values[index].polarity, values[index].is_framed = Polarity.ASSERTED, True
+            values += clause.values
+
+    def _set_parts_apart(self, sentence: Sentence) -> None:
+        """Take parts of a value that is stated for no answer: "42, of which 12 are red and 30 blue"."""
+        stated = False
+        is_part = False
+        for earlier, clause in zip([None, *sentence.clauses], sentence.clauses, strict=False):
+            is_which = clause.lead is not None and clause.lead.word in ("which", "whom")
+            if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
+                is_part = True
+            for value in clause.values:
+                if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
+                stated = stated or value.polarity is Polarity.ASSERTED
+
+    def _hedge_without(self, sentence: Sentence) -> None:
+        """Decide for no value of a case and its opposite: "with it 41, without it 42"."""
+        earlier: Value | None = None
+        for clause in sentence.clauses:
+            for value in clause.values:
+                left = clause.tokens[: clause.tokens.index(value.token)]
+                is_opposite = earlier is not None and governs_another(left) and clause.lead is not None
+                if earlier is not None and is_opposite and not value.is_framed and self._is_open(earlier, value):
+                    earlier.polarity = value.polarity = Polarity.HEDGED
+                earlier = value
+
+    def _is_open(self, *values: Value) -> bool:
+        return all(value.polarity is Polarity.ASSERTED for value in values)
 
     def _contrast(self, sentence: Sentence) -> None:
         """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
@@ -357,10 +350,15 @@ class ClauseReader(SentenceReader):
         near_value = _behind_value(left)
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
+        has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
         is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(left)
+            "negative" in before
+            and not self._is_in_relative_clause(left)
+            and not (self.is_closed and governs_another(left))
         )
-        is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
+        is_report = "report" in before and not _is_mine(near_value) and not is_of_subject(left, "report")
+        is_reported = is_report or self._is_of_another(near_value)
+        is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
@@ -368,7 +366,8 @@ class ClauseReader(SentenceReader):
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
-            ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
+            ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
+            (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
@@ -401,7 +400,7 @@ class ClauseReader(SentenceReader):
             return False
         first = next(index for index, token in enumerate(left) if "negative" in token.classes)
         last = max(index for index, token in enumerate(left) if "negative" in token.classes)
-        behind = left[last + 1 : -1]
+        behind = [token for token in left[last + 1 : -1] if not is_adverb(token)]
         if not behind or any(
             token.word in _COMPLEMENTIZERS or token.classes & {"answer"} for token in behind
         ):
@@ -443,10 +442,12 @@ class ClauseReader(SentenceReader):
             and len(right) > _MAX_UNIT
             and not any(token.classes or token.word in _FUNCTION_WORDS for token in right)
         )
+        is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
+            (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right), Polarity.RETRACTED),
-            (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
+            (bool(seen & {"negative", "reject", "refuse", "fault"}) or is_by_error(right), Polarity.DENIED),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
             ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
@@ -469,7 +470,7 @@ class ClauseReader(SentenceReader):
 
     def _is_reported(self, right: list[TextToken], seen: Classes) -> bool:
         reports = [token for token in right if "report" in token.classes]
-        if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
+        if reports and right[0].word in _NOUNS | {"more", "other"} and reports[0].word in _NOUNS:
             reports = reports[1:]
         is_of_others = bool(reports) and "report" in seen and "first_person" not in seen
         return is_of_others or self._is_of_another(right)
@@ -521,12 +522,7 @@ class ClauseReader(SentenceReader):
         if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
-            is_subject = (
-                len(right) > 1
-                and not right[0].classes
-                and _is_verb(right[0])
-                and right[1].word in _OBJECT_STARTS
-            )  # "42 counts the corner twice"
+            is_subject = is_object_taker(right)
             is_predicate = bool(right) and "copula" in right[0].classes
             is_led = bool(left) or value.clause.lead is not None
             return not is_subject and (is_led or is_predicate or is_unit(right))
@@ -557,7 +553,8 @@ class ClauseReader(SentenceReader):
             and (lead.word in AND or lead.word == ",")
             and all(token.word in _CONNECTING or "maybe" in token.classes for token in left)
         )
-        is_new = "correction" in classes_in(left) or (
+        is_again = bool(left) and "report" in left[0].classes and left[0].word in {t.word for t in earlier.tokens}
+        is_new = is_again or "correction" in classes_in(left) or (
             bool(right)
             and not left
             and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
@@ -567,6 +564,8 @@ class ClauseReader(SentenceReader):
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
+        if lead.word in _HEADED and heading.tokens[0].word.startswith("there") and "negative" in classes:
+            return Polarity.DENIED  # "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
         is_exception = lead.word in ("but", "save", "except") and not left
@@ -736,6 +735,11 @@ class ClauseReader(SentenceReader):
         )
 
 
+def _changes(tokens: Sequence[TextToken]) -> bool:
+    """Whether words say that something is changed: "I correct"."""
+    return any(word.startswith(_CHANGING) for token in tokens for word in token.word.split())
+
+
 def _is_range(clause: Clause, index: int) -> bool:
     """Whether a value ends the range that the value in front of it begins: "from 41 to 43"."""
     tokens = clause.tokens
@@ -783,6 +787,9 @@ def _in_scope(left: list[TextToken]) -> list[TextToken]:
 
     "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
     """
+    turn = max((index for index, token in enumerate(left) if token.word in _IN_FAVOUR), default=-1)
+    if turn >= 0 and classes_in(left[:turn]) & {"reject", "retract", "leave"}:
+        return left[turn:]
     last = max((index for index, token in enumerate(left) if token.kind == "value"), default=-1)
     if all(token.word in _LISTING for token in left[last + 1 :]):
         return left

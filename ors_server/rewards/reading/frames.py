@@ -6,6 +6,7 @@ or with a unit ("42 red balloons"). Words that no list knows do not speak for it
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.polarity import words_of
@@ -30,6 +31,7 @@ _GOVERNORS: Final = {
     "about": _RESULTS | {"answer"},
     "with": frozenset({"result"}),
     "by": frozenset({"quantity"}),
+    "in": frozenset(),
 }
 """Classes of the word in front of a preposition behind which a value may be stated."""
 _STATING_WITH: Final = words_of(
@@ -37,6 +39,21 @@ _STATING_WITH: Final = words_of(
     "wound stay stick stuck "
     "leaves leaving conclude answer remain be am 're satisfied"
 )
+_ENDINGS: Final = words_of("ends end ended ending results result resulted resulting culminates culminated")
+_COURSES: Final = words_of(
+    "computation calculation process procedure work working sum derivation this it that chain argument all"
+)
+"""What ends in its result; an answer or a number that ends in 42 only has these digits."""
+_ADVERBIAL: Final = frozenset({"maybe", "harmless", "yes"})
+_MODALS: Final = words_of("could can may might would should must will shall cannot")
+_ASKING: Final = frozenset({"how", "why"})
+_ERROR_STARTS: Final = frozenset({"fault", "erring"})
+_IN_FRONT_OF_OBJECTS: Final = words_of(
+    "the a an it this that its no every each all another many most some few my his her their our your them "
+    "us me him nobody everybody nothing everything"
+)
+_FOR_FALSE: Final = frozenset({"by", "from", "after", "when", "if"})
+_RELATIVE: Final = frozenset({"that", "which", "who"})
 _OBJECTS: Final = words_of("it this that everything all us me them itself together up down out back nicely")
 _EQUALITY: Final = words_of("equal identical equivalent congruent equals answer: same")
 _UNIT_LINKS: Final = words_of(
@@ -45,6 +62,9 @@ _UNIT_LINKS: Final = words_of(
 _MAX_UNKNOWN: Final = 3
 """Words of an unknown unit."""
 _MIN_NOUN: Final = 2
+_MIN_VERB: Final = 3
+_THINGS: Final = frozenset({"theorem", "work"})
+"""Classes of arguments, of which an unknown verb says what they do to a value."""
 _PARTS: Final = words_of(
     "part half previous other another different next subproblem subquestion sub-question step warm-up "
     "easier simpler related similar "
@@ -80,8 +100,14 @@ def governor_states(left: Sequence[TextToken], right: Sequence[TextToken]) -> bo
         return _preposition_states(words, right)
     if governor.classes or right:
         return True
-    is_verb = governor.word.endswith("ed") or (governor.word.endswith("s") and len(words) >= _MIN_NOUN)
-    return is_verb or len(words) != 1
+    is_past = governor.word.endswith("ed") and not any(token.classes & _THINGS for token in words)
+    return is_past or (len(words) != 1 and not _is_third_person(governor))
+
+
+def _is_third_person(token: TextToken) -> bool:
+    """Whether a word may be a verb in the third person: "the last line kills 42"."""
+    word = token.word
+    return word.endswith("s") and len(word) > _MIN_VERB and word[-2] not in "siu'"
 
 
 def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
@@ -96,6 +122,8 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     verb = before[-1]
     if verb.word in _EQUALITY:
         return True
+    if preposition.word == "in" and verb.word in _ENDINGS:
+        return any(token.word.rpartition(" ")[2] in _COURSES for token in before[:-1])
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
     if verb.classes & _GOVERNORS.get(preposition.word, frozenset()):
@@ -157,6 +185,7 @@ def _is_name(left: Sequence[TextToken]) -> bool:
     return (
         name.is_capital
         and not name.classes
+        and "'" not in name.word
         and not name.word.endswith(("ing", "ion", "ly", "ment", "sis"))
         and not is_filler(name)
         and "epistemic" in verb.classes
@@ -203,3 +232,77 @@ def is_guess(left: Sequence[TextToken]) -> bool:
 def is_identity(right: Sequence[TextToken]) -> bool:
     """Whether words behind a value say what it is: "is the town"."""
     return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
+
+
+def is_object_taker(right: Sequence[TextToken]) -> bool:
+    """Whether a value is the subject of an unknown verb: "42 counts the corner twice", "42 fools many"."""
+    if len(right) < _MIN_NOUN or not _is_third_person(right[0]):
+        return False
+    is_known = bool(right[0].classes - {"source", "oblique", "erring"})
+    return not is_known and right[1].word in _IN_FRONT_OF_OBJECTS
+
+
+def is_by_error(right: Sequence[TextToken]) -> bool:
+    """Whether words behind a value say that an error leads to it: "by forgetting the sign"."""
+    return any(
+        token.word in _FOR_FALSE and following.classes & _ERROR_STARTS and following.word.endswith("ing")
+        for token, following in pairwise(right)
+    )
+
+
+def is_of_error(left: Sequence[TextToken]) -> bool:
+    """Whether an error is what leads to a value: "a common error leads to 42"."""
+    at = next((index for index, token in enumerate(left) if token.classes & _ERROR_STARTS), None)
+    if at is None or any(token.classes - {"apt"} and not is_filler(token) for token in left[:at]):
+        return False
+    behind = left[at + 1 :]
+    if left[at].word.endswith("ing") and left[at].classes & {"erring"}:
+        return any("result" in token.classes for token in behind)  # "forgetting the sign gives 42"
+    return bool(behind) and bool(behind[0].classes & {"result"}) and behind[0].word not in ("was", "is")
+
+
+def is_exclaimed(left: Sequence[TextToken]) -> bool:
+    """Whether words ask how a value could be: "How could it be 42!"."""
+    return len(left) > 1 and left[0].word in _ASKING and left[1].word.partition(" ")[0] in _MODALS
+
+
+def is_of_subject(left: Sequence[TextToken], name: str) -> bool:
+    """Whether the words of a class are about the subject: "the number that can be written so is 42"."""
+    if not left or "copula" not in left[-1].classes:
+        return False
+    at = next((index for index, token in enumerate(left) if token.word in _RELATIVE), None)
+    if not at or not classes_in(left[:at]) & {"quantity", "answer", "result", "bound"}:
+        return False
+    return all(index > at for index, token in enumerate(left) if name in token.classes)
+
+
+def is_adverb(token: TextToken) -> bool:
+    """Whether a word only colours a negation: "not possibly", "not really"."""
+    return bool(token.classes & _ADVERBIAL) or token.word.endswith("ly")
+
+
+def governs_another(left: Sequence[TextToken]) -> bool:
+    """Whether the only negation is "without" with its own object: "without it 42"."""
+    denials = [index for index, token in enumerate(left) if token.classes & {"negative", "reject", "refuse"}]
+    if len(denials) != 1 or left[denials[0]].word != "without":
+        return False
+    behind = left[denials[0] + 1 :]
+    return bool(behind) and not is_filler(behind[-1])
+
+
+ORDINALS: Final = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "last": -1}
+"""Words for a value of a list, by its place in it."""
+
+
+def ordinal_in(tokens: Sequence[TextToken]) -> int | None:
+    """Return which value of a list a clause says to be right: "only the last one checks out"."""
+    at = next((index for index, token in enumerate(tokens) if _ordinal(token) is not None), None)
+    if at is None or classes_in(tokens) & {"negative", "reject", "fault", "would", "suppose"}:
+        return None
+    behind = tokens[at + 1 :]
+    return _ordinal(tokens[at]) if behind and "confirm" in classes_in(behind[-3:]) else None
+
+
+def _ordinal(token: TextToken) -> int | None:
+    words = token.word.split()
+    return next((ORDINALS[word] for word in words if word in ORDINALS), None)

@@ -33,7 +33,9 @@ _ENDORSING: Final = words_of(
     "equal equation balance count stand "
     "trust believe rely sense valid sound tally follow"
 )
-_TAKING: Final = frozenset({"take", "takes", "took", "taking"})
+_TAKING: Final = words_of("take takes took taken taking tear tore torn throw threw thrown cross crossed rub rubbed")
+_AWAY: Final = words_of("back out up away off")
+_PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
 _JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
 
 
@@ -51,7 +53,11 @@ def takes_back_words(tokens: Sequence[TextToken]) -> bool:
     ):
         return True
     taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
-    return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
+    if taken is None:
+        return False
+    behind = [token.word for token in tokens[taken + 1 : taken + 5]]
+    is_away = bool(_AWAY.intersection(behind)) and bool(_PAPERS.intersection(behind))
+    return "back" in behind or (is_away and "first_person" in classes_in(tokens[:taken]))
 
 
 def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
@@ -123,5 +129,7 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
     is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
     is_other = any(token.is_capital for token in clause.tokens[:NEAR])
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
+    if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:
+        is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42 – the wrong answer"
     is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
     return is_about or is_other or is_bare or is_joined
