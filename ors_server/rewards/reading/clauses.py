@@ -256,12 +256,9 @@ class ClauseReader(SentenceReader):
             for value in clause.values:
                 left = clause.tokens[: clause.tokens.index(value.token)]
                 is_opposite = earlier is not None and governs_another(left) and clause.lead is not None
-                if earlier is not None and is_opposite and not value.is_framed and self._is_open(earlier, value):
+                if earlier is not None and is_opposite and _are_open(earlier, value):
                     earlier.polarity = value.polarity = Polarity.HEDGED
                 earlier = value
-
-    def _is_open(self, *values: Value) -> bool:
-        return all(value.polarity is Polarity.ASSERTED for value in values)
 
     def _contrast(self, sentence: Sentence) -> None:
         """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
@@ -733,6 +730,13 @@ class ClauseReader(SentenceReader):
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
         )
+
+
+def _are_open(*values: Value) -> bool:
+    """Whether nothing is known against values that no noun names as the answer."""
+    return all(value.is_weak or value.polarity is Polarity.ASSERTED for value in values) and not any(
+        value.is_framed for value in values
+    )
 
 
 def _changes(tokens: Sequence[TextToken]) -> bool:

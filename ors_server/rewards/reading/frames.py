@@ -123,7 +123,8 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     if verb.word in _EQUALITY:
         return True
     if preposition.word == "in" and verb.word in _ENDINGS:
-        return any(token.word.rpartition(" ")[2] in _COURSES for token in before[:-1])
+        subject = before[:-1]
+        return not subject or any(token.word.rpartition(" ")[2] in _COURSES for token in subject)
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
     if verb.classes & _GOVERNORS.get(preposition.word, frozenset()):
