@@ -65,12 +65,6 @@ _SPELLED: Final = re.compile(
 )
 
 
-_PLACE: Final = re.compile(
-    r"(?:in|at|of|from|on|under) (?:my )?(?:line|step|row|column|equation|paragraph|stage|bullet)s? \Z", re.IGNORECASE
-)
-_PLACE_CHARS: Final = 40
-
-
 def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
     """Return where the formulas, boxes, expressions and numbers of a text are, in order.
 
@@ -83,14 +77,7 @@ def find_values(text: str, *, has_factorials: bool = True) -> list[Span]:
         if _LONE_LETTER.fullmatch(text, opening, closing) is None:
             spans.append((opening, closing))
         position = closing
-    spans += _plain_values(text, position, len(text), has_factorials=has_factorials)
-    stated = [span for span in spans if not _is_place(text, span)]
-    return stated or spans
-
-
-def _is_place(text: str, span: Span) -> bool:
-    """Whether a value only numbers a place of the work: "a mistake in line two"."""
-    return _PLACE.search(text[max(0, span[0] - _PLACE_CHARS) : span[0]]) is not None
+    return spans + _plain_values(text, position, len(text), has_factorials=has_factorials)
 
 
 def _formulas(text: str) -> list[Span]:

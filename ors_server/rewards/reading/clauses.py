@@ -22,9 +22,12 @@ from ors_server.rewards.reading.conditions import (
 from ors_server.rewards.reading.frames import (
     governor_states,
     governs_another,
+    has_unit_of_verb,
     is_adverb,
+    is_answer_of_another,
     is_apt_answer,
     is_by_error,
+    is_counted,
     is_exclaimed,
     is_filler,
     is_guess,
@@ -34,7 +37,9 @@ from ors_server.rewards.reading.frames import (
     is_of_another,
     is_of_error,
     is_of_subject,
+    is_own_report,
     is_unit,
+    is_way,
     ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
@@ -53,7 +58,11 @@ from ors_server.rewards.reading.sentences import (
 
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
 _CONNECTING: Final = words_of("of the a an even also from with for by some others to say just either")
-_CHANGES: Final = tuple("rise rose fall fell grow grew drop increas decreas go went climb shrink shrank sink sank jump declin".split())
+_CHANGES: Final = tuple(
+    words_of(
+        "rise rose fall fell grow grew drop increas decreas go went climb shrink shrank sink sank jump declin"
+    )
+)
 _NEEDING: Final = words_of("would need must requires require needs required")
 _ACCORDING: Final = frozenset(
     {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
@@ -68,7 +77,6 @@ _MAX_UNIT: Final = 3
 _WORK_SUBJECTS: Final = frozenset(
     {"that", "this", "it", "which", "there", "there were", "there are", "my proof", "after", "within"}
 )
-_AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
 _STATING: Final = frozenset(
     {"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"}
 )
@@ -77,13 +85,6 @@ _OF_FORM: Final = frozenset(
 )
 """Classes that do not make a sentence of words around a value."""
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
-_RECKONINGS: Final = words_of(
-    "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
-    "program code output"
-)
-_FACTS: Final = words_of(
-    "text passage data evidence definition theory rule law facts numbers table graph source"
-)
 _NOUNS: Final = words_of("votes states reports notes figures estimates offers guesses bets claims quotes")
 """Plurals that are verbs of saying, too: "42 votes"."""
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
@@ -97,9 +98,7 @@ _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
-_ORDERED: Final = frozenset(
-    {"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"}
-)
+_ORDERED: Final = words_of("say guess write answer report declare vote state put jot note enter")
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
@@ -111,8 +110,6 @@ _REASONS: Final = frozenset({"because", "since", "for"})
 _HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
-_THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
-_GUESSES: Final = words_of("guess claim opinion suggestion proposal bet conjecture attempt reply version")
 _PARTICLE_VERBS: Final = words_of(
     "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves "
     "left vote throw set sets put puts push brush cast "
@@ -348,13 +345,13 @@ class ClauseReader(SentenceReader):
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
-        is_denied = bool(before & {"reject", "refuse"}) or (
+        is_denied = (bool(before & {"reject", "refuse"}) and not is_way(left) and not is_counted(left)) or (
             "negative" in before
             and not self._is_in_relative_clause(left)
             and not (self.is_closed and governs_another(left))
         )
-        is_report = "report" in before and not _is_mine(near_value) and not is_of_subject(left, "report")
-        is_reported = is_report or self._is_of_another(near_value)
+        is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
+        is_reported = is_report or is_answer_of_another(near_value)
         is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
@@ -372,6 +369,7 @@ class ClauseReader(SentenceReader):
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
             (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
@@ -413,16 +411,6 @@ class ClauseReader(SentenceReader):
             token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
-    def _is_of_another(self, left: list[TextToken]) -> bool:
-        """Whether the clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
-        for owner, noun in pairwise(left):
-            if "answer" in noun.classes or noun.word in _GUESSES:
-                if owner.word in _THIRD_PERSON:
-                    return True
-                if owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes:
-                    return True
-        return False
-
     def _from_right(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
     ) -> Polarity:
@@ -443,7 +431,7 @@ class ClauseReader(SentenceReader):
         rules = (
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
-            (takes_back_words(right), Polarity.RETRACTED),
+            (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
             (bool(seen & {"negative", "reject", "refuse", "fault"}) or is_by_error(right), Polarity.DENIED),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
@@ -470,7 +458,7 @@ class ClauseReader(SentenceReader):
         if reports and right[0].word in _NOUNS | {"more", "other"} and reports[0].word in _NOUNS:
             reports = reports[1:]
         is_of_others = bool(reports) and "report" in seen and "first_person" not in seen
-        return is_of_others or self._is_of_another(right)
+        return is_of_others or is_answer_of_another(right)
 
     def _as_subject(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
@@ -520,12 +508,17 @@ class ClauseReader(SentenceReader):
             return False
         if not words:
             is_subject = is_object_taker(right)
-            is_predicate = bool(right) and "copula" in right[0].classes
+            is_predicate = bool(right) and (
+                "copula" in right[0].classes
+                or ("copula" in classes_in(right[1:2]) and "confirm" in classes_in(right[2:]))
+            )
             is_led = bool(left) or value.clause.lead is not None
             return not is_subject and (is_led or is_predicate or is_unit(right))
         is_past = any(token.word.endswith("ed") and index for index, token in enumerate(words))
         if is_past or all(token.classes - _OF_FORM for token in words):
             return True  # "the crew loaded 42 crates"
+        if has_unit_of_verb(words, right):
+            return True
         return any(token.classes & _STATING for token in (*left, *right))
 
     def _inherited(
@@ -550,33 +543,44 @@ class ClauseReader(SentenceReader):
             and (lead.word in AND or lead.word == ",")
             and all(token.word in _CONNECTING or "maybe" in token.classes for token in left)
         )
-        is_again = bool(left) and "report" in left[0].classes and left[0].word in {t.word for t in earlier.tokens}
-        is_new = is_again or "correction" in classes_in(left) or (
-            bool(right)
-            and not left
-            and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
+        is_again = (
+            bool(left) and "report" in left[0].classes and left[0].word in {t.word for t in earlier.tokens}
+        )
+        is_new = (
+            is_again
+            or "correction" in classes_in(left)
+            or (
+                bool(right)
+                and not left
+                and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
+            )
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
-        if lead.word in _HEADED and heading.tokens[0].word.startswith("there") and "negative" in classes:
-            return Polarity.DENIED  # "There is no way in which 42 comes out"
+        is_exception = lead.word in ("but", "save", "except") and not left
+        is_all = self.are_labels and any(token.word in _EVERYTHING for token in heading.tokens)
+        is_absent = heading.tokens[0].word.startswith("there") and "negative" in classes
+        if (is_exception and (is_all or ("negative" not in classes and _is_all(heading.tokens)))) or (
+            is_absent and lead.word in _HEADED
+        ):
+            return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
-        is_exception = lead.word in ("but", "save", "except") and not left
-        if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
-            return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
-        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
+        is_told = (not is_named or "source" in classes) and "report" in classes
+        if (
+            (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
+            or ("grading" in classes and not is_named)
+            or (lead.word == ":" and is_told and not is_own_report(heading.tokens))
+        ):
             return Polarity.QUOTED
         if lead.word == ":" and "wish" in classes:
             return Polarity.SUPPOSED
-        if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
-            return Polarity.QUOTED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
         return self._headed(heading) if is_heading else None
 
@@ -596,7 +600,7 @@ class ClauseReader(SentenceReader):
             (is_lone and "retract" in classes, Polarity.DENIED),
             (bool(classes & {"intermediate", "remark"}), Polarity.INTERMEDIATE),
             (is_lone and "label" in classes, Polarity.INTERMEDIATE),
-            (is_report or self._is_of_another(heading.tokens), Polarity.QUOTED),
+            (is_report or is_answer_of_another(heading.tokens), Polarity.QUOTED),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
@@ -732,6 +736,11 @@ class ClauseReader(SentenceReader):
         )
 
 
+def _is_all(tokens: Sequence[TextToken]) -> bool:
+    """Whether words are about all things of a kind: "every number"."""
+    return len(tokens) <= NEAR + 1 and tokens[0].word in ("every", "each", "any")
+
+
 def _are_open(*values: Value) -> bool:
     """Whether nothing is known against values that no noun names as the answer."""
     return all(value.is_weak or value.polarity is Polarity.ASSERTED for value in values) and not any(
@@ -752,18 +761,6 @@ def _is_range(clause: Clause, index: int) -> bool:
     return between in (["to"], ["and"], ["through"], ["until"]) and not any(
         token.word == "my answer" for token in tokens[:start]
     )
-
-
-def _is_mine(tokens: Sequence[TextToken]) -> bool:
-    """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
-    for index, token in enumerate(tokens):
-        if "report" in token.classes and not any(
-            t.word.partition(" ")[0] in _AUTHORS for t in tokens[max(0, index - 5) : index + 1]
-        ):
-            if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
-                continue
-            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
-    return True
 
 
 def _is_other_than(left: Sequence[TextToken]) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ors_server.rewards.reading.polarity import words_of
-from ors_server.rewards.reading.sentences import TextToken, classes_in
+from ors_server.rewards.reading.polarity import classes_of, words_of
+from ors_server.rewards.reading.sentences import Clause, TextToken, classes_in
 
 FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
 _DETERMINERS: Final = words_of(
@@ -70,6 +70,16 @@ _PARTS: Final = words_of(
     "easier simpler related similar "
     "opposite earlier last's preceding"
 )
+_THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
+_GUESSES: Final = words_of("guess claim opinion suggestion proposal bet conjecture attempt reply version")
+_RECKONINGS: Final = words_of(
+    "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
+    "program code output"
+)
+_FACTS: Final = words_of(
+    "text passage data evidence definition theory rule law facts numbers table graph source"
+)
+_REPORTERS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
 _SUBJECTS: Final = words_of("it that this answer result solution")
 _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're one")
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
@@ -164,7 +174,11 @@ def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool
         return True
     if any(token.word.partition(" ")[0] in _AUTHORS for token in left):
         return False
-    sources = [index for index, token in enumerate(left) if "source" in token.classes]
+    sources = [index for index, token in enumerate(left) if _is_source(token)]
+    if sources and any(
+        token.word == "who" and following.classes & {"epistemic"} for token, following in pairwise(left)
+    ):
+        return True  # "Those who get 42 forgot a term"
     if not sources:
         return _is_name(left) and not right
     behind = left[sources[0] + 1 :]
@@ -176,6 +190,37 @@ def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool
     if is_pronoun and verbs and verbs[0].word in ("have", "has", "had", "give", "gives", "gave"):
         return False
     return bool(verbs) and not right
+
+
+def _is_source(token: TextToken) -> bool:
+    """Whether a word is a person or a writing, or what belongs to one: "my neighbour's sheet"."""
+    stem, _, ending = token.word.rpartition("'")
+    return "source" in token.classes or (ending == "s" and "source" in classes_of(stem))
+
+
+def is_answer_of_another(left: Sequence[TextToken]) -> bool:
+    """Whether a clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
+    for owner, noun in pairwise(left):
+        if "answer" not in noun.classes and noun.word not in _GUESSES:
+            continue
+        if owner.word in _THIRD_PERSON:
+            return True
+        is_name = owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes
+        if is_name or ("'" in owner.word and _is_source(owner)):
+            return True
+    return False
+
+
+def is_own_report(tokens: Sequence[TextToken]) -> bool:
+    """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
+    for index, token in enumerate(tokens):
+        if "report" in token.classes and not any(
+            t.word.partition(" ")[0] in _REPORTERS for t in tokens[max(0, index - 5) : index + 1]
+        ):
+            if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
+                continue
+            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
+    return True
 
 
 def _is_name(left: Sequence[TextToken]) -> bool:
@@ -307,3 +352,40 @@ def ordinal_in(tokens: Sequence[TextToken]) -> int | None:
 def _ordinal(token: TextToken) -> int | None:
     words = token.word.split()
     return next((ORDINALS[word] for word in words if word in ORDINALS), None)
+
+
+def is_counted(left: Sequence[TextToken]) -> bool:
+    """Whether all words of failure are what a subject counts: "the number of mistakes is 42"."""
+    if not left or "copula" not in left[-1].classes or not classes_in(left[:2]) & {"quantity", "answer"}:
+        return False
+    return all(
+        index and left[index - 1].word in ("of", "for")
+        for index, token in enumerate(left)
+        if token.classes & {"reject", "refuse", "negative"}
+    )
+
+
+def is_way(left: Sequence[TextToken]) -> bool:
+    """Whether a rejection is only the way to a value: "eliminating y yields 42"."""
+    return (
+        bool(left)
+        and left[0].word.endswith("ing")
+        and all("reject" not in token.classes for token in left[1:])
+        and "result" in classes_in(left[1:])
+    )
+
+
+def has_unit_of_verb(words: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether an unknown verb takes a value with its unit: "the farmer ploughs 42 acres"."""
+    return (
+        len(words) >= _MIN_NOUN
+        and _is_third_person(words[-1])
+        and len(right) == 1
+        and not right[0].classes
+        and right[0].word.endswith("s")
+    )
+
+
+def speaks_of_grading(*clauses: Clause | None) -> bool:
+    """Whether clauses are about who grades: "the grader must accept 42"."""
+    return any(clause is not None and "grading" in clause.classes() for clause in clauses)

@@ -33,7 +33,10 @@ _ENDORSING: Final = words_of(
     "equal equation balance count stand "
     "trust believe rely sense valid sound tally follow"
 )
-_TAKING: Final = words_of("take takes took taken taking tear tore torn throw threw thrown cross crossed rub rubbed")
+_PARTS: Final = words_of("second third other others both all rest last")
+_TAKING: Final = words_of(
+    "take takes took taken taking tear tore torn throw threw thrown cross crossed rub rubbed"
+)
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
 _JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
@@ -73,7 +76,13 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
         return False
     at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
     rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
-    return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
+    is_partial = at == 0 and any(token.word in _PARTS for token in rest)  # "but not the second"
+    return (
+        is_partial
+        or not is_framed
+        or not rest
+        or any(token.classes & {"confirm", "answer"} for token in rest)
+    )
 
 
 def tells_own_error(tokens: Sequence[TextToken]) -> bool:
@@ -87,6 +96,7 @@ def tells_own_error(tokens: Sequence[TextToken]) -> bool:
         "first_person" in before | tokens[at].classes
         or tokens[0].word in _THERE
         or (at == 0 and len(tokens) <= NEAR)
+        or (tokens[at].word.startswith("the wrong") and at <= NEAR and "pronoun" in classes_in(tokens[:at]))
     )
     is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
     return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
@@ -130,6 +140,6 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
     is_other = any(token.is_capital for token in clause.tokens[:NEAR])
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
     if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:
-        is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42 – the wrong answer"
+        is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42, the wrong answer"
     is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
     return is_about or is_other or is_bare or is_joined
