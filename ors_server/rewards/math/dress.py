@@ -67,17 +67,22 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _LABELLED: Final = re.compile(
-    r"\A\s*\*{0,2}(?:in words|in figures|in digits|a|ans|answer|result|final answer|solution|final|total|right|correct|"
-    r"yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)",
+    r"\A\s*\*{0,2}(?:in words|in figures|in digits|a|ans|answer|result|final answer|solution|final|"
+    r"total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r"(?<![\w'])'(?=[-\d$\\(])([^'\n]{1,80})'(?![\w'])")
 _ANSWERED: Final = re.compile(
     r"(?i)\b((?:the )?(?:final )?answer)(?:'s|\s{0,2}(?:->|=>|\\to\b|\\(?:R|r)ightarrow\b|-(?=\s)))\s{0,2}"
 )
-_DENIAL: Final = r"not|never|no|wrong|false|incorrect|isn['’]t|cannot|can['’]t|anything but|more than|less than|at most|at least|over|under"
+_DENIAL: Final = (
+    r"not|never|no|wrong|false|incorrect|isn['’]t|cannot|can['’]t|anything but|more than|less than|at most|"
+    r"at least|over|under"
+)
 _MARKED_DENIAL: Final = re.compile(rf"(\*{{1,3}}|_{{1,3}})((?:is )?(?:{_DENIAL}))\1", re.IGNORECASE)
+"""A denial that is emphasised."""
 _CALLED_DENIAL: Final = re.compile(r"\b(not|false|wrong)\((?=[-$\d\\])", re.IGNORECASE)
+"""A denial that is written as a function."""
 _DASH: Final = re.compile(
     r"(?<= )((?!(?:sin|cos|tan|log|ln|exp|times|plus|minus)\b)[A-Za-z]{2,}) - (?=[$\d])"
 )

@@ -139,11 +139,8 @@ class ClauseReader(SentenceReader):
                     heading = sentence.clauses[place - 1]
                     value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
-                if (
-                    index
-                    and clause.values[index - 1].polarity is Polarity.BOUNDED
-                    and _is_range(clause, index)
-                ):
+                is_ranged = index and clause.values[index - 1].polarity is Polarity.BOUNDED
+                if is_ranged and _is_range(clause, index):
                     is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
                     value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
                 if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
@@ -562,10 +559,9 @@ class ClauseReader(SentenceReader):
         classes = heading.classes()
         is_exception = lead.word in ("but", "save", "except") and not left
         is_all = self.are_labels and any(token.word in _EVERYTHING for token in heading.tokens)
-        is_absent = heading.tokens[0].word.startswith("there") and "negative" in classes
-        if (is_exception and (is_all or ("negative" not in classes and _is_all(heading.tokens)))) or (
-            is_absent and lead.word in _HEADED
-        ):
+        is_denied = "negative" in classes
+        is_absent = is_denied and heading.tokens[0].word.startswith("there") and lead.word in _HEADED
+        if is_absent or (is_exception and (is_all or (not is_denied and _is_all(heading.tokens)))):
             return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED

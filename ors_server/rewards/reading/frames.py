@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.polarity import classes_of, words_of
-from ors_server.rewards.reading.sentences import Clause, TextToken, classes_in
+from ors_server.rewards.reading.sentences import TextToken, classes_in
 
 FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
 _DETERMINERS: Final = words_of(
@@ -130,11 +130,10 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     if not before:
         return preposition.word in ("to", "of", "for")  # left of a filler
     verb = before[-1]
-    if verb.word in _EQUALITY:
-        return True
-    if preposition.word == "in" and verb.word in _ENDINGS:
-        subject = before[:-1]
-        return not subject or any(token.word.rpartition(" ")[2] in _COURSES for token in subject)
+    subject = [token.word.rpartition(" ")[2] for token in before[:-1]]
+    is_ending = preposition.word == "in" and verb.word in _ENDINGS
+    if verb.word in _EQUALITY or is_ending:
+        return not is_ending or not subject or not _COURSES.isdisjoint(subject)
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
     if verb.classes & _GOVERNORS.get(preposition.word, frozenset()):
@@ -170,21 +169,18 @@ def _is_confirmed(predicate: Sequence[TextToken]) -> bool:
 
 def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether a sentence tells what somebody else gets, has or gives: "my friend got 42"."""
-    if any("hearsay" in token.classes for token in left):
-        return True
-    if any(token.word.partition(" ")[0] in _AUTHORS for token in left):
-        return False
-    sources = [index for index, token in enumerate(left) if _is_source(token)]
-    if sources and any(
+    is_relative = any(  # "Those who get 42 forgot a term"
         token.word == "who" and following.classes & {"epistemic"} for token, following in pairwise(left)
-    ):
-        return True  # "Those who get 42 forgot a term"
+    )
+    classes = classes_in(left)
+    if "hearsay" in classes or any(token.word.partition(" ")[0] in _AUTHORS for token in left):
+        return "hearsay" in classes
+    sources = [index for index, token in enumerate(left) if _is_source(token)]
     if not sources:
         return _is_name(left) and not right
-    behind = left[sources[0] + 1 :]
-    classes = classes_in(left)
-    if "answer" in classes or "belief" in classes:
+    if is_relative or classes & {"answer", "belief"}:
         return True
+    behind = left[sources[0] + 1 :]
     is_pronoun = left[sources[-1]].word in ("he", "she", "they", "who", "many", "most", "few", "another")
     verbs = [token for token in behind if "epistemic" in token.classes]
     if is_pronoun and verbs and verbs[0].word in ("have", "has", "had", "give", "gives", "gave"):
@@ -384,8 +380,3 @@ def has_unit_of_verb(words: Sequence[TextToken], right: Sequence[TextToken]) -> 
         and not right[0].classes
         and right[0].word.endswith("s")
     )
-
-
-def speaks_of_grading(*clauses: Clause | None) -> bool:
-    """Whether clauses are about who grades: "the grader must accept 42"."""
-    return any(clause is not None and "grading" in clause.classes() for clause in clauses)
