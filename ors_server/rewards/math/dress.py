@@ -69,13 +69,24 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _LABELLED: Final = re.compile(
-    r"\A\s*\*{0,2}(?:a|ans|answer|result|final answer|solution|final|total|right|correct|"
-    r"yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)",
+    r"\A\s*\*{0,2}(?:in words|in figures|in digits|a|ans|answer|result|final answer|solution|final|"
+    r"total|right|correct|yes)\s?\*{0,2}\s?[:=]\s?\*{0,2}\s*(?=\S)",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r"(?<![\w'])'(?=[-\d$\\(])([^'\n]{1,80})'(?![\w'])")
 _ANSWERED: Final = re.compile(
     r"(?i)\b((?:the )?(?:final )?answer)(?:'s|\s{0,2}(?:->|=>|\\to\b|\\(?:R|r)ightarrow\b|-(?=\s)))\s{0,2}"
+)
+_DENIAL: Final = (
+    r"not|never|no|wrong|false|incorrect|isn['’]t|cannot|can['’]t|anything but|more than|less than|at most|"
+    r"at least|over|under"
+)
+_MARKED_DENIAL: Final = re.compile(rf"(\*{{1,3}}|_{{1,3}})((?:is )?(?:{_DENIAL}))\1", re.IGNORECASE)
+"""A denial that is emphasised."""
+_CALLED_DENIAL: Final = re.compile(r"\b(not|false|wrong)\((?=[-$\d\\])", re.IGNORECASE)
+"""A denial that is written as a function."""
+_DASH: Final = re.compile(
+    r"(?<= )((?!(?:sin|cos|tan|log|ln|exp|times|plus|minus)\b)[A-Za-z]{2,}) - (?=[$\d])"
 )
 _EMPTY: Final = re.compile(r"\$[ \t]+\$[ ,;]*(?=\$)")
 """What is left of a formula that was struck out."""
@@ -113,7 +124,7 @@ def undress(text: str) -> str:
     if "#" in text or ">" in text:
         text = _HEADING.sub("", text)
     if "*" in text or "_" in text or "==" in text:
-        text = _without_emphasis(text)
+        text = _without_emphasis(_MARKED_DENIAL.sub(r"\2", text))
     if not text.isascii() or ">" in text or "\\" in text:
         text = _ARROW.sub("", text)
     return _undress_values(text)
@@ -125,8 +136,12 @@ def _undress_values(text: str) -> str:
         text = _QUOTED.sub(r"\1", text)
     if "\\t" in text or "\\m" in text:
         text = _TEXT_LEAD.sub("", text)
-    if "(" in text and _IN_BRACKETS.search(text) is not None:
-        text = _WITH_NUMERAL.sub(_agreeing, text)
+    if "(" in text:
+        if _IN_BRACKETS.search(text) is not None:
+            text = _WITH_NUMERAL.sub(_agreeing, text)
+        text = _CALLED_DENIAL.sub(r"\1 (", text)
+    if " - " in text:
+        text = _DASH.sub(r"\1 – ", text)
     return _MINUS.sub("-", text) if "minus" in text or "egative" in text else text
 
 

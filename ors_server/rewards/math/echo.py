@@ -28,6 +28,11 @@ _OPERATION: Final = re.compile(
     r"\d\s*[A-Za-z(\\]"
 )
 _FRACTION: Final = re.compile(r"-?\s*(?:\\[dt]?frac\s*\{?\d+\}?\s*\{?\d+\}?|\d+\s*/\s*\d+)")
+_PERCENTAGE: Final = re.compile(r"%|\bper ?cent\b", re.IGNORECASE)
+_HUNDREDTHS: Final = re.compile(
+    r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*100\s*\}|(?<![\d.])(\d+)\s*/\s*100(?!\d)"
+)
+"""A percentage that is written as a fraction."""
 _NEUTRAL: Final = frozenset({"0", "1"})
 _PROMPT_CHARS: Final = 20_000
 _EXACT_DIGITS: Final = 12
@@ -59,6 +64,8 @@ class Prompt:
     """Whether it is a short order to compute, and not a story."""
     parts: tuple[frozenset[tuple[str, int]], ...]
     """Numbers, letters and functions of each formula, and the numbers of the whole, with their counts."""
+    has_percentage: bool = False
+    """Whether it names a percentage, which a rewriting turns into hundredths."""
 
 
 @lru_cache(maxsize=256)
@@ -78,6 +85,7 @@ def read_prompt(text: str) -> Prompt:
         | {f"{float(_plain(n)) / 100:g}" for n in numbers if len(n) < _EXACT_DIGITS},
         bool(numbers) and len(_LETTERS.findall(text)) <= _MAX_COMPUTATION,
         tuple(part for part in (*parts, whole) if part),
+        _PERCENTAGE.search(text) is not None,
     )
 
 
@@ -95,6 +103,8 @@ def is_echo(value: str, prompt: Prompt, gold: str) -> bool:
         return True
     if _FRACTION.fullmatch(unfence(bare)) is not None:
         return False
+    if prompt.has_percentage and _parts(_HUNDREDTHS.sub(r"\1\2", bare)) in prompt.parts:
+        return True
     return _parts(bare) in prompt.parts
 
 

@@ -21,13 +21,26 @@ from ors_server.rewards.reading.conditions import (
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
+    governs_another,
+    has_unit_of_verb,
+    is_adverb,
+    is_answer_of_another,
     is_apt_answer,
+    is_by_error,
+    is_counted,
+    is_exclaimed,
     is_filler,
     is_guess,
     is_identity,
     is_label_of,
+    is_object_taker,
     is_of_another,
+    is_of_error,
+    is_of_subject,
+    is_own_report,
     is_unit,
+    is_way,
+    ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import is_disapproval, is_passed_on, takes_back_words
@@ -44,48 +57,13 @@ from ors_server.rewards.reading.sentences import (
 )
 
 _REFERENCE: Final = re.compile(r"\[\d[\d., ]*\]")
-_CONNECTING: Final = frozenset(
-    {
-        "of",
-        "the",
-        "a",
-        "an",
-        "even",
-        "also",
-        "from",
-        "with",
-        "for",
-        "by",
-        "some",
-        "others",
-        "to",
-        "say",
-        "just",
-        "either",
-    }
-)
-_CHANGES: Final = (
-    "rise",
-    "rose",
-    "fall",
-    "fell",
-    "grow",
-    "grew",
-    "drop",
-    "increas",
-    "decreas",
-    "go",
-    "went",
-    "climb",
-    "shrink",
-    "shrank",
-    "sink",
-    "sank",
-    "jump",
-    "declin",
+_CONNECTING: Final = words_of("of the a an even also from with for by some others to say just either")
+_CHANGES: Final = tuple(
+    words_of(
+        "rise rose fall fell grow grew drop increas decreas go went climb shrink shrank sink sank jump declin"
+    )
 )
 _NEEDING: Final = words_of("would need must requires require needs required")
-_OBJECT_STARTS: Final = words_of("the a an it this that its no every each all")
 _ACCORDING: Final = frozenset(
     {"according to", "per", "per the", "in the opinion of", "in the view of", "in the words of"}
 )
@@ -99,7 +77,6 @@ _MAX_UNIT: Final = 3
 _WORK_SUBJECTS: Final = frozenset(
     {"that", "this", "it", "which", "there", "there were", "there are", "my proof", "after", "within"}
 )
-_AUTHORS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
 _STATING: Final = frozenset(
     {"copula", "result", "harmless", "report", "quantity", "answer", "confirm", "hash", "yes"}
 )
@@ -108,30 +85,12 @@ _OF_FORM: Final = frozenset(
 )
 """Classes that do not make a sentence of words around a value."""
 _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "former", "trial", "leave"})
-_RECKONINGS: Final = words_of(
-    "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
-    "program code output"
-)
-_FACTS: Final = words_of(
-    "text passage data evidence definition theory rule law facts numbers table graph source"
-)
-_NOUNS: Final = (
-    "votes",
-    "states",
-    "reports",
-    "notes",
-    "figures",
-    "estimates",
-    "offers",
-    "guesses",
-    "bets",
-    "claims",
-    "quotes",
-)
+_NOUNS: Final = words_of("votes states reports notes figures estimates offers guesses bets claims quotes")
 """Plurals that are verbs of saying, too: "42 votes"."""
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
 _SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
+_IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
 _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
 _CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
@@ -139,9 +98,7 @@ _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
-_ORDERED: Final = frozenset(
-    {"say", "guess", "write", "answer", "report", "declare", "vote", "state", "put", "jot", "note", "enter"}
-)
+_ORDERED: Final = words_of("say guess write answer report declare vote state put jot note enter")
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
@@ -150,23 +107,9 @@ _INHERITED: Final = frozenset(
 )
 """What a list passes on: "not 41 or 42"."""
 _REASONS: Final = frozenset({"because", "since", "for"})
+_HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
 _MAX_HEADING: Final = 4
 """Words in front of a colon that judge the value behind it: "Not the answer: 42"."""
-_THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
-_GUESSES: Final = frozenset(
-    {
-        "guess",
-        "claim",
-        "opinion",
-        "suggestion",
-        "proposal",
-        "bet",
-        "conjecture",
-        "attempt",
-        "reply",
-        "version",
-    }
-)
 _PARTICLE_VERBS: Final = words_of(
     "rule rules ruled ruling cross crosses crossed strike strikes struck count counts leave leaves "
     "left vote throw set sets put puts push brush cast "
@@ -196,11 +139,8 @@ class ClauseReader(SentenceReader):
                     heading = sentence.clauses[place - 1]
                     value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
-                if (
-                    index
-                    and clause.values[index - 1].polarity is Polarity.BOUNDED
-                    and _is_range(clause, index)
-                ):
+                is_ranged = index and clause.values[index - 1].polarity is Polarity.BOUNDED
+                if is_ranged and _is_range(clause, index):
                     is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
                     value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
                 if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
@@ -223,6 +163,9 @@ class ClauseReader(SentenceReader):
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
         self._replace(sentence)
+        self._choose(sentence)
+        self._set_parts_apart(sentence)
+        self._hedge_without(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
 
@@ -246,13 +189,19 @@ class ClauseReader(SentenceReader):
 
     def _replace(self, sentence: Sentence) -> None:
         """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
+        for earlier, clause in pairwise(sentence.clauses):
+            if earlier.values and clause.values and clause.lead is not None and clause.lead.word == "which":
+                before = clause.tokens[: clause.tokens.index(clause.values[0].token)]
+                if len(before) > 1 and before[-1].word in _INTO and _changes(before):
+                    earlier.values[-1].polarity = Polarity.RETRACTED
+                    clause.values[0].polarity = Polarity.ASSERTED
         for clause in sentence.clauses:
             for first, second in zip(clause.values, clause.values[1:], strict=False):
                 start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
                 between = clause.tokens[start + 1 : end]
                 classes = classes_in(between)
                 is_changed = (
-                    any(token.word.startswith(_CHANGING) for token in clause.tokens[:start])
+                    _changes(clause.tokens[:start])
                     and between != []
                     and all(token.word in _INTO for token in between)
                 )
@@ -269,6 +218,41 @@ class ClauseReader(SentenceReader):
                         Polarity.BOUNDED,
                     ):
                         second.polarity = Polarity.ASSERTED
+
+    def _choose(self, sentence: Sentence) -> None:
+        """Read which value of a list a sentence takes: "Between 41 and 42, the second is right"."""
+        values: list[Value] = []
+        for clause in sentence.clauses:
+            index = None if clause.values or len(values) <= 1 else ordinal_in(clause.tokens)
+            if index is not None and index < len(values):
+                for value in values:
+                    value.polarity = Polarity.DENIED
+                values[index].polarity, values[index].is_framed = Polarity.ASSERTED, True
+            values += clause.values
+
+    def _set_parts_apart(self, sentence: Sentence) -> None:
+        """Take parts of a value that is stated for no answer: "42, of which 12 are red and 30 blue"."""
+        stated = False
+        is_part = False
+        for earlier, clause in zip([None, *sentence.clauses], sentence.clauses, strict=False):
+            is_which = clause.lead is not None and clause.lead.word in ("which", "whom")
+            if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
+                is_part = True
+            for value in clause.values:
+                if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
+                stated = stated or value.polarity is Polarity.ASSERTED
+
+    def _hedge_without(self, sentence: Sentence) -> None:
+        """Decide for no value of a case and its opposite: "with it 41, without it 42"."""
+        earlier: Value | None = None
+        for clause in sentence.clauses:
+            for value in clause.values:
+                left = clause.tokens[: clause.tokens.index(value.token)]
+                is_opposite = earlier is not None and governs_another(left) and clause.lead is not None
+                if earlier is not None and is_opposite and _are_open(earlier, value):
+                    earlier.polarity = value.polarity = Polarity.HEDGED
+                earlier = value
 
     def _contrast(self, sentence: Sentence) -> None:
         """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
@@ -357,10 +341,15 @@ class ClauseReader(SentenceReader):
         near_value = _behind_value(left)
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
-        is_denied = bool(before & {"reject", "refuse"}) or (
-            "negative" in before and not self._is_in_relative_clause(left)
+        has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
+        is_denied = (bool(before & {"reject", "refuse"}) and not is_way(left) and not is_counted(left)) or (
+            "negative" in before
+            and not self._is_in_relative_clause(left)
+            and not (self.is_closed and governs_another(left))
         )
-        is_reported = ("report" in before and not _is_mine(near_value)) or self._is_of_another(near_value)
+        is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
+        is_reported = is_report or is_answer_of_another(near_value)
+        is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
@@ -368,7 +357,8 @@ class ClauseReader(SentenceReader):
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
-            ("unfinished" in before and "answer" not in before, Polarity.INTERMEDIATE),
+            ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
+            (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
             (takes_back_words(near_value), Polarity.RETRACTED),
             ("bound" in near and "harmless" not in near, Polarity.BOUNDED),
             ("undecided" in before, Polarity.HEDGED),
@@ -376,6 +366,7 @@ class ClauseReader(SentenceReader):
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
             (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
@@ -401,7 +392,7 @@ class ClauseReader(SentenceReader):
             return False
         first = next(index for index, token in enumerate(left) if "negative" in token.classes)
         last = max(index for index, token in enumerate(left) if "negative" in token.classes)
-        behind = left[last + 1 : -1]
+        behind = [token for token in left[last + 1 : -1] if not is_adverb(token)]
         if not behind or any(
             token.word in _COMPLEMENTIZERS or token.classes & {"answer"} for token in behind
         ):
@@ -416,16 +407,6 @@ class ClauseReader(SentenceReader):
         return bool(before & {"answer"}) or any(
             token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
-
-    def _is_of_another(self, left: list[TextToken]) -> bool:
-        """Whether the clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
-        for owner, noun in pairwise(left):
-            if "answer" in noun.classes or noun.word in _GUESSES:
-                if owner.word in _THIRD_PERSON:
-                    return True
-                if owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes:
-                    return True
-        return False
 
     def _from_right(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
@@ -443,10 +424,12 @@ class ClauseReader(SentenceReader):
             and len(right) > _MAX_UNIT
             and not any(token.classes or token.word in _FUNCTION_WORDS for token in right)
         )
+        is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
-            (takes_back_words(right), Polarity.RETRACTED),
-            (bool(seen & {"negative", "reject", "refuse", "fault"}), Polarity.DENIED),
+            (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
+            (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
+            (bool(seen & {"negative", "reject", "refuse", "fault"}) or is_by_error(right), Polarity.DENIED),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
             ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
@@ -469,10 +452,10 @@ class ClauseReader(SentenceReader):
 
     def _is_reported(self, right: list[TextToken], seen: Classes) -> bool:
         reports = [token for token in right if "report" in token.classes]
-        if reports and right[0].word in (*_NOUNS, "more", "other") and reports[0].word in _NOUNS:
+        if reports and right[0].word in _NOUNS | {"more", "other"} and reports[0].word in _NOUNS:
             reports = reports[1:]
         is_of_others = bool(reports) and "report" in seen and "first_person" not in seen
-        return is_of_others or self._is_of_another(right)
+        return is_of_others or is_answer_of_another(right)
 
     def _as_subject(
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
@@ -521,18 +504,18 @@ class ClauseReader(SentenceReader):
         if not governor_states(_behind_value(left), right) or not is_apt_answer(left):
             return False
         if not words:
-            is_subject = (
-                len(right) > 1
-                and not right[0].classes
-                and _is_verb(right[0])
-                and right[1].word in _OBJECT_STARTS
-            )  # "42 counts the corner twice"
-            is_predicate = bool(right) and "copula" in right[0].classes
+            is_subject = is_object_taker(right)
+            is_predicate = bool(right) and (
+                "copula" in right[0].classes
+                or ("copula" in classes_in(right[1:2]) and "confirm" in classes_in(right[2:]))
+            )
             is_led = bool(left) or value.clause.lead is not None
             return not is_subject and (is_led or is_predicate or is_unit(right))
         is_past = any(token.word.endswith("ed") and index for index, token in enumerate(words))
         if is_past or all(token.classes - _OF_FORM for token in words):
             return True  # "the crew loaded 42 crates"
+        if has_unit_of_verb(words, right):
+            return True
         return any(token.classes & _STATING for token in (*left, *right))
 
     def _inherited(
@@ -557,30 +540,43 @@ class ClauseReader(SentenceReader):
             and (lead.word in AND or lead.word == ",")
             and all(token.word in _CONNECTING or "maybe" in token.classes for token in left)
         )
-        is_new = "correction" in classes_in(left) or (
-            bool(right)
-            and not left
-            and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
+        is_again = (
+            bool(left) and "report" in left[0].classes and left[0].word in {t.word for t in earlier.tokens}
+        )
+        is_new = (
+            is_again
+            or "correction" in classes_in(left)
+            or (
+                bool(right)
+                and not left
+                and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
+            )
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
+        is_exception = lead.word in ("but", "save", "except") and not left
+        is_all = self.are_labels and any(token.word in _EVERYTHING for token in heading.tokens)
+        is_denied = "negative" in classes
+        is_absent = is_denied and heading.tokens[0].word.startswith("there") and lead.word in _HEADED
+        if is_absent or (is_exception and (is_all or (not is_denied and _is_all(heading.tokens)))):
+            return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
-        is_exception = lead.word in ("but", "save", "except") and not left
-        if self.are_labels and is_exception and any(token.word in _EVERYTHING for token in heading.tokens):
-            return Polarity.DENIED  # "all towns but Riga"
         is_named = bool(classes_in(left) & {"copula", "answer"})
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
-        if heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes:
+        is_told = (not is_named or "source" in classes) and "report" in classes
+        if (
+            (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
+            or ("grading" in classes and not is_named)
+            or (lead.word == ":" and is_told and not is_own_report(heading.tokens))
+        ):
             return Polarity.QUOTED
         if lead.word == ":" and "wish" in classes:
             return Polarity.SUPPOSED
-        if lead.word == ":" and not is_named and "report" in classes and not _is_mine(heading.tokens):
-            return Polarity.QUOTED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
         return self._headed(heading) if is_heading else None
 
@@ -600,7 +596,7 @@ class ClauseReader(SentenceReader):
             (is_lone and "retract" in classes, Polarity.DENIED),
             (bool(classes & {"intermediate", "remark"}), Polarity.INTERMEDIATE),
             (is_lone and "label" in classes, Polarity.INTERMEDIATE),
-            (is_report or self._is_of_another(heading.tokens), Polarity.QUOTED),
+            (is_report or is_answer_of_another(heading.tokens), Polarity.QUOTED),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
@@ -736,6 +732,23 @@ class ClauseReader(SentenceReader):
         )
 
 
+def _is_all(tokens: Sequence[TextToken]) -> bool:
+    """Whether words are about all things of a kind: "every number"."""
+    return len(tokens) <= NEAR + 1 and tokens[0].word in ("every", "each", "any")
+
+
+def _are_open(*values: Value) -> bool:
+    """Whether nothing is known against values that no noun names as the answer."""
+    return all(value.is_weak or value.polarity is Polarity.ASSERTED for value in values) and not any(
+        value.is_framed for value in values
+    )
+
+
+def _changes(tokens: Sequence[TextToken]) -> bool:
+    """Whether words say that something is changed: "I correct"."""
+    return any(word.startswith(_CHANGING) for token in tokens for word in token.word.split())
+
+
 def _is_range(clause: Clause, index: int) -> bool:
     """Whether a value ends the range that the value in front of it begins: "from 41 to 43"."""
     tokens = clause.tokens
@@ -744,18 +757,6 @@ def _is_range(clause: Clause, index: int) -> bool:
     return between in (["to"], ["and"], ["through"], ["until"]) and not any(
         token.word == "my answer" for token in tokens[:start]
     )
-
-
-def _is_mine(tokens: Sequence[TextToken]) -> bool:
-    """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
-    for index, token in enumerate(tokens):
-        if "report" in token.classes and not any(
-            t.word.partition(" ")[0] in _AUTHORS for t in tokens[max(0, index - 5) : index + 1]
-        ):
-            if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
-                continue
-            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
-    return True
 
 
 def _is_other_than(left: Sequence[TextToken]) -> bool:
@@ -783,6 +784,9 @@ def _in_scope(left: list[TextToken]) -> list[TextToken]:
 
     "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
     """
+    turn = max((index for index, token in enumerate(left) if token.word in _IN_FAVOUR), default=-1)
+    if turn >= 0 and classes_in(left[:turn]) & {"reject", "retract", "leave"}:
+        return left[turn:]
     last = max((index for index, token in enumerate(left) if token.kind == "value"), default=-1)
     if all(token.word in _LISTING for token in left[last + 1 :]):
         return left

@@ -6,9 +6,10 @@ or with a unit ("42 red balloons"). Words that no list knows do not speak for it
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
-from ors_server.rewards.reading.polarity import words_of
+from ors_server.rewards.reading.polarity import classes_of, words_of
 from ors_server.rewards.reading.sentences import TextToken, classes_in
 
 FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
@@ -30,6 +31,7 @@ _GOVERNORS: Final = {
     "about": _RESULTS | {"answer"},
     "with": frozenset({"result"}),
     "by": frozenset({"quantity"}),
+    "in": frozenset(),
 }
 """Classes of the word in front of a preposition behind which a value may be stated."""
 _STATING_WITH: Final = words_of(
@@ -37,6 +39,21 @@ _STATING_WITH: Final = words_of(
     "wound stay stick stuck "
     "leaves leaving conclude answer remain be am 're satisfied"
 )
+_ENDINGS: Final = words_of("ends end ended ending results result resulted resulting culminates culminated")
+_COURSES: Final = words_of(
+    "computation calculation process procedure work working sum derivation this it that chain argument all"
+)
+"""What ends in its result; an answer or a number that ends in 42 only has these digits."""
+_ADVERBIAL: Final = frozenset({"maybe", "harmless", "yes"})
+_MODALS: Final = words_of("could can may might would should must will shall cannot")
+_ASKING: Final = frozenset({"how", "why"})
+_ERROR_STARTS: Final = frozenset({"fault", "erring"})
+_IN_FRONT_OF_OBJECTS: Final = words_of(
+    "the a an it this that its no every each all another many most some few my his her their our your them "
+    "us me him nobody everybody nothing everything"
+)
+_FOR_FALSE: Final = frozenset({"by", "from", "after", "when", "if"})
+_RELATIVE: Final = frozenset({"that", "which", "who"})
 _OBJECTS: Final = words_of("it this that everything all us me them itself together up down out back nicely")
 _EQUALITY: Final = words_of("equal identical equivalent congruent equals answer: same")
 _UNIT_LINKS: Final = words_of(
@@ -45,11 +62,24 @@ _UNIT_LINKS: Final = words_of(
 _MAX_UNKNOWN: Final = 3
 """Words of an unknown unit."""
 _MIN_NOUN: Final = 2
+_MIN_VERB: Final = 3
+_THINGS: Final = frozenset({"theorem", "work"})
+"""Classes of arguments, of which an unknown verb says what they do to a value."""
 _PARTS: Final = words_of(
     "part half previous other another different next subproblem subquestion sub-question step warm-up "
     "easier simpler related similar "
     "opposite earlier last's preceding"
 )
+_THIRD_PERSON: Final = frozenset({"his", "her", "their", "your"})
+_GUESSES: Final = words_of("guess claim opinion suggestion proposal bet conjecture attempt reply version")
+_RECKONINGS: Final = words_of(
+    "arithmetic algebra calculation computation mathematics math logic formula check rule theorem equation "
+    "program code output"
+)
+_FACTS: Final = words_of(
+    "text passage data evidence definition theory rule law facts numbers table graph source"
+)
+_REPORTERS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
 _SUBJECTS: Final = words_of("it that this answer result solution")
 _AUTHORS: Final = words_of("i we you i'd i'll i've i'm we'd we'll we've we're one")
 _OPINIONS: Final = frozenset({"suppose", "assume", "presume", "imagine"})
@@ -80,8 +110,14 @@ def governor_states(left: Sequence[TextToken], right: Sequence[TextToken]) -> bo
         return _preposition_states(words, right)
     if governor.classes or right:
         return True
-    is_verb = governor.word.endswith("ed") or (governor.word.endswith("s") and len(words) >= _MIN_NOUN)
-    return is_verb or len(words) != 1
+    is_past = governor.word.endswith("ed") and not any(token.classes & _THINGS for token in words)
+    return is_past or (len(words) != 1 and not _is_third_person(governor))
+
+
+def _is_third_person(token: TextToken) -> bool:
+    """Whether a word may be a verb in the third person: "the last line kills 42"."""
+    word = token.word
+    return word.endswith("s") and len(word) > _MIN_VERB and word[-2] not in "siu'"
 
 
 def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
@@ -94,8 +130,10 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
     if not before:
         return preposition.word in ("to", "of", "for")  # left of a filler
     verb = before[-1]
-    if verb.word in _EQUALITY:
-        return True
+    subject = [token.word.rpartition(" ")[2] for token in before[:-1]]
+    is_ending = preposition.word == "in" and verb.word in _ENDINGS
+    if verb.word in _EQUALITY or is_ending:
+        return not is_ending or not subject or not _COURSES.isdisjoint(subject)
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
     if verb.classes & _GOVERNORS.get(preposition.word, frozenset()):
@@ -131,22 +169,54 @@ def _is_confirmed(predicate: Sequence[TextToken]) -> bool:
 
 def is_of_another(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether a sentence tells what somebody else gets, has or gives: "my friend got 42"."""
-    if any("hearsay" in token.classes for token in left):
-        return True
-    if any(token.word.partition(" ")[0] in _AUTHORS for token in left):
-        return False
-    sources = [index for index, token in enumerate(left) if "source" in token.classes]
+    is_relative = any(  # "Those who get 42 forgot a term"
+        token.word == "who" and following.classes & {"epistemic"} for token, following in pairwise(left)
+    )
+    classes = classes_in(left)
+    if "hearsay" in classes or any(token.word.partition(" ")[0] in _AUTHORS for token in left):
+        return "hearsay" in classes
+    sources = [index for index, token in enumerate(left) if _is_source(token)]
     if not sources:
         return _is_name(left) and not right
-    behind = left[sources[0] + 1 :]
-    classes = classes_in(left)
-    if "answer" in classes or "belief" in classes:
+    if is_relative or classes & {"answer", "belief"}:
         return True
+    behind = left[sources[0] + 1 :]
     is_pronoun = left[sources[-1]].word in ("he", "she", "they", "who", "many", "most", "few", "another")
     verbs = [token for token in behind if "epistemic" in token.classes]
     if is_pronoun and verbs and verbs[0].word in ("have", "has", "had", "give", "gives", "gave"):
         return False
     return bool(verbs) and not right
+
+
+def _is_source(token: TextToken) -> bool:
+    """Whether a word is a person or a writing, or what belongs to one: "my neighbour's sheet"."""
+    stem, _, ending = token.word.rpartition("'")
+    return "source" in token.classes or (ending == "s" and "source" in classes_of(stem))
+
+
+def is_answer_of_another(left: Sequence[TextToken]) -> bool:
+    """Whether a clause is about somebody else's answer: "Tom's answer is", "his guess was"."""
+    for owner, noun in pairwise(left):
+        if "answer" not in noun.classes and noun.word not in _GUESSES:
+            continue
+        if owner.word in _THIRD_PERSON:
+            return True
+        is_name = owner.word.endswith("'s") and owner.is_capital and "copula" not in owner.classes
+        if is_name or ("'" in owner.word and _is_source(owner)):
+            return True
+    return False
+
+
+def is_own_report(tokens: Sequence[TextToken]) -> bool:
+    """Whether the author is the one who says what a clause reports: "I claim", but not "they told me"."""
+    for index, token in enumerate(tokens):
+        if "report" in token.classes and not any(
+            t.word.partition(" ")[0] in _REPORTERS for t in tokens[max(0, index - 5) : index + 1]
+        ):
+            if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
+                continue
+            return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
+    return True
 
 
 def _is_name(left: Sequence[TextToken]) -> bool:
@@ -157,6 +227,7 @@ def _is_name(left: Sequence[TextToken]) -> bool:
     return (
         name.is_capital
         and not name.classes
+        and "'" not in name.word
         and not name.word.endswith(("ing", "ion", "ly", "ment", "sis"))
         and not is_filler(name)
         and "epistemic" in verb.classes
@@ -203,3 +274,109 @@ def is_guess(left: Sequence[TextToken]) -> bool:
 def is_identity(right: Sequence[TextToken]) -> bool:
     """Whether words behind a value say what it is: "is the town"."""
     return len(right) > 1 and "copula" in right[0].classes and right[1].word.partition(" ")[0] == "the"
+
+
+def is_object_taker(right: Sequence[TextToken]) -> bool:
+    """Whether a value is the subject of an unknown verb: "42 counts the corner twice", "42 fools many"."""
+    if len(right) < _MIN_NOUN or not _is_third_person(right[0]):
+        return False
+    is_known = bool(right[0].classes - {"source", "oblique", "erring"})
+    return not is_known and right[1].word in _IN_FRONT_OF_OBJECTS
+
+
+def is_by_error(right: Sequence[TextToken]) -> bool:
+    """Whether words behind a value say that an error leads to it: "by forgetting the sign"."""
+    return any(
+        token.word in _FOR_FALSE and following.classes & _ERROR_STARTS and following.word.endswith("ing")
+        for token, following in pairwise(right)
+    )
+
+
+def is_of_error(left: Sequence[TextToken]) -> bool:
+    """Whether an error is what leads to a value: "a common error leads to 42"."""
+    at = next((index for index, token in enumerate(left) if token.classes & _ERROR_STARTS), None)
+    if at is None or any(token.classes - {"apt"} and not is_filler(token) for token in left[:at]):
+        return False
+    behind = left[at + 1 :]
+    if left[at].word.endswith("ing") and left[at].classes & {"erring"}:
+        return any("result" in token.classes for token in behind)  # "forgetting the sign gives 42"
+    return bool(behind) and bool(behind[0].classes & {"result"}) and behind[0].word not in ("was", "is")
+
+
+def is_exclaimed(left: Sequence[TextToken]) -> bool:
+    """Whether words ask how a value could be: "How could it be 42!"."""
+    return len(left) > 1 and left[0].word in _ASKING and left[1].word.partition(" ")[0] in _MODALS
+
+
+def is_of_subject(left: Sequence[TextToken], name: str) -> bool:
+    """Whether the words of a class are about the subject: "the number that can be written so is 42"."""
+    if not left or "copula" not in left[-1].classes:
+        return False
+    at = next((index for index, token in enumerate(left) if token.word in _RELATIVE), None)
+    if not at or not classes_in(left[:at]) & {"quantity", "answer", "result", "bound"}:
+        return False
+    return all(index > at for index, token in enumerate(left) if name in token.classes)
+
+
+def is_adverb(token: TextToken) -> bool:
+    """Whether a word only colours a negation: "not possibly", "not really"."""
+    return bool(token.classes & _ADVERBIAL) or token.word.endswith("ly")
+
+
+def governs_another(left: Sequence[TextToken]) -> bool:
+    """Whether the only negation is "without" with its own object: "without it 42"."""
+    denials = [index for index, token in enumerate(left) if token.classes & {"negative", "reject", "refuse"}]
+    if len(denials) != 1 or left[denials[0]].word != "without":
+        return False
+    behind = left[denials[0] + 1 :]
+    return bool(behind) and not is_filler(behind[-1])
+
+
+ORDINALS: Final = {"first": 0, "former": 0, "second": 1, "latter": -1, "third": 2, "fourth": 3, "last": -1}
+"""Words for a value of a list, by its place in it."""
+
+
+def ordinal_in(tokens: Sequence[TextToken]) -> int | None:
+    """Return which value of a list a clause says to be right: "only the last one checks out"."""
+    at = next((index for index, token in enumerate(tokens) if _ordinal(token) is not None), None)
+    if at is None or classes_in(tokens) & {"negative", "reject", "fault", "would", "suppose"}:
+        return None
+    behind = tokens[at + 1 :]
+    return _ordinal(tokens[at]) if behind and "confirm" in classes_in(behind[-3:]) else None
+
+
+def _ordinal(token: TextToken) -> int | None:
+    words = token.word.split()
+    return next((ORDINALS[word] for word in words if word in ORDINALS), None)
+
+
+def is_counted(left: Sequence[TextToken]) -> bool:
+    """Whether all words of failure are what a subject counts: "the number of mistakes is 42"."""
+    if not left or "copula" not in left[-1].classes or not classes_in(left[:2]) & {"quantity", "answer"}:
+        return False
+    return all(
+        index and left[index - 1].word in ("of", "for")
+        for index, token in enumerate(left)
+        if token.classes & {"reject", "refuse", "negative"}
+    )
+
+
+def is_way(left: Sequence[TextToken]) -> bool:
+    """Whether a rejection is only the way to a value: "eliminating y yields 42"."""
+    return (
+        bool(left)
+        and left[0].word.endswith("ing")
+        and all("reject" not in token.classes for token in left[1:])
+        and "result" in classes_in(left[1:])
+    )
+
+
+def has_unit_of_verb(words: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether an unknown verb takes a value with its unit: "the farmer ploughs 42 acres"."""
+    return (
+        len(words) >= _MIN_NOUN
+        and _is_third_person(words[-1])
+        and len(right) == 1
+        and not right[0].classes
+        and right[0].word.endswith("s")
+    )

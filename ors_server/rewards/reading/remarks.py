@@ -33,7 +33,12 @@ _ENDORSING: Final = words_of(
     "equal equation balance count stand "
     "trust believe rely sense valid sound tally follow"
 )
-_TAKING: Final = frozenset({"take", "takes", "took", "taking"})
+_PARTS: Final = words_of("second third other others both all rest last")
+_TAKING: Final = words_of(
+    "take takes took taken taking tear tore torn throw threw thrown cross crossed rub rubbed"
+)
+_AWAY: Final = words_of("back out up away off")
+_PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
 _JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
 
 
@@ -51,7 +56,11 @@ def takes_back_words(tokens: Sequence[TextToken]) -> bool:
     ):
         return True
     taken = next((index for index, token in enumerate(tokens) if token.word in _TAKING), None)
-    return taken is not None and any(token.word == "back" for token in tokens[taken + 1 : taken + 5])
+    if taken is None:
+        return False
+    behind = [token.word for token in tokens[taken + 1 : taken + 5]]
+    is_away = bool(_AWAY.intersection(behind)) and bool(_PAPERS.intersection(behind))
+    return "back" in behind or (is_away and "first_person" in classes_in(tokens[:taken]))
 
 
 def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
@@ -67,7 +76,13 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
         return False
     at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
     rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
-    return not is_framed or not rest or any(token.classes & {"confirm", "answer"} for token in rest)
+    is_partial = at == 0 and any(token.word in _PARTS for token in rest)  # "but not the second"
+    return (
+        is_partial
+        or not is_framed
+        or not rest
+        or any(token.classes & {"confirm", "answer"} for token in rest)
+    )
 
 
 def tells_own_error(tokens: Sequence[TextToken]) -> bool:
@@ -81,6 +96,7 @@ def tells_own_error(tokens: Sequence[TextToken]) -> bool:
         "first_person" in before | tokens[at].classes
         or tokens[0].word in _THERE
         or (at == 0 and len(tokens) <= NEAR)
+        or (tokens[at].word.startswith("the wrong") and at <= NEAR and "pronoun" in classes_in(tokens[:at]))
     )
     is_general = words & _SECOND_SUBJECTS - {"error", "errors", "mistake", "mistakes"} or words & _GENERAL
     return is_mine and not is_general and not before & {"negative", "harmless", "suppose", "correction"}
@@ -123,5 +139,7 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
     is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
     is_other = any(token.is_capital for token in clause.tokens[:NEAR])
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
+    if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:
+        is_bare = bool(clause.tokens[1].classes & {"reject", "fault"})  # "42, the wrong answer"
     is_joined = lead in _JOINING and bool(clause.classes() & {"reject", "fault"})
     return is_about or is_other or is_bare or is_joined
