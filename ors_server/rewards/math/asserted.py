@@ -24,7 +24,7 @@ from ors_server.rewards.reading.sentences import Span
 from ors_server.rewards.reading.statements import FIELD_KEY, Statement, keep_asserted, read_statements
 
 _SAYING: Final = re.compile(
-    r"[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
+    r"\A\s*over\b|[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
 )
 """What a text has that may say something about its values."""
 _WORD: Final = re.compile(r"(?<![\\A-Za-z0-9_^{])[A-Za-z]{2,}(?![A-Za-z(_^{+*/=])")
@@ -245,7 +245,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
             for statement in _read(tail, _values(tail, question), question, prompt)
             if statement.start in starts
         ]
-        if question.must_agree:
+        if question.must_agree and any(item.polarity is not Polarity.RETRACTED for item in statements):
             statements = [
                 statement for statement in statements if statement.polarity is not Polarity.RETRACTED
             ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.rewards.math.grade import grade_math
+from ors_server.rewards.math import MathOptions, grade_math
 
 PATH = Path(__file__).parents[3] / "data" / "cases" / "number_statements.toml"
 CASES = [
@@ -26,3 +26,11 @@ def test_the_table_has_two_sentences_of_each_rule():
     tables = tomllib.loads(PATH.read_text(encoding="utf-8"))
     assert all(len(table["cases"]) > 1 for table in tables.values())
     assert sum(len(table["cases"]) for table in tables.values()) >= 50
+
+
+@pytest.mark.parametrize("boxes", ["last", "agree"])
+@pytest.mark.parametrize(
+    "response", ["\\boxed{58}\nThis is wrong.", "Not \\boxed{58}.", "The answer is over 58."]
+)
+def test_a_denied_box_and_a_bound_earn_nothing_whatever_boxes_must_agree(response, boxes):
+    assert not grade_math(response, "58", options=MathOptions(boxes=boxes)).is_equal
