@@ -9,6 +9,7 @@ from ors_server.authoring.boundary import AuthorRaisedError
 from ors_server.authoring.calling_client import AbilityError, AskError
 from ors_server.authoring.declared.row_faults import BadRowsError
 from ors_server.authoring.simulated_user import user_errors as users
+from ors_server.bounded_http import BrokenAnswerError
 from ors_server.errors import OrsServerError, StartingError, StoreError
 from ors_server.grading import grading_errors as grading
 from ors_server.offload import offload_errors as offload
@@ -86,6 +87,7 @@ FAULTS = MappingProxyType(
         errors.ToolTimeoutError: Fault(500, JSONRPC_INTERNAL),
         errors.ToolOutputError: Fault(500, JSONRPC_INTERNAL),
         errors.MachineryError: Fault(503, JSONRPC_UNAVAILABLE),
+        BrokenAnswerError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.CapacityError: Fault(429, JSONRPC_UNAVAILABLE),
         errors.TooManyConnectionsError: Fault(503, JSONRPC_UNAVAILABLE),
         errors.StartingError: Fault(503, JSONRPC_UNAVAILABLE),

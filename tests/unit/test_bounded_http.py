@@ -171,6 +171,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 @pytest.mark.parametrize("way", ["endless", "endless chunks", "bomb", "bomb of a problem", "long promise"])
 def test_a_client_needs_little_memory_whatever_is_sent(way):
     with HostileServer(lambda _: Proper.of(["a"]), way, 1).serving() as server:
+        server.only_once = False  # a repeated request is to be answered in the same way
         program = [sys.executable, "-c", MEMORY, server.url]
         ended = subprocess.run(program, capture_output=True, timeout=60, check=False, text=True)
     assert ended.returncode == 0, ended.stderr

@@ -39,7 +39,7 @@ def _return_of(environment: Any) -> float | None:
 
 def _why_unjudged(environment: Any) -> str | None:
     answers = [metadata for metadata in environment.metadata if metadata is not None]
-    episode = answers[-1].get("episode", {}) if answers else {}
+    episode: dict[str, Any] = answers[-1].get("episode", {}) if answers else {}
     if episode.get("unjudged_steps"):
         return f"a judgement failed in {episode['unjudged_steps']} of {episode.get('step')} steps"
     # The client refuses calls after the end of an episode, which changes nothing about its rewards.

@@ -37,9 +37,10 @@ _PLAIN: Final = (
 )
 """Words of mathematics and quantities, which say nothing about them."""
 _NUMBERING: Final = re.compile(
-    r"\s*(?:\([b-hivx]{1,4}\)|[b-h]\)|(?:Q|Ex|No|Nr|Problem|Question|Exercise|Task)\.?\s?\d{1,3}\s?[.:)])\s+(?=\S)"
+    r"\s*(?:\([b-hivx]{1,4}\)|[b-h]\)|(?:Q|Ex|No|Nr|Problem|Question|Exercise|Task)\.?\s?\d{1,3}\s?[.:)])"
+    r"\s+(?=\S)(?![-+*/^=]|\\(?:cdot|times|div|pm|[gl]eq?|in)\b)"
 )
-"""The number of an exercise in front of its answer."""
+"""The number of an exercise in front of its answer; "(x) + 1" is a sum."""
 _CUE: Final = re.compile(
     r"\s*(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final )?(?:answer|result)"
     r"(?: is|:| =|: is) (?![^\n]*(?:[;,]|[.:] ))(?=[^\n]*\s*\Z)",

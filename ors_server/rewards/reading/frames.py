@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ors_server.rewards.reading.polarity import classes_of, words_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, classes_of, words_of
 from ors_server.rewards.reading.sentences import TextToken, classes_in
 
 FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
@@ -17,7 +17,7 @@ _DETERMINERS: Final = words_of(
     "the a an all her his my our their its those these just both exactly precisely only even simply that"
 )
 _RESULTS: Final = frozenset({"result", "quantity", "copula"})
-_GOVERNORS: Final = {
+_GOVERNORS: Final[dict[str, Classes]] = {
     "to": _RESULTS,
     "at": _RESULTS,
     "as": _RESULTS,
@@ -31,7 +31,7 @@ _GOVERNORS: Final = {
     "about": _RESULTS | {"answer"},
     "with": frozenset({"result"}),
     "by": frozenset({"quantity"}),
-    "in": frozenset(),
+    "in": NO_CLASSES,
 }
 """Classes of the word in front of a preposition behind which a value may be stated."""
 _STATING_WITH: Final = words_of(
@@ -94,7 +94,7 @@ def is_filler(token: TextToken) -> bool:
         or word in _DETERMINERS
         or len(word) == 1
         or (not token.classes and word.endswith("ly"))
-        or token.classes == {"harmless"}
+        or token.classes == frozenset({"harmless"})
     )
 
 
@@ -136,7 +136,7 @@ def _preposition_states(words: Sequence[TextToken], right: Sequence[TextToken]) 
         return not is_ending or not subject or not _COURSES.isdisjoint(subject)
     if preposition.word == "with":
         return any(token.word.partition(" ")[0] in _STATING_WITH for token in before[-3:])
-    if verb.classes & _GOVERNORS.get(preposition.word, frozenset()):
+    if verb.classes & _GOVERNORS.get(preposition.word, NO_CLASSES):
         return not (
             preposition.word in ("to", "for") and verb.classes & {"answer"} and not verb.classes & {"result"}
         )
@@ -305,7 +305,8 @@ def is_of_error(left: Sequence[TextToken]) -> bool:
 
 def is_exclaimed(left: Sequence[TextToken]) -> bool:
     """Whether words ask how a value could be: "How could it be 42!"."""
-    return len(left) > 1 and left[0].word in _ASKING and left[1].word.partition(" ")[0] in _MODALS
+    is_asking = len(left) > 1 and left[0].word in _ASKING and left[1].word.partition(" ")[0] in _MODALS
+    return is_asking and all(token.word != "not" for token in left)  # "how could it not be 42?" asserts
 
 
 def is_of_subject(left: Sequence[TextToken], name: str) -> bool:

@@ -111,7 +111,7 @@ def test_reading_costs_in_proportion_to_the_length(piece):
         list(graded(response))
         return time.process_time() - start
 
-    short, long = cost(1_500), cost(6_000)
+    short, long = cost(400), cost(1_600)
     assert long <= 10 * short + 0.2  # a quadratic reader takes sixteen times as long
 
 

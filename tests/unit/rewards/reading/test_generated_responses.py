@@ -44,7 +44,7 @@ MAX_FALSE_UNPAID = {
     ("multiple_choice_reward", "fullmatch"): 0,
     ("word_match_reward", "default"): 0.085,
     ("word_match_reward", "choices"): 0.06,
-    ("qa_em_reward", "default"): 0.065,
+    ("qa_em_reward", "default"): 0.08,
     ("qa_f1_reward", "default"): 0.045,
     ("judge_reply", "default"): 0.115,
     ("find_answer", "answer"): 0.13,
