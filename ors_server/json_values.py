@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 MAX_DEPTH = 100
 MAX_BITS = 4_096
@@ -72,7 +72,7 @@ def _plain(value: JSONValue, depth: int) -> Any:
 
 def is_array(value: JSONValue) -> bool:
     """Whether a value is an array."""
-    kind: type[Any] = type(value)
+    kind = cast("type[object]", type(value))
     if kind is list or kind in _PLAIN:
         return kind is list
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
@@ -80,7 +80,7 @@ def is_array(value: JSONValue) -> bool:
 
 def is_object(value: JSONValue) -> bool:
     """Whether a value is an object."""
-    kind: type[Any] = type(value)
+    kind = cast("type[object]", type(value))
     if kind is dict or kind in _PLAIN:
         return kind is dict
     return isinstance(value, Mapping)
