@@ -1,7 +1,7 @@
 """Reads arguments that some clients send as JSON text, such as `"[1, 2]"` for a list.
 
-Claude Desktop behind a proxy and Qwen Code write lists and objects in this way. A text is replaced by its value
-only where the schema allows no string, so that an argument that may be a string never changes its meaning.
+Claude Desktop behind a proxy and Qwen Code write lists and objects in this way. A text is replaced by its
+value only where the schema allows no string, so that an argument that may be one never changes its meaning.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,8 +25,8 @@ def read_json_texts(
 ) -> Callable[[JSONObject], Any]:
     """Wrap a validator of arguments: it takes JSON texts for values where only their values are allowed.
 
-    The arguments are validated as they are first: the usual call pays nothing, and a validator of the author that
-    reads texts itself keeps its meaning.
+    The arguments are validated as they are first: the usual call pays nothing, and a validator of the author
+    that reads texts itself keeps its meaning.
 
     Args:
         validate: Raises pydantic's `ValidationError`.
@@ -120,7 +120,8 @@ class _TextReader:
         if isinstance(value, list):
             items = cast("list[Any]", value)
             return [
-                self._read_value(item, self._part_of(part, "array", index)) for index, item in enumerate(items)
+                self._read_value(item, self._part_of(part, "array", index))
+                for index, item in enumerate(items)
             ]
         return value
 
@@ -138,7 +139,9 @@ class _TextReader:
     def _part_of(self, part: Any, kind: str, key: str | int) -> Any:
         """Return the schema of a member or an item; of several alternatives, any."""
         alternatives = [
-            choice for choice in self._alternatives(part, set()) if kind in admitted_types(choice, self._schema)
+            choice
+            for choice in self._alternatives(part, set())
+            if kind in admitted_types(choice, self._schema)
         ]
         parts = [_part_below(choice, key) for choice in alternatives]
         return parts[0] if len(parts) == 1 else {"anyOf": parts}
@@ -180,19 +183,19 @@ def _find(schema: JSONObject, reference: str) -> Any:
     return part
 
 
+_NAMES: dict[type, frozenset[str]] = {
+    type(None): frozenset({"null"}),
+    bool: frozenset({"boolean"}),
+    str: frozenset({"string"}),
+    int: frozenset({"integer", "number"}),
+    float: frozenset({"number"}),
+    list: frozenset({"array"}),
+    dict: frozenset({"object"}),
+}
+
+
 def _types_of(value: Any) -> frozenset[str]:
-    match value:
-        case None:
-            return frozenset({"null"})
-        case bool():
-            return frozenset({"boolean"})
-        case str():
-            return frozenset({"string"})
-        case int():
-            return frozenset({"integer", "number"})
-        case float():
-            return frozenset({"integer", "number"} if value.is_integer() else {"number"})
-        case list():
-            return frozenset({"array"})
-        case _:
-            return frozenset({"object"})
+    """Return the JSON types of a JSON value: 1.0 is an integer too."""
+    if isinstance(value, float) and value.is_integer():
+        return _NAMES[int]
+    return _NAMES[type(value)]

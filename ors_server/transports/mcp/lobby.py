@@ -204,7 +204,7 @@ class _ArgumentError(ValueError):
 
 
 def _check_names(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of one of the lobby's own tools; `_ArgumentError` for a name that it does not have."""
+    """Return the schema of one of the lobby's own tools; `_ArgumentError` for a name that is not in it."""
     schema: dict[str, Any] = next(own for own in OWN_TOOLS if own["name"] == tool)["inputSchema"]
     known = list(schema["properties"])
     unknown = [name for name in arguments if name not in known]

@@ -21,6 +21,14 @@ from ors_server.transports.http import (
     send_fault,
     send_json,
 )
+from ors_server.transports.mcp.batches import serve_batch
+from ors_server.transports.mcp.envelopes import (
+    BATCH_VERSIONS,
+    Batch,
+    EnvelopeError,
+    check_body,
+    refuse_batch,
+)
 from ors_server.transports.mcp.long_results import LongResults
 from ors_server.transports.mcp.mcp_server import McpServer
 from ors_server.transports.mcp.sdk import StreamableHTTPSessionManager, TransportSecuritySettings
@@ -33,7 +41,9 @@ SESSION_HEADER = "x-session-id"
 """Names the session on the lobby's path; the same header as in ORS."""
 
 _METHODS = ("GET", "POST", "DELETE")
-_CONTENT_ENCODING = b"content-encoding"
+_CONTENT_ENCODING = "content-encoding"
+_VERSION_HEADER = "mcp-protocol-version"
+_BAD_REQUEST = 400
 
 
 class McpApp:
@@ -71,7 +81,9 @@ class McpApp:
             return
         try:
             scope[REQUESTER_KEY] = self._requester_of(scope)
-            received = await self._read(scope, receive)
+            if scope["method"] == "POST":
+                await self._post(scope, receive, send)
+                return
         except ClientGoneError:
             return
         except OrsServerError as error:
@@ -79,24 +91,33 @@ class McpApp:
             return
         sending = LongResults(scope).sending(send)
         if scope["method"] == "GET":
-            await self._stream(scope, received, sending)
+            await self._stream(scope, receive, sending)
         else:
-            await self._transport.handle_request(scope, received, sending)
+            await self._transport.handle_request(scope, receive, sending)
 
-    async def _read(self, scope: Scope, receive: Receive) -> Receive:
-        """Check the body before the SDK reads it; return a channel that gives it again."""
-        if scope["method"] != "POST":
-            return receive
-        coding = next(
-            (value.decode("latin-1") for name, value in scope["headers"] if name == _CONTENT_ENCODING), None
-        )
-        body = await read_body(receive, self._max_body_bytes, coding)
-        pending = [{"type": "http.request", "body": body, "more_body": False}]
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a body before the SDK reads it, and serve its message, or its messages one by one."""
+        headers = RequestHeaders(scope)
+        body = await read_body(receive, self._max_body_bytes, headers.get(_CONTENT_ENCODING))
+        version = headers.get(_VERSION_HEADER)
 
-        async def again() -> Message:
-            return pending.pop() if pending else await receive()
+        async def serve(text: bytes, receive_more: Receive, send_part: Send) -> None:
+            part = dict(scope)  # the SDK and `LongResults` keep what they know of one message in it
+            await self._transport.handle_request(
+                part, _body_then(text, receive_more), LongResults(part).sending(send_part)
+            )
 
-        return again
+        try:
+            checked = check_body(body)
+            if isinstance(checked, Batch) and version is not None and version not in BATCH_VERSIONS:
+                raise refuse_batch(version)
+        except EnvelopeError as error:
+            await send_json(send, error.answer, _BAD_REQUEST)
+            return
+        if isinstance(checked, Batch):
+            await serve_batch(checked, receive, send, serve)
+        else:
+            await serve(checked, receive, send)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a stream of the server's own messages until either side ends it."""
@@ -140,3 +161,13 @@ class McpApp:
                     f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
         return Requester(self._keyring.identify(credential_from(headers)), session_id, asks)
+
+
+def _body_then(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that gives a body first, and then what another one gives."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_on() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return receive_on

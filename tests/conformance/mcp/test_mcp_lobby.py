@@ -121,12 +121,13 @@ async def test_the_server_chooses_the_task_by_a_seed_and_says_which(site, era):
         in_split = {await begin(client, split="train", seed=number) for number in range(12)}
         at_index = {await begin(client, index=2, seed=number) for number in range(12)}
         await begin(client)
-        named = await client.call_tool("start_episode", {"environment": "desk", "split": "test", "index": "0"})
+        task = {"environment": "desk", "split": "test", "index": "0"}  # JSON text, as some hosts send numbers
+        named = await client.call_tool("start_episode", task)
     assert free == again
     assert len(set(free)) > 3
     assert in_split == {("train", 0), ("train", 1), ("train", 2)}
     assert at_index == {("train", 2), ("test", 2)}
-    assert not named.is_error, text_of(named)  # JSON text, as some hosts send numbers
+    assert not named.is_error, text_of(named)
     assert "The server chose" not in text_of(named)
 
 

@@ -76,7 +76,7 @@ def say(environment: type[Environment], tool_name: str, /, **arguments: Any) -> 
     ("name", "arguments", "received"),
     [
         ("lists", {"names": '["a", "b"]'}, "['a', 'b']"),
-        ("lists", {"names": ' [ ]\n'}, "[]"),
+        ("lists", {"names": " [ ]\n"}, "[]"),
         ("optional", {"names": '["a"]', "count": "3"}, "(['a'], 3)"),
         ("optional", {"names": "null", "count": "null"}, "(None, None)"),
         (
@@ -209,5 +209,5 @@ def test_the_record_keeps_what_the_agent_sent():
 
 def test_only_so_many_values_are_compared_with_the_schema():
     edits = ['{"old": "x", "new": "y"}'] * 1_000
-    with play(Desk) as episode, pytest.raises(CallRefusedError, match="edits|problems"):
+    with play(Desk) as episode, pytest.raises(CallRefusedError, match=r"edits|problems"):
         episode.call("edit", edits=edits, options={})
