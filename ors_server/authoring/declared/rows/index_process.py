@@ -1,7 +1,7 @@
 """Makes indices in processes of their own, so that a server is not late while it reads data.
 
-Parsers in C keep the interpreter's lock to the end of a row, or of a file, and with it the event loop. A process
-of its own has a limit on its memory, too, which grows with the data.
+Parsers in C keep the interpreter's lock to the end of a row, or of a file, and with it the event loop. A
+process of its own has a limit on its memory, too, which grows with the data.
 """
 
 import os
@@ -33,7 +33,7 @@ _is_serving: ContextVar[bool] = ContextVar("indices_are_made_elsewhere", default
 
 @contextmanager
 def indices_made_elsewhere() -> Generator[None]:
-    """Make indices in processes of their own in the with statement, because this one has an event loop to run."""
+    """Make indices in processes of their own in the with statement: this one has an event loop to run."""
     token = _is_serving.set(True)
     try:
         yield

@@ -122,7 +122,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_line(line: bytes) -> None:
-    """Raise `RowFaultError` for a row, as `write_row` writes it, that a server could not read and send in time."""
+    """Raise `RowFaultError` for a row, as `write_row` writes it, that would hold a server up."""
     if len(line) > MAX_ROW_BYTES:
         raise row_too_large(len(line))
     if len(line) > NEVER_TOO_MUCH and count_values(line) > MAX_VALUES:
