@@ -95,7 +95,7 @@ async def steps_of(site, connection: Connection) -> int:
 async def test_a_call_with_a_wrong_id_is_an_invalid_request_and_runs_nothing(
     site, connection, era, request_id
 ):
-    body, headers = dressed(era, message("tools/call", request_id, name="say", arguments={"word": "x"}))
+    body, headers = dressed(era, message("tools/call", request_id, name="say", arguments={"text": "x"}))
     response = await connection.post(body, **headers)
     assert response.status_code == 400
     answer = response.json()
@@ -105,7 +105,7 @@ async def test_a_call_with_a_wrong_id_is_an_invalid_request_and_runs_nothing(
 
 
 async def test_a_call_that_is_a_notification_runs_nothing(site, connection, era):
-    body, headers = dressed(era, message("tools/call", name="say", arguments={"word": "x"}))
+    body, headers = dressed(era, message("tools/call", name="say", arguments={"text": "x"}))
     assert (await connection.post(body, **headers)).status_code == 202
     body, headers = dressed(era, message("tools/list", 5))
     await connection.post(body, **headers)  # after the notification, whatever it did
@@ -149,12 +149,12 @@ async def test_what_is_no_message_is_an_error_of_its_kind(connection, body, requ
 async def test_a_batch_is_answered_in_order(site, http):
     connection = await handshake(site, http, "2025-03-26")
     batch = [
-        message("tools/call", 1, name="say", arguments={"word": "a"}),
+        message("tools/call", 1, name="say", arguments={"text": "a"}),
         message("notifications/cancelled", requestId=99),
-        message("tools/call", None, name="say", arguments={"word": "b"}),
+        message("tools/call", None, name="say", arguments={"text": "b"}),
         5,
         message("initialize", 4),
-        message("tools/call", 2.0, name="say", arguments={"word": "c"}),
+        message("tools/call", 2.0, name="say", arguments={"text": "c"}),
         message("nothing/here", "last"),
     ]
     response = await connection.post(batch)
@@ -164,7 +164,7 @@ async def test_a_batch_is_answered_in_order(site, http):
     codes = [answer.get("error", {}).get("code") for answer in answers]
     invalid = types.INVALID_REQUEST
     assert codes == [None, invalid, invalid, invalid, None, types.METHOD_NOT_FOUND]
-    assert [answers[at]["result"]["content"][0]["text"] for at in (0, 4)] == ["a", "c"]
+    assert [answers[at]["result"]["content"][0]["text"] for at in (0, 4)] == ["You said a.", "You said c."]
     assert await steps_of(site, connection) == 2
 
 
