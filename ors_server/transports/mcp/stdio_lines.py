@@ -91,7 +91,7 @@ class _Answers:
         await self._write(json.dumps(answer) + "\n")
 
     async def open_batch(self, batch: "_OpenBatch") -> None:
-        """Wait for the answers to a batch; one without requests is answered now, if anything is to be said."""
+        """Wait for the answers to a batch; one without requests is answered now, if it has an error."""
         self._batches.append(batch)
         await self._send_complete()
 

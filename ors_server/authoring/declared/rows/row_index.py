@@ -34,7 +34,7 @@ from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.environments")
 
-FORMAT = "3"
+FORMAT = "4"
 """Changes whenever the files of an index change their form."""
 MAX_REPORTS = 20
 """Wrong rows that are reported one by one."""
