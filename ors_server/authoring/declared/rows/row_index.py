@@ -30,6 +30,7 @@ from ors_server.authoring.declared.rows.row_source import (
 from ors_server.clock import SystemClock
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.logs import get_logger
+from ors_server.user_folders import user_folder
 from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.environments")
@@ -67,8 +68,7 @@ class IndexSummary:
 
 def cache_folder() -> Path:
     """Return the folder of all indices, in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "ors-server" / "rows"
+    return user_folder("XDG_CACHE_HOME", ".cache") / "ors-server" / "rows"
 
 
 MakeIndex = Callable[[], IndexSummary]
