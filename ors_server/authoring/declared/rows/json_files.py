@@ -1,6 +1,5 @@
 """A JSON file with records, and a folder of JSON files; the index keeps a copy of both."""
 
-import io
 from collections.abc import Iterator, Sequence
 from json import JSONDecodeError
 from pathlib import Path
@@ -13,6 +12,7 @@ from ors_server.authoring.declared.rows.data_file import DataFile
 from ors_server.authoring.declared.rows.json_shapes import rows_of_object
 from ors_server.authoring.declared.rows.jsonl import scan_lines
 from ors_server.authoring.declared.rows.row_source import (
+    MAX_ROW_BYTES,
     ROW_DECODER,
     RowReader,
     ScannedRow,
@@ -47,25 +47,35 @@ class JsonFile(RowReader):
 
     @override
     def rows(self) -> Iterator[ScannedRow]:
+        if not self._path and self._has_lines():
+            with self._file.open() as stream:
+                yield from scan_lines(stream)
+            return
         with self._file.open() as stream:
-            data = stream.read()
-        text = self._decode(data)
+            text = self._decode(stream.read())
         first, end = self._value(text, 0)
         if end == len(text):
             records = self._records(first, self._path, {})
-        elif not isinstance(first, dict):
-            raise self._fault(JSONDecodeError("Extra data", text, end))
-        elif not self._path and "\n" in text[_skip_spaces_back(text, end) : end] and _is_one_line(text):
-            yield from scan_lines(io.BytesIO(data))
-            return
-        else:
+        elif isinstance(first, dict):
             values = self._values(text)
             records = (record for value in values for record in self._records_below(value))
+        else:
+            raise self._fault(JSONDecodeError("Extra data", text, end))
         for number, value in enumerate(records, 1):
             try:
                 yield ScannedRow(f"record {number}", as_object(value))
             except RowFaultError as fault:
                 yield ScannedRow(f"record {number}", fault)
+
+    def _has_lines(self) -> bool:
+        """Whether the first line is an object, and another line follows."""
+        with self._file.open() as stream:
+            lines = (line for line in iter(lambda: stream.readline(MAX_ROW_BYTES), b"") if not line.isspace())
+            try:
+                value: object = ROW_DECODER.decode(next(lines, b"").decode("utf-8-sig"))
+            except (ValueError, RecursionError, RowFaultError):
+                return False
+            return isinstance(value, dict) and next(lines, None) is not None
 
     def _decode(self, data: bytes) -> str:
         try:
@@ -136,22 +146,6 @@ def _skip_spaces(text: str, start: int) -> int:
     while start < len(text) and text[start] in _SPACES:
         start += 1
     return start
-
-
-def _skip_spaces_back(text: str, end: int) -> int:
-    while end > 0 and text[end - 1] in _SPACES:
-        end -= 1
-    return end
-
-
-def _is_one_line(text: str) -> bool:
-    """Whether the first value ends on the line on which it begins."""
-    first = text.lstrip().partition("\n")[0]
-    try:
-        ROW_DECODER.decode(first)
-    except (ValueError, RowFaultError):
-        return False
-    return True
 
 
 def _inside(record: Any, around: JSONObject) -> Any:

@@ -96,7 +96,9 @@ def find_splits(folder: Path, endings: Sequence[str]) -> dict[str, str]:
     splits = {name: path.name for name, path in named.items() if name in SPLIT_WORDS}
     if splits:
         return splits
-    return {"train": "."} if next(folder.rglob("*.json"), None) is not None else {}
+    # Not deeper: the folder may be the root of something large that has no data.
+    has_rows = any(next(folder.glob(f"{above}*.json"), None) for above in ("", "*/", "*/*/"))
+    return {"train": "."} if has_rows else {}
 
 
 def _splits_of_files(paths: list[Path], folder: Path, prefix: str) -> dict[str, str]:
