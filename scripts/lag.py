@@ -1,10 +1,10 @@
 """Prints how late a server answers others while it reads hostile input, and how much memory that takes.
 
 A process of its own asks `/health` of a real server every 50 ms and reports the longest time that an answer
-took. Meanwhile the server checks arguments by a schema with each keyword of JSON Schema, reads answers of each
-kind of far side, and loads data files of each format (with --reload), at four sizes. A cell has the worst of
-several inputs: the longest answer, the processor time that the server took until it (which is what a quiet
-machine would show), and the most memory.
+took. Meanwhile the server checks arguments by a schema with each keyword of JSON Schema, reads answers of
+each kind of far side, and loads data files of each format (with --reload), at four sizes. A cell has the
+worst of several inputs: the longest answer, the processor time that the server took until it (which is what
+a quiet machine would show), and the most memory.
 
 A cell that is above the limit by its processor time is measured again.
 
