@@ -4,7 +4,7 @@ Claude Desktop behind a proxy and Qwen Code write lists and objects in this way.
 value only where the schema allows no string, so that an argument that may be one never changes its meaning.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -118,7 +118,7 @@ class _TextReader:
                 for name, member in members.items()
             }
         if isinstance(value, list):
-            items = cast("list[Any]", value)
+            items = cast("Sequence[Any]", value)
             return [
                 self._read_value(item, self._part_of(part, "array", index))
                 for index, item in enumerate(items)

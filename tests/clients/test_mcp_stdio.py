@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -124,12 +125,12 @@ def opening(version: str) -> list[object]:
     ]
 
 
-async def exchange(*lines: object) -> list[object]:
-    """Writes lines to a server of one episode, each after the answers to the one before; returns its lines."""
+async def exchange(*lines: object) -> list[Any]:
+    """Writes lines to a server of one episode, each after the answers to the last; returns its lines."""
     program = [sys.executable, "-c", PROGRAM, "serve", f"{FIXTURE}:Counter", "--stdio"]
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     # The server answers `ping` after what came before it, so its answer ends each exchange.
-    answers: list[object] = []
+    answers: list[Any] = []
     with anyio.fail_after(LIMIT):
         async with await anyio.open_process([*program, "--episode", "counter/test/0"], stderr=None) as server:
             assert server.stdin is not None

@@ -27,7 +27,8 @@ from ors_server.authoring.declared.row_faults import RowFaultError, show_value
 from ors_server.authoring.declared.rows.choose_source import choose_source
 from ors_server.authoring.declared.rows.hugging_face import PREFIX, list_hub_splits, parse_address
 from ors_server.authoring.declared.rows.index_process import make_elsewhere
-from ors_server.authoring.declared.rows.row_index import IndexRequest, IndexSummary, RowIndex
+from ors_server.authoring.declared.rows.index_summary import IndexSummary
+from ors_server.authoring.declared.rows.row_index import IndexRequest, RowIndex
 from ors_server.authoring.declared.rows.row_source import RowReader
 from ors_server.authoring.declared.rows.shards import split_named
 from ors_server.authoring.environment import Environment, Prompt
@@ -386,7 +387,7 @@ class _RowChecker:
 def _shape(value: Any) -> str:
     """Return the types of an answer, on which it depends whether a reward can read it."""
     if isinstance(value, list):
-        return f"list of {sorted({type(item).__name__ for item in cast('list[Any]', value)})}"
+        return f"list of {sorted({type(item).__name__ for item in cast('Sequence[Any]', value)})}"
     if isinstance(value, dict):
         return f"object of {sorted(cast('JSONObject', value))}"
     return type(value).__name__

@@ -144,7 +144,7 @@ class TaskMaker:
 
 
 def _items(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
+    return list(cast("Sequence[Any]", value)) if isinstance(value, list) else [value]
 
 
 def _other_forms(answer: str | float) -> list[str]:
@@ -173,7 +173,9 @@ def _chat_text(messages: Sequence[Mapping[str, Any]]) -> str:
         for part in _items(message["content"]):
             text = cast("Mapping[str, Any]", part).get("text") if isinstance(part, dict) else part
             if not isinstance(text, str):
-                raise RowFaultError("prompt", "messages of text; `images` names images", show_value(part))
+                raise RowFaultError(
+                    "prompt", "messages of text; `images` names images", show_value(cast("object", part))
+                )
             texts.append(text)
     return "\n\n".join(texts)
 

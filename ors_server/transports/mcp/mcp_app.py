@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ors_server._version import __version__
-from ors_server.errors import OrsServerError, SessionNotFoundError
+from ors_server.errors import OrsServerError, PayloadTooLargeError, SessionNotFoundError
 from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.transports.access import Keyring, credential_from
@@ -30,8 +30,12 @@ from ors_server.transports.mcp.envelopes import (
     refuse_batch,
 )
 from ors_server.transports.mcp.long_results import LongResults
-from ors_server.transports.mcp.mcp_server import McpServer
-from ors_server.transports.mcp.sdk import StreamableHTTPSessionManager, TransportSecuritySettings
+from ors_server.transports.mcp.mcp_server import MAX_HANDSHAKE_BYTES, McpServer
+from ors_server.transports.mcp.sdk import (
+    StreamableHTTPSessionManager,
+    TransportSecuritySettings,
+    begins_connection,
+)
 from ors_server.transports.mcp.session_access import REQUESTER_KEY, REWARDS_HEADER, Requester, SessionAccess
 
 PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
@@ -100,6 +104,11 @@ class McpApp:
         headers = RequestHeaders(scope)
         body = await read_body(receive, self._max_body_bytes, headers.get(_CONTENT_ENCODING))
         version = headers.get(_VERSION_HEADER)
+        if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(headers.get("mcp-session-id"), version):
+            raise PayloadTooLargeError(
+                f"expected at most {MAX_HANDSHAKE_BYTES:,} bytes of a request without Mcp-Session-Id, which "
+                f"is initialize, got {len(body):,}; leave out icons and long descriptions of the client"
+            )
 
         async def serve(text: bytes, receive_more: Receive, send_part: Send) -> None:
             part = dict(scope)  # the SDK and `LongResults` keep what they know of one message in it

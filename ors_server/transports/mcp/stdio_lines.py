@@ -154,7 +154,7 @@ class _Lines:
         """Return the text of one message; remember the version that it negotiates, and what it cancels."""
         if b'"initialize"' in text or b'"notifications/cancelled"' in text:
             message = _read(text)
-            params = message.get("params") or {}
+            params = cast("dict[str, object]", message.get("params") or {})
             if message.get("method") == "initialize":
                 self._version = params.get("protocolVersion")
             elif message.get("method") == "notifications/cancelled":

@@ -10,7 +10,6 @@ import json
 import pickle
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import datasets
@@ -27,7 +26,7 @@ ROWS = [
     {"number": 2, "question": "Wie groß ist 6, mal 7?\nIn Ziffern.", "answer": "42"},
     {"number": 3, "question": "What is 1/2 + 1/4?", "answer": "3/4"},
 ]
-PLAIN = [{**row, "question": row["question"].replace("\n", " ")} for row in ROWS]
+PLAIN = [{**row, "question": str(row["question"]).replace("\n", " ")} for row in ROWS]
 JSON_LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
 
 
@@ -187,4 +186,4 @@ def write_by_hand() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,7 +3,7 @@
 import pytest
 
 from ors_server import tool
-from ors_server.testing import play
+from ors_server.testing import LocalEpisode, play
 from ors_server.wire import ToolOutput
 from tests.fixtures.single_task import SingleTask
 
@@ -22,7 +22,12 @@ def test_figures_are_those_of_the_ended_episode():
 
 
 def test_figures_are_readable_after_an_error_too():
-    with pytest.raises(ZeroDivisionError), play(Door) as episode:
+    def fail(episode: LocalEpisode) -> None:
         episode.call("knock")
         raise ZeroDivisionError
-    assert episode.summary.episode_return == 0.5
+
+    episodes: list[LocalEpisode] = []
+    with pytest.raises(ZeroDivisionError), play(Door) as episode:
+        episodes.append(episode)
+        fail(episode)
+    assert episodes[0].summary.episode_return == 0.5

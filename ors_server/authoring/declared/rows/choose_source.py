@@ -20,15 +20,18 @@ from ors_server.authoring.declared.rows.shards import (
 )
 from ors_server.errors import EnvironmentDefinitionError
 
-_READERS: dict[str, Callable[[Path, str], RowReader]] = {
+_TEXTS: dict[str, Callable[[Path, str], RowReader]] = {
     ".jsonl": lambda path, _: JsonLines(path),
     ".ndjson": lambda path, _: JsonLines(path),
     ".json": JsonFile,
     ".csv": lambda path, _: SeparatedValues(path, ","),
     ".tsv": lambda path, _: SeparatedValues(path, "\t"),
 }
-_READERS |= {f"{ending}{PACKED}": make for ending, make in _READERS.items()}
-_READERS[".parquet"] = lambda path, _: ParquetRows(path)
+_READERS = {
+    **_TEXTS,
+    **{f"{ending}{PACKED}": make for ending, make in _TEXTS.items()},
+    ".parquet": lambda path, _: ParquetRows(path),
+}
 ENDINGS = tuple(_READERS)
 """Endings of data files."""
 

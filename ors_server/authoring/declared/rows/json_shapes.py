@@ -19,9 +19,10 @@ def rows_of_object(table: JSONObject) -> list[JSONObject] | None:
     values = list(table.values())
     columns, data = table.get("columns"), table.get("data")
     if isinstance(columns, list) and isinstance(data, list) and table.keys() <= {"columns", "index", "data"}:
-        return _split_rows(cast("list[Any]", columns), cast("list[Any]", data))
+        return _split_rows(cast("Sequence[Any]", columns), cast("Sequence[Any]", data))
     if isinstance(data, list) and table.keys() == {"schema", "data"}:
-        return cast("list[JSONObject]", data) if _are(data, dict) else None
+        rows = cast("Sequence[JSONObject]", data)
+        return list(rows) if _are(rows, dict) else None
     if values and _are(values, list):
         return _rows_of_columns(cast("Mapping[str, list[Any]]", table))
     if values and _are(values, dict):
@@ -40,10 +41,10 @@ def _are(values: Sequence[object], kind: type) -> bool:
     return all(isinstance(value, kind) for value in values)
 
 
-def _split_rows(columns: list[Any], data: list[Any]) -> list[JSONObject] | None:
+def _split_rows(columns: Sequence[Any], data: Sequence[Any]) -> list[JSONObject] | None:
     if not _are(columns, str) or len(set(columns)) < len(columns):
         return None
-    if not all(isinstance(row, list) and len(cast("list[Any]", row)) == len(columns) for row in data):
+    if not all(isinstance(row, list) and len(cast("Sequence[Any]", row)) == len(columns) for row in data):
         return None
     return [dict(zip(columns, row, strict=True)) for row in data]
 

@@ -19,6 +19,7 @@ from zlib import crc32
 from ors_server.atomic_file import atomic_file, open_private
 from ors_server.authoring.declared.row_faults import BadRowsError, RowFaultError, RowReport
 from ors_server.authoring.declared.rows.index_process import is_made_elsewhere
+from ors_server.authoring.declared.rows.index_summary import IndexSummary
 from ors_server.authoring.declared.rows.row_source import (
     RowReader,
     ScannedRow,
@@ -50,20 +51,6 @@ _SPAN = struct.Struct("<QQL")
 
 CheckRow = Callable[[JSONObject], object]
 """Raises `RowFaultError` for a row that is not a task."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSummary:
-    """What making an index found."""
-
-    digest: str
-    """Hash of the rows' content, in hexadecimal."""
-    rows: int
-    """Rows that are tasks."""
-    skipped: int
-    """Wrong rows, which are left out."""
-    first_skipped: str = ""
-    """The report of the first of them."""
 
 
 def cache_folder() -> Path:

@@ -143,7 +143,7 @@ class SeparatedValues(RowReader):
             return [names[0].removeprefix(_BOM), *names[1:]]
         for separator in (self._separator, *_OTHER_SEPARATORS):
             try:
-                found = next(csv.reader([text], delimiter=separator, strict=True), [])
+                found = next(csv.reader([text], delimiter=separator, strict=True), list[str]())
             except csv.Error:
                 continue
             if len(found) > 1:
