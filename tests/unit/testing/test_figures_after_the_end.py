@@ -21,13 +21,15 @@ def test_figures_are_those_of_the_ended_episode():
     assert [step.tool for step in episode.steps] == ["knock"]
 
 
-def test_figures_are_readable_after_an_error_too():
-    def fail(episode: LocalEpisode) -> None:
+def play_and_fail(episodes: list[LocalEpisode]) -> None:
+    with play(Door) as episode:
+        episodes.append(episode)
         episode.call("knock")
         raise ZeroDivisionError
 
+
+def test_figures_are_readable_after_an_error_too():
     episodes: list[LocalEpisode] = []
-    with pytest.raises(ZeroDivisionError), play(Door) as episode:
-        episodes.append(episode)
-        fail(episode)
+    with pytest.raises(ZeroDivisionError):
+        play_and_fail(episodes)
     assert episodes[0].summary.episode_return == 0.5

@@ -27,7 +27,7 @@ _TEXTS: dict[str, Callable[[Path, str], RowReader]] = {
     ".csv": lambda path, _: SeparatedValues(path, ","),
     ".tsv": lambda path, _: SeparatedValues(path, "\t"),
 }
-_READERS = {
+_READERS: dict[str, Callable[[Path, str], RowReader]] = {
     **_TEXTS,
     **{f"{ending}{PACKED}": make for ending, make in _TEXTS.items()},
     ".parquet": lambda path, _: ParquetRows(path),
