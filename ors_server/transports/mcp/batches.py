@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ors_server.transports.http import Message, Receive, Send, send_json
-from ors_server.transports.mcp.envelopes import Batch, EnvelopeError, check_message
+from ors_server.transports.mcp.envelopes import EnvelopeError, MessageBatch, check_message
 
 ServeMessage = Callable[[bytes, Receive, Send], Awaitable[None]]
 """Serves one message of a batch: its text, what the client sends after it, and where its response goes."""
@@ -14,7 +14,7 @@ _ACCEPTED = 202
 _BAD_REQUEST = 400
 
 
-async def serve_batch(batch: Batch, receive: Receive, send: Send, serve: ServeMessage) -> None:
+async def serve_batch(batch: MessageBatch, receive: Receive, send: Send, serve: ServeMessage) -> None:
     """Serve the messages of a batch one after another, so that their effects have the order of the batch."""
     response = _BatchResponse(receive, send)
     for message in batch.messages:

@@ -39,7 +39,7 @@ class EnvelopeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MessageBatch:
     """Several messages in one."""
 
     messages: Sequence[object]
@@ -61,7 +61,7 @@ class _Head(BaseModel):
 _HEAD = TypeAdapter(_Head)
 
 
-def check_body(body: bytes) -> bytes | Batch:
+def check_body(body: bytes) -> bytes | MessageBatch:
     """Check what a client sent: return the text of one message for the SDK, or a batch.
 
     Raises:
@@ -75,7 +75,7 @@ def check_body(body: bytes) -> bytes | Batch:
         if not 0 < len(messages) <= MAX_BATCH:
             text = f"expected a batch of 1 to {MAX_BATCH} messages, got {len(messages)}"
             raise EnvelopeError(types.INVALID_REQUEST, text)
-        return Batch(messages)
+        return MessageBatch(messages)
     try:
         head = _HEAD.validate_json(body)
     except ValidationError as error:

@@ -24,8 +24,8 @@ from ors_server.transports.http import (
 from ors_server.transports.mcp.batches import serve_batch
 from ors_server.transports.mcp.envelopes import (
     BATCH_VERSIONS,
-    Batch,
     EnvelopeError,
+    MessageBatch,
     check_body,
     refuse_batch,
 )
@@ -118,12 +118,12 @@ class McpApp:
 
         try:
             checked = check_body(body)
-            if isinstance(checked, Batch) and version is not None and version not in BATCH_VERSIONS:
+            if isinstance(checked, MessageBatch) and version is not None and version not in BATCH_VERSIONS:
                 raise refuse_batch(version)
         except EnvelopeError as error:
             await send_json(send, error.answer, _BAD_REQUEST)
             return
-        if isinstance(checked, Batch):
+        if isinstance(checked, MessageBatch):
             await serve_batch(checked, receive, send, serve)
         else:
             await serve(checked, receive, send)

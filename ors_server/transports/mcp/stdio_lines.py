@@ -14,8 +14,8 @@ import anyio
 
 from ors_server.transports.mcp.envelopes import (
     BATCH_VERSIONS,
-    Batch,
     EnvelopeError,
+    MessageBatch,
     check_body,
     check_message,
     refuse_batch,
@@ -139,7 +139,7 @@ class _Lines:
                 continue
             try:
                 checked = check_body(line.decode(errors="replace").encode())
-                if not isinstance(checked, Batch):
+                if not isinstance(checked, MessageBatch):
                     yield await self._note(checked)
                     continue
                 if self._version not in BATCH_VERSIONS:
@@ -161,7 +161,7 @@ class _Lines:
                 await self._answers.withdraw(params.get("requestId"))
         return text.decode()
 
-    async def _open(self, batch: Batch) -> list[bytes]:
+    async def _open(self, batch: MessageBatch) -> list[bytes]:
         """Check the messages of a batch; the SDK answers those that are returned."""
         pending = _OpenBatch()
         texts: list[bytes] = []

@@ -63,7 +63,7 @@ class DataFile:
         try:
             with gzip.open(self.path) as unpacked:
                 self._check(unpacked.peek(_PEEKED))
-                yield _BoundedStream(unpacked, str(self.path), unpacked_limit([self.path]))
+                yield _BoundedData(unpacked, str(self.path), unpacked_limit([self.path]))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise EnvironmentDefinitionError(f"{self.path}: expected gzip data, and {error}") from error
 
@@ -73,7 +73,7 @@ class DataFile:
             raise EnvironmentDefinitionError(f"{self.path}: expected text in UTF-8, came {kind}")
 
 
-class _BoundedStream:
+class _BoundedData:
     """Unpacked data, up to a size."""
 
     def __init__(self, stream: ByteStream, name: str, limit: int) -> None:
