@@ -97,6 +97,13 @@ def test_messages_that_an_agent_wrote_are_no_prompt(write):
         declare_data(str(path), {"prompt": "question", "answer": "answer", "reward": "math_equal_reward"})
 
 
+def test_the_only_turn_of_a_list_of_turns_is_the_prompt(write):
+    turns = [[{"role": "user", "content": [{"type": "text", "text": "2 + 3?"}]}]]
+    path = write("train.json", [{"id": "simple_0", "question": turns, "answer": "5"}] * 2)
+    environment = declare_data(str(path), MATH)
+    assert environment.shown_at_start(environment.get_task("train", 1))["prompt"] == "2 + 3?"
+
+
 def test_a_list_of_images_is_several_images(write):
     images = [PIXEL, f"data:image/png;base64,{PIXEL}"]
     path = write("train.jsonl", [{"question": "What is it?", "answer": "5", "images": images}])
