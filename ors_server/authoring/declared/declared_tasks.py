@@ -109,9 +109,10 @@ class TaskMaker:
 
     def prompt(self, task: JSONObject) -> str:
         """Return the prompt's text."""
-        value = self._prompt.value(task)
-        if isinstance(value, list) and len(cast("Sequence[Any]", value)) == 1 and _is_chat(value[0]):
-            value = value[0]  # the only turn of a list of turns, as BFCL has it
+        value: Any = self._prompt.value(task)
+        turns = _items(value)
+        if len(turns) == 1 and _is_chat(turns[0]):
+            value = turns[0]  # the only one of a list of turns, as BFCL has it
         text = _chat_text(value) if _is_chat(value) else as_text(value, "prompt")
         if not text.strip():
             raise RowFaultError("prompt", "a prompt that is not empty", show_value(text))
