@@ -1,6 +1,6 @@
-"""Runs a server's program, and notes which functions of its package the event loop enters between two signals.
+"""Runs a server's program and notes which functions of its package its main thread enters between signals.
 
-SIGUSR1 begins, SIGUSR2 ends and writes the entries in their order, as a JSON list of `[file, function, line]`.
+SIGUSR1 begins; SIGUSR2 ends, and writes the entries in order as a JSON list of `[file, function, line]`.
 
 Usage: PACKAGE FILE PROGRAM [ARGUMENT...]
 """
@@ -16,7 +16,8 @@ from typing import Any
 
 package, target, program = sys.argv[1:4]
 spec = importlib.util.find_spec(package)
-assert spec is not None and spec.submodule_search_locations, f"{package} is not installed"
+if spec is None or not spec.submodule_search_locations:
+    sys.exit(f"the package {package} is not installed")
 root = f"{spec.submodule_search_locations[0]}/"
 entered: list[CodeType] = []
 
@@ -39,9 +40,7 @@ def end(number: int, frame: FrameType | None) -> None:
     """Stop, and write what was noted; the rename makes it appear whole."""
     del number, frame
     sys.setprofile(None)
-    rows = [
-        [code.co_filename.removeprefix(root), code.co_qualname, code.co_firstlineno] for code in entered
-    ]
+    rows = [[code.co_filename.removeprefix(root), code.co_qualname, code.co_firstlineno] for code in entered]
     draft = Path(f"{target}.draft")
     draft.write_text(json.dumps(rows))
     draft.rename(target)
