@@ -29,9 +29,8 @@ from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.manager import SessionManager, open_manager
-from ors_server.sessions.quotas import SessionLimits
-from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
-from ors_server.sessions.session_services import SessionOptions
+from ors_server.sessions.session_request import SessionLimits
+from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions, open_sandboxes
 from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore

@@ -23,15 +23,14 @@ from ors_server.episode import EpisodeEvent, Phase, StopReason
 from ors_server.errors import CallCancelledError, NotSupportedError, UnknownCallError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import running_code
-from ors_server.sessions.background_tasks import run_whole
-from ors_server.sessions.call_runner import CallRunner
-from ors_server.sessions.call_table import CallTable
+from ors_server.sessions.call_runner import CallRunner, CallTable
 from ors_server.sessions.ending import SessionEnding, SessionParts
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.reward_view import RewardView
 from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored, check_call_id
 from ors_server.sessions.session_request import SessionStatus
+from ors_server.sessions.session_services import run_whole
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
 from ors_server.trajectory import Step
