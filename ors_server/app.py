@@ -40,7 +40,7 @@ from ors_server.transports import http
 from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
-from ors_server.transports.origins import HostGuard
+from ors_server.transports.http import HostGuard
 from ors_server.transports.ors_app import OrsApp
 from ors_server.transports.ors_calls import CallStreams
 
@@ -108,9 +108,7 @@ class App:
         self._mcp: McpApp | None = None
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
-        self._guarded = HostGuard(
-            http.DefectGuard(self._route), hosts=settings.allowed_hosts, origins=settings.allowed_origins
-        )
+        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
 
     @property
     def manager(self) -> SessionManager:
@@ -237,15 +235,29 @@ class App:
                 await send({"type": "websocket.close", "code": 1000})
 
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
-        if self._ors is None:
-            await http.send_fault(send, ShuttingDownError("the server is not running"))
-            return
-        root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
-        door = self._doors.get(root, self._ors)
-        if scope["method"] == "HEAD":
-            await http.serve_head(door, scope, receive, send)
-        else:
-            await door(scope, receive, send)
+        """Serve a request at its door; an unexpected exception stays inside the request."""
+        started = False
+
+        async def watch(message: http.Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            if self._ors is None:
+                await http.send_fault(watch, ShuttingDownError("the server is not running"))
+                return
+            root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
+            door = self._doors.get(root, self._ors)
+            if scope["method"] == "HEAD":
+                await http.serve_head(door, scope, receive, watch)
+            else:
+                await door(scope, receive, watch)
+        except Exception:  # whatever it is, other requests go on
+            log.exception("request_defect", path=scope["path"])
+            if started:
+                raise
+            await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()

@@ -19,7 +19,6 @@ from ors_server.event_loops import (
     Task,
     is_current,
     is_scope_cancelled,
-    pending_cancellations,
     take_back_cancellations,
 )
 from ors_server.logs import secret_values
@@ -53,7 +52,7 @@ async def call_author(
         AuthorRaisedError: If it raised anything, or was not cancelled by the server.
     """
     task = asyncio.current_task()
-    cancellations = pending_cancellations(task)
+    cancellations = 0 if task is None else task.cancelling()
     try:
         if is_async(function) if on_loop is None else on_loop:
             result = function(*args)
@@ -72,7 +71,7 @@ async def call_author(
             raise
         await take_back_cancellations(task, cancellations)
         raise AuthorRaisedError(error) from error
-    if pending_cancellations(task) > cancellations:
+    if task is not None and task.cancelling() > cancellations:
         await take_back_cancellations(task, cancellations)
     return result
 

@@ -20,7 +20,6 @@ from ors_server.authoring.call_context import CallContext, running_call
 from ors_server.authoring.definition import ToolDefinition
 from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.call_clock import CallClock, counting, make_scope
-from ors_server.clock import LastUse
 from ors_server.episode import CallOutcome, OutcomeKind
 from ors_server.errors import (
     CapacityError,
@@ -48,7 +47,7 @@ from ors_server.sessions.session_call import (
     RefusalReason,
     result_on_record,
 )
-from ors_server.sessions.session_services import Services
+from ors_server.sessions.session_services import LastUse, Services
 from ors_server.sessions.session_tools import BoundTool, Concurrency, SessionTools, Turns
 from ors_server.sessions.tool_arguments import (
     CheckedOutput,
@@ -276,7 +275,8 @@ class ToolRun:
                 self.clock.arm()
                 output = await grade(output, self._final_response(output))
             checked = check_output(output, policy, max_bytes)
-            self._note_missing_number(checked, is_graded=grade is not None)
+            if checked.metadata or checked.finished:
+                self._note_missing_number(checked, is_graded=grade is not None)
         except ToolOutputError as error:
             return self.fail(_name_tool(tool, error))
         except OrsServerError as error:
@@ -289,7 +289,7 @@ class ToolRun:
             checked.reward,
             checked.finished,
             tuple(self.context.charged),
-            numeric_extras(checked.metadata),
+            numeric_extras(checked.metadata) if checked.metadata else {},
             is_unjudged=self.context.unjudged is not None,
         )
         return EndedCall(outcome, self.started, checked)
@@ -433,22 +433,21 @@ class CallRunner:
             self.turns.release(Concurrency.EXCLUSIVE)
 
     async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
-        result: CallResult = Failure(ShuttingDownError("the server is shutting down"))
+        result: CallResult | None = None
         try:
-            if call.is_sealed:
-                result = await perform(call) or Failure(call.cancel_error)
-            elif self._make_end_error is not None:
+            if self._make_end_error is not None and not call.is_sealed:
                 result = Failure(self._make_end_error())
-            elif call.is_cancelled:
-                result = Failure(call.cancel_error)
-            else:
-                result = await perform(call) or Failure(call.cancel_error)
+            elif call.is_sealed or not call.is_cancelled:
+                result = await perform(call)
+            result = result or Failure(call.cancel_error)
         except OrsServerError as error:
             result = Failure(error)
         except Exception:  # the border between a defect of ours and all other calls
             log.exception("call_defect", session_id=self._recorder.origin.session_id, tool=call.tool)
             result = Failure(OrsServerError("the server failed; its log has the details"))
         finally:
+            if result is None:  # the server ends its tasks
+                result = Failure(ShuttingDownError("the server is shutting down"))
             if isinstance(result, Failure):
                 forget_frames(result.error)
             self.calls.finish(call, result)
@@ -463,33 +462,28 @@ class CallRunner:
 
     async def _play(self, call: Call) -> CallResult | None:
         """Play one step; return `None` if the call was cancelled before its tool was found."""
-        found: BoundTool | CallResult | None = self._find_now(call)
-        if found is None:
+        tool: BoundTool | CallResult | None = None
+        if not (call.repeats or self._setup.is_pending or self._recorder.unwritten):
+            self.check_usable()
+            if not self._recorder.is_deciding:
+                tool = self._recorder.refusal(call.tool) or self.tools.found(call.tool)
+        if tool is None:  # something has to be waited for
             with _cancellable(call):
-                found = await self._find(call)
-        if not isinstance(found, BoundTool):
-            return found
+                tool = await self._find(call)
+        if not isinstance(tool, BoundTool):
+            return tool
         started = self._recorder.now
         try:
-            parsed = parse_arguments(found.definition, call.arguments)
+            parsed = parse_arguments(tool.definition, call.arguments)
         except InvalidArgumentsError as error:
             return await self._record_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
         except OrsServerError as error:
             return await self._recorder.record(call, _fault(error, started))
-        if not self.turns.acquire_now(found.concurrency):
-            result = await self._acquire_turn(call, found.concurrency)
+        if not self.turns.acquire_now(tool.concurrency):
+            result = await self._acquire_turn(call, tool.concurrency)
             if result is not None:
                 return result
-        return await self._use_turn(call, found, parsed)
-
-    def _find_now(self, call: Call) -> BoundTool | Refusal | None:
-        """Find a call's tool without waiting; return `None` if something has to be waited for."""
-        if call.repeats is not None or self._setup.is_pending or self._recorder.has_pending:
-            return None
-        self.check_usable()
-        if self._recorder.is_deciding:
-            return None
-        return self._recorder.refusal(call.tool) or self.tools.found(call.tool)
+        return await self._run_in_turn(call, tool, parsed)
 
     async def _find(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""
@@ -511,13 +505,14 @@ class CallRunner:
         text = refuse_unknown(call.tool, [spec.name for spec in (await self.tools.listing()).tools])
         return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
-    async def _use_turn(self, call: Call, tool: BoundTool, parsed: object) -> CallResult:
+    async def _run_in_turn(self, call: Call, tool: BoundTool, parsed: object) -> CallResult:
         """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
         thread = LingeringThread()
         try:
             if call.is_cancelled:
                 return Failure(call.cancel_error)
-            await self._recorder.until_decided()
+            if self._recorder.is_deciding:
+                await self._recorder.until_decided()
             over = self._recorder.refusal(call.tool)
             return over if over is not None else await self._run_tool(call, tool, parsed, thread)
         finally:
@@ -582,8 +577,10 @@ class CallRunner:
 
     def _make_run(self, call: Call, tool: BoundTool, parsed: object) -> ToolRun:
         recorder = self._recorder
-        limits = (tool.definition.time_limit, recorder.policy.call_time_limit, recorder.remaining_time)
-        time_limit = min((limit for limit in limits if limit is not None), default=None)
+        time_limit = tool.definition.time_limit
+        for limit in (recorder.policy.call_time_limit, recorder.remaining_time):
+            if limit is not None and (time_limit is None or limit < time_limit):
+                time_limit = limit
         context = CallContext(
             session_id=recorder.origin.session_id,
             call_id=call.id,

@@ -9,7 +9,6 @@ from ors_server.admission import Gate
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import give_sandbox
 from ors_server.call_clock import counting, start_clock
-from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import (
     EnvironmentFailedError,
@@ -22,7 +21,7 @@ from ors_server.logs import get_logger, secret_values
 from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
-from ors_server.sessions.session_services import Services
+from ors_server.sessions.session_services import LastUse, Services
 from ors_server.wire import JSONObject
 from ors_server.workers import LingeringThread
 

@@ -18,7 +18,6 @@ from ors_server.authoring.environment import restore_rng
 from ors_server.authoring.prompt_blocks import flatten_messages
 from ors_server.authoring.simulated_user.conversation import load_conversation
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
-from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, Phase, StopReason
 from ors_server.errors import CallCancelledError, NotSupportedError, UnknownCallError
 from ors_server.logs import get_logger
@@ -30,7 +29,7 @@ from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.reward_view import RewardView
 from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored, check_call_id
 from ors_server.sessions.session_request import SessionStatus
-from ors_server.sessions.session_services import run_whole
+from ors_server.sessions.session_services import LastUse, run_whole
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
 from ors_server.trajectory import Step
@@ -220,7 +219,11 @@ class Session:
         if call_id is not None:
             await self._load_recorded(call_id)
         self._setup.check()
-        known = self._pending(tool, arguments) if call_id is None else self._runner.calls.get(call_id)
+        runner = self._runner
+        if call_id is not None:
+            known = runner.calls.get(call_id)
+        else:
+            known = self._find_unwritten(tool, arguments) if self.recorder.unwritten else None
         if known is not None:
             known.expect(tool, arguments)
         if known is not None and not known.is_unwritten:
@@ -235,7 +238,7 @@ class Session:
             )
             if known is not None:
                 call.id, call.is_named, call.repeats = known.id, known.is_named, known.repeats or known
-            self._runner.start(call)
+            runner.start(call)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
         return call
@@ -329,10 +332,8 @@ class Session:
         if self._ending is not None:
             await self._ending.released.wait()
 
-    def _pending(self, tool: str, arguments: JSONObject) -> Call | None:
+    def _find_unwritten(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the call that a caller without ids asks for again: one that ran and is not on record yet."""
-        if not self.recorder.has_pending:
-            return None
         for pending in self.recorder.pending_calls:
             latest = self._runner.calls.get(pending.id)
             is_free = latest is not None and latest.is_unwritten and not latest.is_named

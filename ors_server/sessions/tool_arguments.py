@@ -122,7 +122,11 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
     """
     if len(output.blocks) > MAX_BLOCKS:
         raise ToolOutputError(f"the output has {len(output.blocks)} blocks; at most {MAX_BLOCKS} are allowed")
-    size = sum(map(_size, output.blocks))
+    size = 0
+    for block in output.blocks:
+        content = block.text if isinstance(block, TextBlock) else block.data
+        size += BLOCK_OVERHEAD
+        size += len(content) if content.isascii() else len(content.encode(errors="replace"))
     if size > max_bytes:
         msg = f"the output has {size} bytes; at most {max_bytes} are allowed (setting max_output_bytes)"
         raise ToolOutputError(msg)
@@ -130,20 +134,19 @@ def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> C
         reward = policy.admit(output.reward)
     except RewardRangeError as error:
         raise ToolOutputError(str(error)) from error
-    metadata = _copy_json(output.metadata, "metadata", max_bytes)
-    blocks = [_check_block(block, max_bytes) for block in output.blocks]
+    metadata = None
+    if output.metadata is not None:
+        metadata = _copy_json(output.metadata, "metadata", max_bytes)
+    blocks = list(output.blocks)
+    for index, block in enumerate(blocks):
+        if isinstance(block, ImageBlock) or block.detail is not None or not block.text.isascii():
+            blocks[index] = _check_block(block, max_bytes)
     return CheckedOutput(blocks, metadata, reward, output.finished)
 
 
 def make_error_output(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:
     """Make the output that tells an agent of its own mistake."""
     return CheckedOutput([TextBlock(text=text)], {"error": {"code": code, **(extra or {})}})
-
-
-def _size(block: TextBlock | ImageBlock) -> int:
-    content = block.text if isinstance(block, TextBlock) else block.data
-    length = len(content) if content.isascii() else len(content.encode(errors="replace"))
-    return length + BLOCK_OVERHEAD
 
 
 def _check_block(block: TextBlock | ImageBlock, max_bytes: int) -> TextBlock | ImageBlock:
@@ -157,9 +160,7 @@ def _check_block(block: TextBlock | ImageBlock, max_bytes: int) -> TextBlock | I
     return block if text == block.text else block.model_copy(update={"text": text})
 
 
-def _copy_json(value: JSONObject | None, what: str, max_bytes: int) -> JSONObject | None:
-    if value is None:
-        return None
+def _copy_json(value: JSONObject, what: str, max_bytes: int) -> JSONObject:
     try:
         check_size(value)
         text = write_json(value)
@@ -192,7 +193,7 @@ MAX_SHOWN_NAME = 256
 MAX_NAMED_TOOLS = 40
 """Tools that the refusal of an unknown one names; more are only counted."""
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_SINGLE = frozenset({int, bool, type(None)})
 
 
 class InvalidArgumentsError(ValueError):
@@ -215,7 +216,10 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
         InvalidArgumentsError: If they do not fit, or are not JSON.
         ToolFailedError: If the author's own validator raised something else.
     """
-    copied = _copy(arguments)
+    try:
+        copied = dict(arguments) if _is_plain(arguments) else copy_json(arguments)
+    except JSONCopyError as error:
+        raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
     try:
         return tool.parse(copied)
     except ValidationError as error:
@@ -228,8 +232,8 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
 
 def recordable(arguments: JSONObject) -> JSONObject:
     """Return arguments as the record keeps them: what JSON cannot express becomes text."""
-    if all(map(_is_plain, arguments.values())):
-        return arguments if _is_encodable(arguments) else _encodable_texts(arguments)
+    if _is_plain(arguments):
+        return arguments
     try:
         return copy_json(arguments)
     except JSONCopyError:
@@ -249,24 +253,20 @@ def digest_arguments(arguments: JSONObject) -> bytes:
     return sha256(json.dumps(recordable(arguments), sort_keys=True).encode()).digest()
 
 
-def _is_encodable(arguments: JSONObject) -> bool:
-    """Whether UTF-8 can express every text of plain arguments."""
+def _is_plain(arguments: JSONObject) -> bool:
+    """Whether arguments hold only single values that JSON in UTF-8 can express, as those of most calls do."""
     try:
         for name, value in arguments.items():
             if not name.isascii():
                 name.encode()
-            if isinstance(value, str) and not value.isascii():
-                value.encode()
+            if type(value) is str:
+                if not value.isascii():
+                    value.encode()
+            elif not (type(value) in _SINGLE or (isinstance(value, float) and math.isfinite(value))):
+                return False
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _encodable_texts(arguments: JSONObject) -> JSONObject:
-    return {
-        encodable(name): encodable(value) if isinstance(value, str) else value
-        for name, value in arguments.items()
-    }
 
 
 def _readable(arguments: JSONObject) -> JSONObject:
@@ -275,19 +275,6 @@ def _readable(arguments: JSONObject) -> JSONObject:
         return copy_json(json.loads(encodable(text), parse_constant=str))
     except (TypeError, ValueError, RecursionError) as error:
         return {"unreadable": str(error)}
-
-
-def _copy(arguments: JSONObject) -> JSONObject:
-    if all(map(_is_plain, arguments.values())):
-        return dict(arguments) if _is_encodable(arguments) else _encodable_texts(arguments)
-    try:
-        return copy_json(arguments)
-    except JSONCopyError as error:
-        raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
-
-
-def _is_plain(value: Any) -> bool:
-    return type(value) in _PLAIN or (isinstance(value, float) and math.isfinite(value))
 
 
 def _explain(error: ValidationError, arguments: JSONObject) -> str:

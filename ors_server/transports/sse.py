@@ -27,8 +27,8 @@ EVENT_HEADERS = (
 
 def event(name: str, data: str) -> bytes:
     """Write one event; each line of the data becomes a data line."""
-    body = "".join(f"data: {line}\n" for line in data.splitlines() or [""])
-    return f"event: {name}\n{body}\n".encode(errors="replace")
+    body = "\ndata: ".join(data.splitlines())
+    return f"event: {name}\ndata: {body}\n\n".encode(errors="replace")
 
 
 def comment(text: str) -> bytes:

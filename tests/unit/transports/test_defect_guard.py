@@ -4,13 +4,26 @@ import json
 
 import pytest
 
-from ors_server.transports.http import DefectGuard
+from ors_server.app import App
+from ors_server.authoring.loading import define
+from ors_server.settings import Settings
+from tests.fixtures.paying_environment import Paying
 
-SCOPE = {"type": "http", "path": "/somewhere", "headers": []}
+SCOPE = {"type": "http", "method": "GET", "path": "/health", "headers": [(b"host", b"localhost")]}
 
 
 async def silence():
     raise AssertionError("nothing is read here")
+
+
+async def serve(door, sent):
+    app = App([define(Paying)], Settings(store="memory"))
+    app._ors = door
+
+    async def send(message):
+        sent.append(message)
+
+    await app(SCOPE, silence, send)
 
 
 async def test_a_defect_before_the_answer_is_a_500_that_tells_nothing_of_it():
@@ -19,10 +32,7 @@ async def test_a_defect_before_the_answer_is_a_500_that_tells_nothing_of_it():
     async def broken(scope, receive, send):
         raise RuntimeError("the inner workings")
 
-    async def send(message):
-        sent.append(message)
-
-    await DefectGuard(broken)(SCOPE, silence, send)
+    await serve(broken, sent)
     assert sent[0]["status"] == 500
     body = json.loads(sent[1]["body"])
     assert body["blame"] == "us"
@@ -36,9 +46,6 @@ async def test_a_defect_within_the_answer_breaks_the_answer_off():
         await send({"type": "http.response.start", "status": 200, "headers": []})
         raise RuntimeError("the inner workings")
 
-    async def send(message):
-        sent.append(message)
-
     with pytest.raises(RuntimeError):
-        await DefectGuard(broken)(SCOPE, silence, send)
+        await serve(broken, sent)
     assert len(sent) == 1

@@ -8,13 +8,13 @@ import pytest
 from ors_server.errors import CapacityError, PayloadTooLargeError, StartingError
 from ors_server.transports.http import (
     ClientGoneError,
+    HostGuard,
     RequestHeaders,
     read_body,
     send_fault,
     send_json,
     watching_for_disconnect,
 )
-from ors_server.transports.origins import HostGuard
 
 
 def channel(*messages):
