@@ -129,15 +129,15 @@ class CallTable:
             return  # another request was faster
         call = Call(call_id, steps[0].tool, steps[0].arguments, result_on_record(steps[0]))
         self._known[call_id] = call
-        self._keep(call)
+        self._keep(call, _size_of_arguments(call))
 
     def add_recorded(self, steps: Iterable[Step]) -> None:
         """Know the calls of steps that were copied from another session: their ids run nothing here."""
         self._on_record.update((step.call_id, step.number) for step in steps)
 
-    def _keep(self, call: Call) -> None:
+    def _keep(self, call: Call, arguments_size: int) -> None:
         """Note a result that is in memory, and let the oldest ones go."""
-        size = _size_of(call)
+        size = arguments_size + _size_of_result(call.result)
         self._kept_size += size - self._kept.pop(call.id, 0)
         self._kept[call.id] = size
         if len(self._kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
@@ -178,7 +178,7 @@ class CallTable:
         Raises:
             CapacityError: If the arguments of the calls that run or wait are too many bytes.
         """
-        size = _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
+        size = _size_of_arguments(call)
         if self._running and self._running_size + size > MAX_RUNNING_SIZE:
             raise CapacityError(
                 f"{len(self._running)} calls of the session run or wait, and their arguments may have "
@@ -218,25 +218,30 @@ class CallTable:
 
     def finish(self, call: Call, result: CallResult) -> None:
         """Give a call its result; the first one stays."""
-        self._running_size -= self._running.pop(call, 0)
+        arguments_size = self._running.pop(call, 0)
+        self._running_size -= arguments_size
         call.resolve(result)
         if self._known.get(call.id) is call:
-            self._keep(call)
+            self._keep(call, arguments_size)
         self._last_use.touch()
         log.debug(
             "call", session_id=self._session_id, tool=call.tool, call_id=call.id, result=type(result).__name__
         )
 
 
-def _size_of(call: Call) -> int:
-    """Return roughly how many bytes a call with a result keeps in memory."""
-    size = _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
-    if isinstance(call.result, Completed):
-        for block in call.result.recorded.blocks:
+def _size_of_arguments(call: Call) -> int:
+    """Return roughly how many bytes a call keeps in memory without its result."""
+    return _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
+
+
+def _size_of_result(result: CallResult | None) -> int:
+    size = 0
+    if isinstance(result, Completed):
+        for block in result.recorded.blocks:
             size += len(block.text if isinstance(block, TextBlock) else block.data)
-        size += size_of_json(call.result.recorded.metadata, _COUNTED_SIZE)
-    elif isinstance(call.result, Refusal):
-        size += len(call.result.error)
+        size += size_of_json(result.recorded.metadata, _COUNTED_SIZE)
+    elif isinstance(result, Refusal):
+        size += len(result.error)
     return size
 
 
@@ -462,28 +467,29 @@ class CallRunner:
 
     async def _play(self, call: Call) -> CallResult | None:
         """Play one step; return `None` if the call was cancelled before its tool was found."""
+        recorder = self._recorder
         tool: BoundTool | CallResult | None = None
-        if not (call.repeats or self._setup.is_pending or self._recorder.unwritten):
-            self.check_usable()
-            if not self._recorder.is_deciding:
-                tool = self._recorder.refusal(call.tool) or self.tools.found(call.tool)
-        if tool is None:  # something has to be waited for
+        if self._setup.is_done and not (call.repeats or recorder.unwritten or recorder.is_deciding):
+            tool = recorder.refusal(call.tool) or self.tools.found(call.tool)
+        has_waited = tool is None
+        if tool is None:  # something has to be waited for, or failed
             with _cancellable(call):
                 tool = await self._find(call)
         if not isinstance(tool, BoundTool):
             return tool
-        started = self._recorder.now
+        started = recorder.now
         try:
             parsed = parse_arguments(tool.definition, call.arguments)
         except InvalidArgumentsError as error:
             return await self._record_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
         except OrsServerError as error:
-            return await self._recorder.record(call, _fault(error, started))
+            return await recorder.record(call, _fault(error, started))
         if not self.turns.acquire_now(tool.concurrency):
+            has_waited = True
             result = await self._acquire_turn(call, tool.concurrency)
             if result is not None:
                 return result
-        return await self._run_in_turn(call, tool, parsed)
+        return await self._run_in_turn(call, tool, parsed, has_waited=has_waited)
 
     async def _find(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""
@@ -505,16 +511,20 @@ class CallRunner:
         text = refuse_unknown(call.tool, [spec.name for spec in (await self.tools.listing()).tools])
         return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
-    async def _run_in_turn(self, call: Call, tool: BoundTool, parsed: object) -> CallResult:
+    async def _run_in_turn(
+        self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
+    ) -> CallResult:
         """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
         thread = LingeringThread()
         try:
             if call.is_cancelled:
                 return Failure(call.cancel_error)
-            if self._recorder.is_deciding:
+            if has_waited:  # meanwhile, another call may have ended the episode
                 await self._recorder.until_decided()
-            over = self._recorder.refusal(call.tool)
-            return over if over is not None else await self._run_tool(call, tool, parsed, thread)
+                over = self._recorder.refusal(call.tool)
+                if over is not None:
+                    return over
+            return await self._run_tool(call, tool, parsed, thread)
         finally:
             if thread.ended is None or thread.ended.is_set():
                 self.turns.release(tool.concurrency)
@@ -532,8 +542,20 @@ class CallRunner:
         with recorder.playing(call, run.clock):
             context_before = running_call.set(run.context)
             code_before = author_code.set(tool.code)
+            ended: EndedCall | None = None  # stays so if the tool is stopped
             try:
-                ended = await self._await_tool(call, tool, run, thread)
+                with counting(run.clock, is_armed=False) as clock:
+                    call.use_scope(clock.cancel_scope)
+                    result = await call_author(
+                        tool.function, parsed, run.context, thread=thread, on_loop=tool.definition.is_async
+                    )
+                    ended = await run.check_return(
+                        result, recorder.policy, self._services.options.max_output_bytes, self._grade
+                    )
+            except AuthorRaisedError as raised:
+                ended = run.classify_error(raised.error)
+            except OrsServerError as error:
+                ended = run.fail(error)
             except asyncio.CancelledError:  # the server ends its tasks
                 with anyio.CancelScope(shield=True):
                     await self._record_run(call, run, run.cancel(call.cancel_error))
@@ -555,30 +577,11 @@ class CallRunner:
         ended.user_turns, ended.unjudged = run.context.user_turns, run.context.unjudged
         return await self._recorder.record(call, ended)
 
-    async def _await_tool(
-        self, call: Call, tool: BoundTool, run: ToolRun, thread: LingeringThread
-    ) -> EndedCall | None:
-        """Run the tool; return `None` if it was stopped, by its time limit or by a cancellation."""
-        ended: EndedCall | None = None
-        try:
-            with counting(run.clock, is_armed=False) as clock:
-                call.use_scope(clock.cancel_scope)
-                result = await call_author(
-                    tool.function, run.parsed, run.context, thread=thread, on_loop=tool.definition.is_async
-                )
-                ended = await run.check_return(
-                    result, self._recorder.policy, self._services.options.max_output_bytes, self._grade
-                )
-        except AuthorRaisedError as raised:
-            ended = run.classify_error(raised.error)
-        except OrsServerError as error:
-            ended = run.fail(error)
-        return ended
-
     def _make_run(self, call: Call, tool: BoundTool, parsed: object) -> ToolRun:
         recorder = self._recorder
         time_limit = tool.definition.time_limit
-        for limit in (recorder.policy.call_time_limit, recorder.remaining_time):
+        left = None if recorder.policy.time_limit is None else recorder.remaining_time
+        for limit in (recorder.policy.call_time_limit, left):
             if limit is not None and (time_limit is None or limit < time_limit):
                 time_limit = limit
         context = CallContext(

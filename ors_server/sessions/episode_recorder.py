@@ -60,7 +60,7 @@ def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
         episode_return=state.episode_return,
         withheld=state.held or 0.0,
         reward_sum=state.reward_sum,
-        penalty_sum=state.penalty_sum,
+        penalty_sum=state.penalty_sum if penalties else 0.0,
         penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,
         discounted_return=state.discounted_return,
         last_reward=state.last_reward,
@@ -105,7 +105,7 @@ def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> di
         "step": state.steps,
         "return": state.episode_return,
         "withheld": state.held or 0.0,
-        "penalty_sum": state.penalty_sum,
+        "penalty_sum": state.penalty_sum if penalties else 0.0,
         "penalties": {cause.value: amount for cause, amount in penalties.items()} if penalties else {},
         "unjudged_steps": state.unjudged_steps,
         "steps_remaining": None if policy.step_limit is None else max(0, policy.step_limit - state.steps),
@@ -304,7 +304,7 @@ class EpisodeRecorder:
             StoreError: If the step could not be written; then the state has not moved, and the step is
                 pending: it waits for `write_pending`, and `summary` counts it.
         """
-        if call.is_done:  # its caller has received the error of the session's end
+        if call.result is not None:  # its caller has received the error of the session's end
             return _discarded(call, "its session is being ended")
         with call.seal():
             async with self._one_at_a_time():
@@ -391,7 +391,7 @@ class EpisodeRecorder:
     @property
     def _latest(self) -> EpisodeState:
         """The state after the last step that was played, written or not; one that is over stays."""
-        return self.state if self.state.is_over or not self.unwritten else self.unwritten[-1].state
+        return self.state if not self.unwritten or self.state.is_over else self.unwritten[-1].state
 
     def has_run(self, call: Call) -> bool:
         """Whether a call whose step could not be written has run, so that a repeat only asks for its step."""
@@ -430,7 +430,7 @@ class EpisodeRecorder:
             self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
 
     def _mark_written(self, pending: _PendingStep) -> None:
-        if pending.call.is_unwritten:
+        if pending.call.result is not None and pending.call.is_unwritten:
             pending.call.result = pending.result
         self.restored_to_step = None
         if pending.state.phase is not self.state.phase:
@@ -452,8 +452,12 @@ class EpisodeRecorder:
     def _step(
         self, call: Call, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float
     ) -> Step:
-        output = _output_of(entry, charge)
-        error, error_code = _error_of(entry)
+        output: CheckedOutput | None = entry.output
+        error: str | None = None
+        error_code: str | None = None
+        if entry.outcome.kind is not OutcomeKind.COMPLETED:
+            output = _output_of(entry, charge)
+            error, error_code = _error_of(entry)
         status = _STATUS.get(entry.outcome.kind)
         if status is None:
             status = StepStatus.UNGRADED if charge.earned is None else StepStatus.GRADED
@@ -547,8 +551,6 @@ def _error_of(entry: EndedCall) -> tuple[str | None, str | None]:
         return encodable(str(entry.error)), entry.error.code
     if entry.refusal is not None:
         return entry.refusal.error, entry.refusal.reason.value
-    if entry.outcome.kind is OutcomeKind.COMPLETED:
-        return None, None
     output = entry.output
     text = None if output is None else "\n".join(each.text for each in output.blocks if each.type == "text")
     return text, entry.outcome.kind.value

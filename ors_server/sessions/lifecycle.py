@@ -81,13 +81,13 @@ class Setup:
         await hook(self._instance, memory)
 
     @property
-    def is_pending(self) -> bool:
-        """Whether setup has begun and `wait` would wait."""
-        return self._ready is not None and not self._ready.is_set()
+    def is_done(self) -> bool:
+        """Whether setup has ended well, or there was none."""
+        return self.error is None and (self._ready is None or self._ready.is_set())
 
     async def wait(self) -> None:
         """Wait until setup has ended, failed or was cancelled."""
-        if self._ready is not None and self.is_pending:
+        if self._ready is not None:
             await self._ready.wait()
 
     def check(self) -> None:

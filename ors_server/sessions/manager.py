@@ -331,7 +331,7 @@ class SessionManager:
                 idle = self._limits.idle_seconds
                 raise SessionExpiredError(f"Active environment not found: it expired after {idle:g} s idle")
             raise SessionNotFoundError("Active environment not found")
-        session.touch()
+        session.last_use.touch()
         return session
 
     def episode_of(self, session_id: str) -> str | None:

@@ -58,7 +58,7 @@ class Session:
     visibility: Visibility
     _task_spec: JSONObject
     toolset: ToolsetDefinition | None
-    _last_use: LastUse = field(init=False)
+    last_use: LastUse = field(init=False)
     _reward_view: RewardView = field(init=False)
     _setup: Setup = field(init=False)
     _made_runner: CallRunner | None = field(default=None, init=False)
@@ -67,10 +67,10 @@ class Session:
 
     def __post_init__(self) -> None:
         recorder, definition, instance = self.recorder, self.definition, self._instance
-        self._last_use = LastUse(recorder.services.clock)
+        self.last_use = LastUse(recorder.services.clock)
         self._reward_view = RewardView(recorder, definition, instance)
         limits = definition.sandbox_for(self.toolset)
-        self._setup = Setup(recorder, self._last_use, definition, instance, limits)
+        self._setup = Setup(recorder, self.last_use, definition, instance, limits)
 
     @property
     def _runner(self) -> CallRunner:
@@ -79,7 +79,7 @@ class Session:
             recorder, definition = self.recorder, self.definition
             self._made_runner = CallRunner(
                 recorder,
-                CallTable(recorder.origin.session_id, recorder.services, self._last_use, recorder.is_pending),
+                CallTable(recorder.origin.session_id, recorder.services, self.last_use, recorder.is_pending),
                 SessionTools(definition, self._instance, self.toolset),
                 self._setup,
                 self._task_spec,
@@ -115,14 +115,10 @@ class Session:
         """Whether the session has ended altogether."""
         return self._ending is not None and self._ending.answered.is_set()
 
-    def touch(self) -> None:
-        """Note that the session was used."""
-        self._last_use.touch()
-
     def idle_seconds(self, now: float) -> float:
         """Return for how long the session was not used; 0 while a call, setup or ending runs."""
         busy = self._running_calls > 0 or self._setup.is_running or self._ending is not None
-        return 0.0 if busy else now - self._last_use.at
+        return 0.0 if busy else now - self.last_use.at
 
     def status(self) -> SessionStatus:
         """Return the session as a trainer sees it."""

@@ -130,7 +130,7 @@ class Keyring:
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
-        if self.is_open or hmac.compare_digest((credential or "").encode(), self.own_key.encode()):
+        if not self._keys or hmac.compare_digest((credential or "").encode(), self.own_key.encode()):
             return _UNNAMED_TRAINER
         key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
         if key is None:

@@ -162,8 +162,9 @@ class OrsApp:
         except http.ClientGoneError:
             return
         except ValidationError as error:
-            problem = {"detail": describe_validation(error)}
-            await http.send_json(send, problem, HTTPStatus.UNPROCESSABLE_ENTITY)
+            await http.send_json(
+                send, {"detail": describe_validation(error)}, HTTPStatus.UNPROCESSABLE_ENTITY
+            )
         except OrsServerError as error:
             is_plain = caller is None or caller.role >= Role.TRAINER
             await http.send_fault(send, error if is_plain else withhold(error))

@@ -46,8 +46,8 @@ def text_json(text: str) -> Iterator[str]:
 
 def result_events(payload: str) -> bytes:
     """Write a result, as compact ASCII JSON, as `chunk` events and a last `end` event."""
-    if len(payload) <= PIECE:
-        return _piece("end", payload)
+    if len(payload) <= PIECE and not payload.startswith(" "):
+        return f"event: end\ndata: {payload}\n\n".encode("ascii")
     return b"".join(result_parts((payload,)))
 
 

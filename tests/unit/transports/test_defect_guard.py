@@ -1,6 +1,7 @@
 """The border around every door: a defect hurts its own request only."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ async def serve(door, sent):
 
 
 async def test_a_defect_before_the_answer_is_a_500_that_tells_nothing_of_it():
-    sent = []
+    sent: list[dict[str, Any]] = []
 
     async def broken(scope, receive, send):
         raise RuntimeError("the inner workings")
@@ -40,7 +41,7 @@ async def test_a_defect_before_the_answer_is_a_500_that_tells_nothing_of_it():
 
 
 async def test_a_defect_within_the_answer_breaks_the_answer_off():
-    sent = []
+    sent: list[dict[str, Any]] = []
 
     async def broken(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
