@@ -315,7 +315,7 @@ class counting:  # noqa: N801  (used as a function, as `contextlib.suppress` is)
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
+    ) -> bool:
         call_clock.reset(self._before)
         self._clock.stop()
         return self._scope.__exit__(kind, error, traceback)
