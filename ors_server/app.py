@@ -228,7 +228,10 @@ class App:
         """Serve one ASGI connection."""
         match scope["type"]:
             case "http":
-                await self._guarded(scope, receive, send)
+                if self._guarded.admits(scope):
+                    await self._route(scope, receive, send)
+                else:
+                    await self._guarded(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
             case _:

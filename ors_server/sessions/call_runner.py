@@ -223,7 +223,7 @@ class CallTable:
         call.resolve(result)
         if self._known.get(call.id) is call:
             self._keep(call, arguments_size)
-        self._last_use.touch()
+        self._last_use.at = self._services.clock.monotonic()
         log.debug(
             "call", session_id=self._session_id, tool=call.tool, call_id=call.id, result=type(result).__name__
         )

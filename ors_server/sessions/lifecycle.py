@@ -46,6 +46,8 @@ class Setup:
     error: EnvironmentFailedError | MachineryError | None = field(default=None, init=False)
     sandbox: Sandbox | None = field(default=None, init=False)
     _is_abandoned: bool = field(default=False, init=False)
+    is_done: bool = field(default=True, init=False)
+    """Whether setup has ended well, or there was none."""
     _ready: anyio.Event | None = field(default=None, init=False)
     _scope: anyio.CancelScope | None = field(default=None, init=False)
     _thread: LingeringThread | None = field(default=None, init=False)
@@ -60,6 +62,7 @@ class Setup:
         if self._definition.hooks.setup is None and self._limits is None:
             self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
             return
+        self.is_done = False
         self._ready = anyio.Event()
         self._scope = anyio.CancelScope()
         self._thread = LingeringThread()
@@ -79,11 +82,6 @@ class Setup:
         if self.sandbox is not None and files is not None:
             await self.sandbox.restore(files)
         await hook(self._instance, memory)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether setup has ended well, or there was none."""
-        return self.error is None and (self._ready is None or self._ready.is_set())
 
     async def wait(self) -> None:
         """Wait until setup has ended, failed or was cancelled."""
@@ -149,7 +147,7 @@ class Setup:
 
     def _end(self) -> None:
         self._scope = None
-        self._last_use.touch()
+        self._last_use.at = self._recorder.now
         if self._is_abandoned:
             pass  # the code that abandoned it records how the episode ended
         elif self.error is not None:
@@ -158,6 +156,7 @@ class Setup:
             forget_frames(self.error)
         else:
             self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
+        self.is_done = self.error is None
         if self._ready is not None:
             self._ready.set()
 

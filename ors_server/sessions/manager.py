@@ -331,7 +331,7 @@ class SessionManager:
                 idle = self._limits.idle_seconds
                 raise SessionExpiredError(f"Active environment not found: it expired after {idle:g} s idle")
             raise SessionNotFoundError("Active environment not found")
-        session.last_use.touch()
+        session.last_use.at = self.services.clock.monotonic()
         return session
 
     def episode_of(self, session_id: str) -> str | None:

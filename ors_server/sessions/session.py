@@ -67,7 +67,7 @@ class Session:
 
     def __post_init__(self) -> None:
         recorder, definition, instance = self.recorder, self.definition, self._instance
-        self.last_use = LastUse(recorder.services.clock)
+        self.last_use = LastUse(recorder.now)
         self._reward_view = RewardView(recorder, definition, instance)
         limits = definition.sandbox_for(self.toolset)
         self._setup = Setup(recorder, self.last_use, definition, instance, limits)
@@ -214,7 +214,8 @@ class Session:
         """
         if call_id is not None:
             await self._load_recorded(call_id)
-        self._setup.check()
+        if self._setup.error is not None:
+            self._setup.check()
         runner = self._runner
         if call_id is not None:
             known = runner.calls.get(call_id)

@@ -61,19 +61,12 @@ async def run_whole(
     return await ended
 
 
+@dataclass(slots=True)
 class LastUse:
     """When something was last used; an object of its own, so that its parts need not hold the whole."""
 
-    __slots__ = ("_now", "at")
-
-    def __init__(self, clock: Clock) -> None:
-        self._now = clock.monotonic
-        self.at = clock.monotonic()
-        """Seconds from the clock's origin."""
-
-    def touch(self) -> None:
-        """Note a use."""
-        self.at = self._now()
+    at: float
+    """Seconds from the clock's origin."""
 
 
 class BackgroundTasks:

@@ -149,7 +149,7 @@ class ControlApp:
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
-        headers = http.RequestHeaders(scope)
+        headers = http.read_headers(scope)
         caller = OPEN_CALLER
         if operation.role is not None:
             caller = self._keyring.identify(credential_from(headers))

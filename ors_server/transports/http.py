@@ -2,14 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from anyio import Event
 from anyio.lowlevel import checkpoint
-from typing_extensions import override
 
 from ors_server.compact_json import compact_json
 from ors_server.errors import ForbiddenError, MalformedRequestError, OrsServerError, PayloadTooLargeError
@@ -34,30 +33,12 @@ class ClientGoneError(ConnectionError):
     """The client closed the connection before its request was whole."""
 
 
-class RequestHeaders(Mapping[str, str]):
-    """A request's headers by lower-case name; the last of a repeated one. Each is decoded when read."""
-
-    __slots__ = ("_raw",)
-
-    def __init__(self, scope: Scope) -> None:
-        self._raw: dict[bytes, bytes] = dict(scope["headers"])
-
-    @override
-    def __getitem__(self, name: str) -> str:
-        return self._raw[name.encode("latin-1")].decode("latin-1")
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return (name.decode("latin-1") for name in self._raw)
-
-    @override
-    def __len__(self) -> int:
-        return len(self._raw)
-
-    @override
-    def get(self, key: str, default: Any = None) -> Any:  # each request calls it several times
-        value = self._raw.get(key.encode("latin-1"))
-        return default if value is None else value.decode("latin-1")
+def read_headers(scope: Scope) -> dict[str, str]:
+    """Return a request's headers by lower-case name; the last of a repeated one counts."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        headers[name.decode("latin-1")] = value.decode("latin-1")
+    return headers
 
 
 async def read_body(receive: Receive, limit: int, coding: str | None = None) -> bytes:
@@ -205,13 +186,22 @@ class HostGuard:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
-        self._accepted: set[bytes] = set()
+        self._accepted: set[bytes | None] = set()
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether the application may serve a request as it is, which holds for those of no web page."""
+        host = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                if host is not None:
+                    return False
+                host = value
+            elif name == b"origin":
+                return False
+        return host in self._accepted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is allowed; answer 400, 421 or 403 to others."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         hosts, origins = 0, 0
         host, origin = b"", b""
         for name, value in scope["headers"]:

@@ -6,7 +6,7 @@ manifest names each point.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -60,7 +60,7 @@ class OrsRequest:
     """A request that was routed and whose caller is known."""
 
     caller: Caller
-    headers: http.RequestHeaders
+    headers: Mapping[str, str]
     body: bytes
     environment: str | None
     """The environment's name in the path; `None` for a path without one."""
@@ -153,7 +153,7 @@ class OrsApp:
                 problem, allow = {"detail": "Method Not Allowed"}, {"allow": endpoint.method}
                 await http.send_json(send, problem, HTTPStatus.METHOD_NOT_ALLOWED, allow)
                 return
-            headers = http.RequestHeaders(scope)
+            headers = http.read_headers(scope)
             known = OPEN_CALLER if endpoint.role is None else self._keyring.identify(credential_from(headers))
             body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
             caller = known  # from here on, errors may hold what an agent is not to read

@@ -14,8 +14,15 @@ from ors_server.sessions.session_call import Call, CallResult, Completed, Failur
 from ors_server.trajectory import REWARD_REASON, Step
 from ors_server.transports import http
 from ors_server.transports.access import Caller, may_see_rewards, withhold
-from ors_server.transports.json_parts import LONG, text_parts
-from ors_server.transports.sse import EVENT_HEADERS, comment, event, result_events, result_parts
+from ors_server.transports.sse import (
+    EVENT_HEADERS,
+    LONG,
+    comment,
+    event,
+    result_events,
+    result_parts,
+    text_parts,
+)
 from ors_server.visibility import Visibility
 from ors_server.wire import TextBlock
 
