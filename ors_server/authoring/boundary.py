@@ -19,6 +19,7 @@ from ors_server.event_loops import (
     Task,
     is_current,
     is_scope_cancelled,
+    pending_cancellations,
     take_back_cancellations,
 )
 from ors_server.logs import secret_values
@@ -52,7 +53,7 @@ async def call_author(
         AuthorRaisedError: If it raised anything, or was not cancelled by the server.
     """
     task = asyncio.current_task()
-    cancellations = 0 if task is None else task.cancelling()
+    cancellations = pending_cancellations(task)
     try:
         if is_async(function) if on_loop is None else on_loop:
             result = function(*args)
@@ -71,7 +72,7 @@ async def call_author(
             raise
         await take_back_cancellations(task, cancellations)
         raise AuthorRaisedError(error) from error
-    if task is not None and task.cancelling() > cancellations:
+    if pending_cancellations(task) > cancellations:
         await take_back_cancellations(task, cancellations)
     return result
 

@@ -77,12 +77,12 @@ async def test_the_running_task_is_current():
 async def test_a_cancellation_from_outside_every_scope_is_taken_back():
     task = asyncio.current_task()
     assert task is not None
-    before = task.cancelling()
+    before = event_loops.pending_cancellations(task)
     task.cancel()
     task.cancel()
-    assert task.cancelling() == before + 2
+    assert event_loops.pending_cancellations(task) == before + 2
     await event_loops.take_back_cancellations(task, before)
-    assert task.cancelling() == before
+    assert event_loops.pending_cancellations(task) == before
     await anyio.lowlevel.checkpoint()
 
 
@@ -92,7 +92,11 @@ async def test_a_cancellation_of_a_scope_is_not_taken_back():
         scope.cancel()
         with pytest.raises(asyncio.CancelledError):
             await anyio.lowlevel.checkpoint()
-        pending = task.cancelling()
+        pending = event_loops.pending_cancellations(task)
         await event_loops.take_back_cancellations(task, pending - 1)
-        assert task.cancelling() == pending
+        assert event_loops.pending_cancellations(task) == pending
         await anyio.lowlevel.checkpoint()
+
+
+def test_without_a_task_nothing_is_pending():
+    assert event_loops.pending_cancellations(None) == 0
