@@ -31,6 +31,7 @@ from ors_server.errors import (
 )
 from ors_server.http_server.connection_limits import ConnectionLimits, Connections
 from ors_server.transports.faults import extra_headers, look_up
+from ors_server.transports.http import EXCHANGE
 
 __all__ = ["STATUS_LINE", "BaseProtocol", "Config", "RequestResponseCycle", "Server", "ServerState"]
 
@@ -187,6 +188,7 @@ class BoundedProtocol(BaseProtocol):
         self._fed = self._marked_piece = self._piece
         super().on_headers_complete()
         self.headers = []  # trailers must not be taken for headers
+        cast("dict[str, Any]", self.scope)["extensions"] = {EXCHANGE: self.cycle}
         if self._is_stopping:
             self.cycle.keep_alive = False
 

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from anyio import Event
@@ -27,6 +27,17 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STEPS_TO_NOTICE = 8
 """Turns of the event loop until a disconnect is noticed here, through middleware around this application."""
+
+
+EXCHANGE = "ors_server.exchange"
+"""Name of the ASGI extension, of this package's HTTP server, that holds a request's `Exchange`."""
+
+
+class Exchange(Protocol):
+    """A request and its answer."""
+
+    disconnected: bool
+    """Whether the client left before the answer was written."""
 
 
 class ClientGoneError(ConnectionError):

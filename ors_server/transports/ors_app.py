@@ -7,6 +7,7 @@ manifest names each point.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.compact_json import compact_json
 from ors_server.errors import (
+    CallIdReusedError,
     EnvironmentFailedError,
     InvalidRequestError,
     OrsServerError,
@@ -32,7 +34,13 @@ from ors_server.transports import http
 from ors_server.transports.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader
-from ors_server.transports.ors_creates import CLIENT, CreateRetries, DeferredCreates, fingerprint_of
+from ors_server.transports.ors_creates import (
+    CLIENT,
+    CallRetries,
+    CreateRetries,
+    DeferredCreates,
+    fingerprint_of,
+)
 from ors_server.transports.sse import END_OF_LIFE, event
 from ors_server.wire import (
     CallRequest,
@@ -65,6 +73,8 @@ class OrsRequest:
     environment: str | None
     """The environment's name in the path; `None` for a path without one."""
     receive: http.Receive
+    exchange: http.Exchange | None
+    """`None` where the HTTP server does not say whether the client left."""
 
     @property
     def deployment(self) -> str | None:
@@ -110,6 +120,7 @@ class OrsApp:
         self._max_body_bytes = max_body_bytes
         self._streams = streams
         self._create_retries = CreateRetries(sessions)
+        self._call_retries = CallRetries()
         self._deferred = DeferredCreates(sessions.create)
         self._find_route = lru_cache(MAX_CACHED_PATHS)(self._route)
         self._endpoints = self._make_table()
@@ -158,7 +169,8 @@ class OrsApp:
             body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
             caller = known  # from here on, errors may hold what an agent is not to read
             caller.require(endpoint.role or Role.AGENT)
-            await endpoint.handler(OrsRequest(caller, headers, body, environment, receive), send)
+            exchange = scope.get("extensions", {}).get(http.EXCHANGE)
+            await endpoint.handler(OrsRequest(caller, headers, body, environment, receive, exchange), send)
         except http.ClientGoneError:
             return
         except ValidationError as error:
@@ -340,18 +352,29 @@ class OrsApp:
         session = self._sessions.find(session_id)
         reader = ResultReader(request.caller, session.visibility)
         call_id = body.task_id or None
+        lost = self._call_retries.take(session_id)
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
                 await session.resume(call_id)
             except UnknownCallError as error:
                 await self._streams.send_whole(send, event("error", str(error)))
                 return
-        call = await session.call(body.name, body.input, call_id=call_id)
+        call: Call | None = None
+        for lost_id in lost if call_id is None else ():
+            with suppress(CallIdReusedError):  # it was another call
+                call = await session.call(body.name, body.input, call_id=lost_id)
+                break
+        if call is None:
+            call = await session.call(body.name, body.input, call_id=call_id)
+        if call_id is None and request.exchange is not None:
+            self._call_retries.remember(session_id, call.id, request.exchange)
 
         async def again() -> Call:
             return await self._sessions.find(session_id).call(body.name, body.input, call_id=call.id)
 
         await self._streams.follow(call, reader, send, again)
+        if call_id is None and request.exchange is not None and not request.exchange.disconnected:
+            self._call_retries.forget(session_id, call.id)
 
     async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._resolve_session(request)

@@ -1,4 +1,4 @@
-"""Creations that clients of ORS repeat because an answer was lost, or complete by a later request's path.
+"""Requests that clients of ORS repeat because an answer was lost, or complete by a later request's path.
 
 Both reference clients repeat `/create` when the connection breaks, and give the session up if the server
 answers that it exists. The `ors-sdk` client names an environment only in the paths of later requests.
@@ -15,6 +15,9 @@ from ors_server.errors import SessionExistsError, SessionNotFoundError
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
+
+MAX_UNANSWERED = 16
+"""Most unanswered calls of one session that are remembered."""
 
 MAX_LOST = 1_024
 """Most lost answers that are remembered; the oldest are forgotten first."""
@@ -73,6 +76,45 @@ def fingerprint_of(*parts: str | bytes | None) -> bytes:
         data = b"" if part is None else part.encode() if isinstance(part, str) else part
         digest.update(b"%d:" % len(data) + data if part is not None else b"-")
     return digest.digest()
+
+
+class CallRetries:
+    """Finds the call that a client without call ids sends again because its connection broke.
+
+    Such a client (`openreward`) would otherwise play two steps. Only a call whose client left before the
+    answer was written is found: one that was written and lost in the network looks like one that arrived.
+    """
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, dict[str, http.Exchange]] = {}
+        """Calls without an id of the client's that are not answered yet, by session and call id."""
+
+    def take(self, session_id: str) -> list[str]:
+        """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""
+        calls = self._unanswered.get(session_id)
+        if calls is None:
+            return []
+        lost = [call_id for call_id, exchange in calls.items() if exchange.disconnected]
+        for call_id in lost:
+            self.forget(session_id, call_id)
+        return lost
+
+    def remember(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
+        """Note a call that is about to be answered."""
+        calls = self._unanswered.setdefault(session_id, {})
+        calls[call_id] = exchange
+        if len(calls) > MAX_UNANSWERED:
+            del calls[next(iter(calls))]
+        while len(self._unanswered) > MAX_LOST:
+            del self._unanswered[next(iter(self._unanswered))]
+
+    def forget(self, session_id: str, call_id: str) -> None:
+        """Forget a call, which was answered."""
+        calls = self._unanswered.get(session_id)
+        if calls is not None:
+            calls.pop(call_id, None)
+            if not calls:
+                del self._unanswered[session_id]
 
 
 class DeferredCreates:
