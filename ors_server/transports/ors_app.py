@@ -367,14 +367,12 @@ class OrsApp:
         if call is None:
             call = await session.call(body.name, body.input, call_id=call_id)
         if call_id is None and request.exchange is not None:
-            self._call_retries.remember(session_id, call.id, request.exchange)
+            send = self._call_retries.watch(session_id, call.id, request.exchange, send)
 
         async def again() -> Call:
             return await self._sessions.find(session_id).call(body.name, body.input, call_id=call.id)
 
         await self._streams.follow(call, reader, send, again)
-        if call_id is None and request.exchange is not None and not request.exchange.disconnected:
-            self._call_retries.forget(session_id, call.id)
 
     async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._resolve_session(request)

@@ -82,12 +82,12 @@ class CallRetries:
     """Finds the call that a client without call ids sends again because its connection broke.
 
     Such a client (`openreward`) would otherwise play two steps. Only a call whose client left before the
-    answer was written is found: one that was written and lost in the network looks like one that arrived.
+    call's id was written is found: an id that was lost in the network looks like one that arrived.
     """
 
     def __init__(self) -> None:
         self._unanswered: dict[str, dict[str, http.Exchange]] = {}
-        """Calls without an id of the client's that are not answered yet, by session and call id."""
+        """Calls whose clients have not been told the id yet, by session and call id."""
 
     def take(self, session_id: str) -> list[str]:
         """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""
@@ -96,11 +96,21 @@ class CallRetries:
             return []
         lost = [call_id for call_id, exchange in calls.items() if exchange.disconnected]
         for call_id in lost:
-            self.forget(session_id, call_id)
+            self._forget(session_id, call_id)
         return lost
 
-    def remember(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
-        """Note a call that is about to be answered."""
+    def watch(self, session_id: str, call_id: str, exchange: http.Exchange, send: http.Send) -> http.Send:
+        """Note a call that is about to be answered, and return how to send its answer."""
+        self._remember(session_id, call_id, exchange)
+
+        async def send_and_note(message: http.Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not exchange.disconnected:
+                self._forget(session_id, call_id)
+
+        return send_and_note
+
+    def _remember(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
         calls = self._unanswered.setdefault(session_id, {})
         calls[call_id] = exchange
         if len(calls) > MAX_UNANSWERED:
@@ -108,8 +118,7 @@ class CallRetries:
         while len(self._unanswered) > MAX_LOST:
             del self._unanswered[next(iter(self._unanswered))]
 
-    def forget(self, session_id: str, call_id: str) -> None:
-        """Forget a call, which was answered."""
+    def _forget(self, session_id: str, call_id: str) -> None:
         calls = self._unanswered.get(session_id)
         if calls is not None:
             calls.pop(call_id, None)

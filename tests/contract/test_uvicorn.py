@@ -23,7 +23,7 @@ from ors_server.http_server.bounded_protocol import (
 )
 
 PROTOCOL = {
-    "client", "cycle", "expect_100_continue", "flow", "headers", "loop", "parser", "pipeline",
+    "client", "cycle", "expect_100_continue", "flow", "headers", "loop", "parser", "pipeline", "scope",
     "server_state", "stop_idle_timer", "transport", "url",
 }  # fmt: skip
 """Attributes of uvicorn's protocol that `BoundedProtocol` uses."""
