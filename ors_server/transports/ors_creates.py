@@ -87,7 +87,7 @@ class CallRetries:
 
     def __init__(self) -> None:
         self._unanswered: dict[str, dict[str, http.Exchange]] = {}
-        """Calls whose clients have not been told the id yet, by session and call id."""
+        """Calls whose clients have not received the id yet, by session and call id."""
 
     def take(self, session_id: str) -> list[str]:
         """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""

@@ -95,7 +95,7 @@ class McpApp:
             (value.decode("latin-1") for name, value in scope["headers"] if name == _CONTENT_ENCODING), None
         )
         body = await read_body(receive, self._max_body_bytes, coding)
-        headers = RequestHeaders(scope)
+        headers = read_headers(scope)
         if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(
             headers.get("mcp-session-id"), headers.get("mcp-protocol-version")
         ):
