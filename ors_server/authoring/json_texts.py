@@ -32,7 +32,7 @@ def read_json_texts(
         validate: Raises pydantic's `ValidationError`.
         schema: Of the arguments.
     """
-    if schema is None:
+    if schema is None or _takes_any_text(schema):
         return validate
 
     def read(arguments: JSONObject) -> Any:
@@ -45,6 +45,14 @@ def read_json_texts(
         return validate(values)
 
     return read
+
+
+def _takes_any_text(schema: JSONObject) -> bool:
+    """Whether every argument may be a string, so that no text stands for something else."""
+    if schema.keys() & {"$ref", "anyOf", "oneOf", "allOf", "patternProperties"}:
+        return False
+    parts: list[Any] = [*schema.get("properties", {}).values(), schema.get("additionalProperties", True)]
+    return all(part is False or "string" in admitted_types(part, schema) for part in parts)
 
 
 def read_json_values(arguments: JSONObject, schema: JSONObject) -> JSONObject:

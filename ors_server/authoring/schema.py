@@ -133,9 +133,11 @@ def make_parser(
         return lambda _arguments: None
     droppable = null_rejecting_optionals(schema)
     read = read_json_texts(validate, schema)
+    if not droppable:
+        return read
 
     def parse(arguments: JSONObject) -> Any:
-        if droppable and None in arguments.values():
+        if None in arguments.values():
             arguments = {
                 key: value for key, value in arguments.items() if value is not None or key not in droppable
             }

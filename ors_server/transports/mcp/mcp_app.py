@@ -14,10 +14,10 @@ from ors_server.transports.http import (
     ClientGoneError,
     Message,
     Receive,
-    RequestHeaders,
     Scope,
     Send,
     read_body,
+    read_headers,
     send_fault,
     send_json,
 )
@@ -101,7 +101,7 @@ class McpApp:
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a body before the SDK reads it, and serve its message, or its messages one by one."""
-        headers = RequestHeaders(scope)
+        headers = read_headers(scope)
         body = await read_body(receive, self._max_body_bytes, headers.get(_CONTENT_ENCODING))
         version = headers.get(_VERSION_HEADER)
         if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(headers.get("mcp-session-id"), version):
@@ -155,7 +155,7 @@ class McpApp:
             SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
-        headers = RequestHeaders(scope)
+        headers = read_headers(scope)
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:
