@@ -50,6 +50,7 @@ PARAMETERS = {
     ("mcp.server.context", "CallNext"): None,
     ("mcp.server.context", "HandlerResult"): None,
     ("mcp.server.extension", "Extension"): None,
+    ("mcp_types.version", "HANDSHAKE_PROTOCOL_VERSIONS"): None,
     ("mcp_types.version", "MODERN_PROTOCOL_VERSIONS"): None,
 }
 """What is imported, and the parameters that are given or read; `None` where there are none."""
