@@ -177,7 +177,8 @@ class SessionManager:
         if not (creation.is_withdrawn or self._stopping):
             session.start()
             return
-        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
+        reason = StopReason.DELETED if creation.is_withdrawn else StopReason.SHUTDOWN
+        await self._end(session, EpisodeEvent.DELETE, reason)
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         raise SessionDeletedError("Session deleted")
@@ -225,7 +226,7 @@ class SessionManager:
         self._stopping = True
         async with anyio.create_task_group() as group:
             for session in list(self._sessions.values()):
-                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.DELETED)
+                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.SHUTDOWN)
 
     async def aclose(self) -> None:
         """End all sessions, those being made included, and wait until nothing is left of them."""
