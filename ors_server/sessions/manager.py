@@ -25,7 +25,7 @@ from ors_server.errors import (
 from ors_server.loop_watch import LoopWatch
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.background_tasks import BackgroundTasks
-from ors_server.sessions.quotas import Quotas, RecentIds
+from ors_server.sessions.quotas import CallRates, Quotas, RecentIds
 from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_creation import make_fork, make_session
@@ -35,6 +35,7 @@ from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.visibility import Visibility
+from ors_server.wire import JSONObject
 from ors_server.workers import Workers, set_workers
 
 
@@ -63,7 +64,7 @@ class SessionManager:
         self.services = services
         """What all sessions share."""
         self._limits = services.options.limits
-        self._quotas = Quotas(self._limits)
+        self._quotas = Quotas(self._limits, services.options.limits_of)
         self._sessions: dict[str, Session] = {}
         self._creations: dict[str, _Creation] = {}
         self._being_released: set[Session] = set()
@@ -89,6 +90,17 @@ class SessionManager:
             served = ", ".join(self.environments)
             raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
         return found
+
+    async def remember_tasks(
+        self, definition: EnvironmentDefinition, split: str, first: int, tasks: Sequence[JSONObject]
+    ) -> None:
+        """Remember where tasks are that a client reads, for it may send one back by value.
+
+        Args:
+            first: Index of the first one; tasks that are counted from a split's end are not remembered.
+        """
+        if first >= 0:
+            await self.services.task_places.remember(definition, split, first, tasks)
 
     # Sessions
 
@@ -335,6 +347,7 @@ async def open_manager(
         gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
         watch=LoopWatch(),
         resources=resources or ResourcePool(),
+        call_rates=CallRates(options.limits_of),
     )
     manager = SessionManager(definitions, services)
     background.spawn(manager.reap)

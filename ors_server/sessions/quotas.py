@@ -1,11 +1,36 @@
-"""Counts sessions, those being made included, so that no limit is passed by asking for many at once."""
+"""Counts sessions and calls, sessions being made included, so that no limit is passed by asking at once."""
 
+import math
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from ors_server.errors import CapacityError
 
 IDS_KEPT = 10_000
+MINUTE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What one API key may use; `None` for no limit of its own."""
+
+    sessions: int | None = None
+    """Live sessions; it replaces the limit that all keys have."""
+    calls_per_minute: int | None = None
+    """Tool calls of its sessions, whoever makes them."""
+
+
+NO_KEY_LIMITS: Final = KeyLimits()
+
+LimitsOf: TypeAlias = Callable[[str | None], KeyLimits]
+"""Returns the limits of a credential by its id."""
+
+
+def no_key_limits(_credential_id: str | None) -> KeyLimits:
+    """Return no limits, for servers whose keys have none."""
+    return NO_KEY_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +50,9 @@ class SessionLimits:
 class Quotas:
     """Admits sessions within the limits."""
 
-    def __init__(self, limits: SessionLimits) -> None:
+    def __init__(self, limits: SessionLimits, limits_of: LimitsOf = no_key_limits) -> None:
         self._limits = limits
+        self._limits_of = limits_of
         self._all = 0
         self._by_environment: Counter[str] = Counter()
         self._by_credential: Counter[str] = Counter()
@@ -38,7 +64,9 @@ class Quotas:
         alive = self._by_environment[environment]
         _check(alive, limits.sessions_per_environment, f"environment {environment!r}")
         if credential_id is not None:
-            _check(self._by_credential[credential_id], limits.sessions_per_credential, "this credential")
+            own = self._limits_of(credential_id).sessions
+            allowed = limits.sessions_per_credential if own is None else own
+            _check(self._by_credential[credential_id], allowed, "this credential")
             self._by_credential[credential_id] += 1
         self._all += 1
         self._by_environment[environment] += 1
@@ -56,6 +84,41 @@ class Quotas:
 def _check(alive: int, limit: int | None, what: str) -> None:
     if limit is not None and alive >= limit:
         raise CapacityError(f"{what} is at maximum capacity ({limit} sessions); retry later")
+
+
+class CallRates:
+    """Admits the tool calls of each credential at its rate: a bucket that a minute fills.
+
+    A credential that was idle may make a minute's calls at once, and then goes on at its rate.
+    """
+
+    def __init__(self, limits_of: LimitsOf = no_key_limits) -> None:
+        self._limits_of = limits_of
+        self._buckets: dict[str, tuple[float, float]] = {}
+        """Credential to the calls that were left, and when."""
+
+    def admit(self, credential_id: str | None, now: float) -> None:
+        """Count a call that is about to begin.
+
+        Args:
+            now: Seconds from the clock's origin.
+
+        Raises:
+            CapacityError: If the credential has made its calls of the minute; nothing is counted then.
+        """
+        allowed = self._limits_of(credential_id).calls_per_minute
+        if credential_id is None or allowed is None:
+            return
+        left, then = self._buckets.get(credential_id, (float(allowed), now))
+        left = min(float(allowed), left + (now - then) * allowed / MINUTE)
+        if left < 1.0:
+            wait = math.ceil((1.0 - left) * MINUTE / allowed)
+            raise CapacityError(
+                f"the API key {credential_id!r} may make {allowed} calls per minute; the call did not run: "
+                f"repeat it in {wait} s",
+                retry_after=max(1, wait),
+            )
+        self._buckets[credential_id] = (left - 1.0, now)
 
 
 class RecentIds:

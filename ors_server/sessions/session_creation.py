@@ -49,15 +49,19 @@ async def make_session(
     is_own = policy is definition.policy
     visibility = request.visibility or definition.visibility or services.options.visibility
     task_spec = await _find_task(definition, request)
+    task_hash = task_digest(task_spec)
+    split, index = request.split, request.index
+    if request.task_spec is not None:
+        split, index = await services.task_places.find(definition, task_hash) or (None, None)
     origin = EpisodeOrigin(
         session_id=session_id,
         environment=definition.name,
         environment_version=definition.version,
         server_version=services.options.server_version,
         task_spec=task_spec,
-        task_hash=task_digest(task_spec),
-        split=request.split,
-        index=request.index,
+        task_hash=task_hash,
+        split=split,
+        index=index,
         created_at=services.clock.now(),
         policy=own_policy if is_own else policy.model_dump(mode="json"),
         credential_id=request.credential_id,

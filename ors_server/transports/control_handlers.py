@@ -34,6 +34,7 @@ from ors_server.settings import Settings
 from ors_server.transports import control_models as m
 from ors_server.transports.access import Caller, Keyring
 from ors_server.transports.control_operations import ControlRequest, ResponseModel
+from ors_server.transports.labels import labels_for
 from ors_server.transports.redaction import may_see_rewards, redact, withhold
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject, ToolListing, ToolOutput
@@ -164,6 +165,7 @@ class ControlHandlers:
         total = await definition.tasks.num_tasks(split)
         end = min(page.end, total)
         tasks = await definition.tasks.get_task_range(split, page.start, end) if page.start < end else []
+        await self._manager.remember_tasks(definition, split, page.start, tasks)
         return m.TaskPage(
             environment=definition.name,
             split=split,
@@ -175,7 +177,9 @@ class ControlHandlers:
 
     async def get_task(self, name: m.EnvironmentName, split: m.SplitName, index: m.TaskIndex) -> m.TaskView:
         """Return one task."""
-        task = await self._manager.environment(name).tasks.get_task(split, index)
+        definition = self._manager.environment(name)
+        task = await definition.tasks.get_task(split, index)
+        await self._manager.remember_tasks(definition, split, index, [task])
         return m.TaskView(index=index, task_spec=_check_task(task))
 
     # Sessions
@@ -185,6 +189,7 @@ class ControlHandlers:
         if self._stopping:
             raise ShuttingDownError("the server is stopping")
         given = {name: value for name, value in dict(body).items() if value is not None}
+        given["labels"] = labels_for(request.caller, request.headers, body.labels)
         wanted = SessionRequest(**given, credential_id=request.caller.credential_id)
         status = await self._manager.create(wanted)
         return self._created(request, status)
