@@ -91,6 +91,8 @@ class App:
         """
         if not definitions:
             raise SettingsError("name at least one environment to serve")
+        if settings.tls_key is not None and settings.tls_cert is None:
+            raise SettingsError("tls_key is set without tls_cert: name the certificate's file too")
         check_names(definitions)
         self._definitions = tuple(_paid(definition, settings.emit) for definition in definitions)
         self.settings = settings

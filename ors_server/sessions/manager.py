@@ -70,6 +70,7 @@ class SessionManager:
         self._being_released: set[Session] = set()
         self._expired = RecentIds()
         self._stopping = False
+        self._is_draining = False
 
     def replace_environments(self, definitions: Sequence[EnvironmentDefinition]) -> None:
         """Serve other environments from now on, at least one; live sessions keep theirs."""
@@ -116,6 +117,8 @@ class SessionManager:
         definition = self.environment(request.environment)
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
+        if self._is_draining:
+            raise ShuttingDownError("the server is stopping")
         session_id = request.session_id or token_hex(16)
         if session_id in self._sessions or session_id in self._creations:
             raise SessionExistsError("Session already exists")
@@ -232,6 +235,21 @@ class SessionManager:
             return False
         await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
+
+    def drain(self) -> None:
+        """Take no new sessions from now on; live ones go on."""
+        self._is_draining = True
+
+    def check_ready(self) -> None:
+        """Check that new sessions can be made.
+
+        Raises:
+            ShuttingDownError: If the server is stopping.
+            StoreError: If the record could not be written lately.
+        """
+        if self._stopping or self._is_draining:
+            raise ShuttingDownError("the server is stopping")
+        self.services.health.check()
 
     async def end_sessions(self) -> None:
         """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`."""

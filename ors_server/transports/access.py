@@ -69,7 +69,7 @@ class Caller:
     """The one session that an agent may play."""
     episode_id: str | None = None
     """The one episode of that session: a session's id may be used again, its token may not."""
-    key: ApiKey | None = field(default=None, repr=False)
+    key: ApiKey | None = field(default=None, repr=False, compare=False)
     """The API key; `None` without keys, and for agent tokens."""
 
     @property

@@ -24,7 +24,6 @@ from ors_server.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
     NotSupportedError,
-    ShuttingDownError,
 )
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored
@@ -91,7 +90,6 @@ class ControlHandlers:
     _settings: Settings
     _describe: Callable[[], m.Description]
     _shutdown: Callable[[], None] | None
-    _stopping: bool = False
 
     async def get_health(self) -> m.Health:
         """Return that the process answers, with its queues and its event loop."""
@@ -103,9 +101,7 @@ class ControlHandlers:
 
     async def get_readiness(self) -> m.Readiness:
         """Return that the server takes new sessions; 503 if it does not."""
-        if self._stopping:
-            raise ShuttingDownError("the server is stopping")
-        self._manager.services.health.check()
+        self._manager.check_ready()
         return m.Readiness()
 
     async def get_version(self) -> m.Version:
@@ -132,7 +128,7 @@ class ControlHandlers:
             raise NotSupportedError(
                 "this server cannot be stopped over its API; stop the program that runs it"
             )
-        self._stopping = True
+        self._manager.drain()
         self._shutdown()
         return m.Stopping()
 
@@ -186,8 +182,6 @@ class ControlHandlers:
 
     async def create_session(self, request: ControlRequest, body: m.SessionOrderBody) -> m.CreatedSession:
         """Create a session; its setup goes on in the background."""
-        if self._stopping:
-            raise ShuttingDownError("the server is stopping")
         given = {name: value for name, value in dict(body).items() if value is not None}
         given["labels"] = labels_for(request.caller, request.headers, body.labels)
         wanted = SessionRequest(**given, credential_id=request.caller.credential_id)

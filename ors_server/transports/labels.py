@@ -36,8 +36,8 @@ def parse_labels(text: str) -> dict[str, str]:
         name, separator, value = (unquote(part.strip()) for part in entry.partition("="))
         if not separator or not name or "=" in name or max(len(name), len(value)) > MAX_LABEL:
             raise InvalidRequestError(
-                "X-ORS-Labels: expected key=value pairs separated by commas, such as run=monday,seed=3, with at "
-                f"most {MAX_LABEL} characters each, got {entry[:80]!r}"
+                "X-ORS-Labels: expected key=value pairs separated by commas, such as run=monday,seed=3, with "
+                f"at most {MAX_LABEL} characters each, got {entry[:80]!r}"
             )
         labels[name] = value
     if len(labels) > MAX_LABELS:

@@ -120,6 +120,7 @@ class OrsApp:
         get, post, play, manage = "GET", "POST", Role.AGENT, Role.TRAINER
         return {
             "health": Endpoint(get, self._health, None, has_environment=False),
+            "ready": Endpoint(get, self._ready, None, has_environment=False),
             "version": Endpoint(get, self._version, None, has_environment=False),
             "list_environments": Endpoint(get, self._list_environments, None, has_environment=False),
             "create_session": Endpoint(post, self._create_session, manage, has_environment=False),
@@ -210,6 +211,10 @@ class OrsApp:
         extra = {} if isolation is None else {"sandbox": isolation}
         load = {"queues": services.queues(), "loop": services.watch.figures().summary()}
         await http.send_json(send, {"status": "ok", **load, **extra})
+
+    async def _ready(self, _request: OrsRequest, send: http.Send) -> None:
+        self._sessions.check_ready()
+        await http.send_json(send, {"status": "ready"})
 
     async def _version(self, _request: OrsRequest, send: http.Send) -> None:
         await http.send_json(send, {"version": __version__, "build_sha": None})
