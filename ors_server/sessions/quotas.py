@@ -19,7 +19,7 @@ class KeyLimits:
     sessions: int | None = None
     """Live sessions; it replaces the limit that all keys have."""
     calls_per_minute: int | None = None
-    """Tool calls of its sessions, whoever makes them."""
+    """Tool calls of its sessions, those of their agents included."""
 
 
 NO_KEY_LIMITS: Final = KeyLimits()

@@ -38,7 +38,7 @@ class _Known:
 
     definition: EnvironmentDefinition
     places: dict[str, Place | None] = field(default_factory=dict[str, Place | None])
-    """Hash to place; `None` for a task of several splits, whose place nobody can tell."""
+    """Hash to place; `None` for a task of several splits, whose place is not known."""
     was_read: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -24,7 +24,7 @@ def labels_for(
     Raises:
         InvalidRequestError: If the header has another form.
     """
-    own = {} if caller.key is None else caller.key.labels
+    own: Mapping[str, str] = {} if caller.key is None else caller.key.labels
     header = headers.get(LABELS_HEADER) if caller.role >= Role.TRAINER else None
     return {**own, **(parse_labels(header) if header else {}), **(named or {})}
 

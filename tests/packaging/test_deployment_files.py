@@ -24,9 +24,15 @@ LIMIT = 60
 pytestmark = pytest.mark.timeout(300)  # the installation downloads, on a fresh machine
 
 
+class Unit(configparser.ConfigParser):
+    """A file of systemd, whose names have capitals."""
+
+    def optionxform(self, optionstr):
+        return optionstr
+
+
 def read_unit(name):
-    unit = configparser.ConfigParser(strict=False, interpolation=None, comment_prefixes="#", delimiters="=")
-    unit.optionxform = str
+    unit = Unit(strict=False, interpolation=None, comment_prefixes="#", delimiters="=")
     unit.read(DEPLOY / name)
     return unit
 
