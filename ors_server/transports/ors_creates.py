@@ -85,12 +85,9 @@ class DeferredCreates:
     def __init__(self, create: Create) -> None:
         """Start with none; `create` creates a session."""
         self._create = create
-        self._waiting: dict[str, SessionRequest] = {}
+        self.waiting: dict[str, SessionRequest] = {}
+        """The sessions that are still to be created, by id."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def __contains__(self, session_id: str) -> bool:
-        """Whether a session is still to be created."""
-        return session_id in self._waiting
 
     def defer(self, session_id: str, request: SessionRequest) -> None:
         """Keep a creation until a path names its environment; the same creation may be repeated.
@@ -98,14 +95,14 @@ class DeferredCreates:
         Raises:
             SessionExistsError: If another creation waits under the same id.
         """
-        if self._waiting.setdefault(session_id, request) != request or session_id in self._locks:
+        if self.waiting.setdefault(session_id, request) != request or session_id in self._locks:
             raise SessionExistsError("Session already exists")
-        while len(self._waiting) > MAX_DEFERRED:
-            del self._waiting[next(iter(self._waiting))]
+        while len(self.waiting) > MAX_DEFERRED:
+            del self.waiting[next(iter(self.waiting))]
 
     def forget(self, session_id: str) -> None:
         """Drop a creation, if it waits."""
-        self._waiting.pop(session_id, None)
+        self.waiting.pop(session_id, None)
 
     async def carry_out(self, session_id: str, environment: str | None) -> None:
         """Create a session whose creation waits; once, however many requests for it arrive at the same time.
@@ -117,7 +114,7 @@ class DeferredCreates:
             OrsServerError: Whatever the creation raises; the next request tries again.
         """
         async with self._locks.setdefault(session_id, asyncio.Lock()):
-            request = self._waiting.get(session_id)
+            request = self.waiting.get(session_id)
             if request is not None:
                 await self._create(replace(request, environment=environment))
                 self.forget(session_id)

@@ -14,10 +14,10 @@ from ors_server.transports.http import (
     ClientGoneError,
     Message,
     Receive,
-    RequestHeaders,
     Scope,
     Send,
     read_body,
+    read_headers,
     send_fault,
     send_json,
 )
@@ -125,7 +125,7 @@ class McpApp:
             SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
-        headers = RequestHeaders(scope)
+        headers = read_headers(scope)
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:
