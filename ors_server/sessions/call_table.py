@@ -87,15 +87,15 @@ class CallTable:
             return  # another request was faster
         call = Call(call_id, steps[0].tool, steps[0].arguments, result_on_record(steps[0]))
         self._known[call_id] = call
-        self._keep(call)
+        self._keep(call, _size_of(call))
 
     def add_recorded(self, steps: Iterable[Step]) -> None:
         """Know the calls of steps that were copied from another session: their ids run nothing here."""
         self._on_record.update((step.call_id, step.number) for step in steps)
 
-    def _keep(self, call: Call) -> None:
-        """Note a result that is in memory, and let the oldest ones go."""
-        size = _size_of(call)
+    def _keep(self, call: Call, size: int) -> None:
+        """Note a result in memory, and let the oldest ones go; `size` is that of the call without it."""
+        size += _size_of_result(call)
         self._kept_size += size - self._kept.pop(call.id, 0)
         self._kept[call.id] = size
         if len(self._kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
@@ -136,7 +136,7 @@ class CallTable:
         Raises:
             CapacityError: If the arguments of the calls that run or wait are too many bytes.
         """
-        size = _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
+        size = _size_of(call)
         if self._running and self._running_size + size > MAX_RUNNING_SIZE:
             raise CapacityError(
                 f"{len(self._running)} calls of the session run or wait, and their arguments may have "
@@ -176,10 +176,11 @@ class CallTable:
 
     def finish(self, call: Call, result: CallResult) -> None:
         """Give a call its result; the first one stays."""
-        self._running_size -= self._running.pop(call, 0)
+        size = self._running.pop(call, 0)
+        self._running_size -= size
         call.resolve(result)
         if self._known.get(call.id) is call:
-            self._keep(call)
+            self._keep(call, size or _size_of(call))
         self._last_use.touch()
         log.debug(
             "call", session_id=self._session_id, tool=call.tool, call_id=call.id, result=type(result).__name__
@@ -187,8 +188,12 @@ class CallTable:
 
 
 def _size_of(call: Call) -> int:
-    """Return roughly how many bytes a call with a result keeps in memory."""
-    size = _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
+    """Return roughly how many bytes a call without its result keeps in memory."""
+    return _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
+
+
+def _size_of_result(call: Call) -> int:
+    size = 0
     if isinstance(call.result, Completed):
         for block in call.result.recorded.blocks:
             size += len(block.text if isinstance(block, TextBlock) else block.data)
