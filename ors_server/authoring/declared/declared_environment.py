@@ -29,6 +29,7 @@ from ors_server.authoring.declared.rows.index_process import make_elsewhere
 from ors_server.authoring.declared.rows.row_index import IndexRequest, IndexSummary, RowIndex
 from ors_server.authoring.declared.rows.row_source import RowReader
 from ors_server.authoring.environment import Environment, Prompt
+from ors_server.authoring.episode_rewards import FIELDS_MARK
 from ors_server.authoring.toolset_names import find_toolset
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError
@@ -61,7 +62,7 @@ class DeclaredEnvironment(Environment):
 
     _declared: ClassVar[DeclaredData]
     _split_types: ClassVar[Mapping[str, SplitType]] = {}
-    _declared_fields: ClassVar[frozenset[str]] = frozenset()
+    __ors_fields__: ClassVar[frozenset[str]] = frozenset()
     """Fields of a task that the declaration makes for its rewards, beside those of the row."""
     hidden_files: ClassVar[Sequence[Path]] = ()
     """Files with answers, which no sandbox shows."""
@@ -245,7 +246,7 @@ class _Declared:
             "sandbox_limits": declaration.sandbox,
             "return_range": declaration.return_range,
             "reward": self._reward,
-            "_declared_fields": declared_fields(declaration),
+            FIELDS_MARK: declared_fields(declaration),
             "hidden_files": tuple(path for index in indices.values() for path in index.files),
             "watched_files": (
                 *(path for index in indices.values() for path in index.source_files),

@@ -14,10 +14,10 @@ from ors_server.transports.http import (
     ClientGoneError,
     Message,
     Receive,
-    RequestHeaders,
     Scope,
     Send,
     read_body,
+    read_headers,
     send_fault,
     send_json,
 )
@@ -95,7 +95,7 @@ class McpApp:
             (value.decode("latin-1") for name, value in scope["headers"] if name == _CONTENT_ENCODING), None
         )
         body = await read_body(receive, self._max_body_bytes, coding)
-        headers = RequestHeaders(scope)
+        headers = read_headers(scope)
         if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(
             headers.get("mcp-session-id"), headers.get("mcp-protocol-version")
         ):
@@ -137,7 +137,7 @@ class McpApp:
             SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
-        headers = RequestHeaders(scope)
+        headers = read_headers(scope)
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:

@@ -12,6 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ors_server.errors import InvalidRequestError, OrsServerError
 from ors_server.sessions.session import Session
+from ors_server.transports.access import withhold
 from ors_server.transports.mcp import episode_endpoint
 from ors_server.transports.mcp.extension import EnvironmentsExtension
 from ors_server.transports.mcp.input_requests import InputRequests
@@ -35,7 +36,6 @@ from ors_server.transports.mcp.sdk import (
     server_identity,
 )
 from ors_server.transports.mcp.session_access import SessionAccess
-from ors_server.transports.redaction import withhold
 
 _TRANSIENT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 MAX_HANDSHAKE_BYTES = 64 * 1024
