@@ -21,6 +21,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from ors_server.errors import SettingsError
 from ors_server.settings_sources import TomlFile, check_keys, check_variables
+from ors_server.user_folders import user_folder
 from ors_server.visibility import Visibility
 
 CONFIG = "ORS_CONFIG"
@@ -211,9 +212,7 @@ def names_of(annotation: Any) -> tuple[str, ...]:
 
 def default_record() -> Path:
     """Return the default path of the episode store, in the user's data folder (XDG Base Directory)."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    folder = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
-    return folder / "ors-server" / "episodes.db"
+    return user_folder("XDG_DATA_HOME", ".local", "share") / "ors-server" / "episodes.db"
 
 
 def load_settings(config: Path | None = None, **flags: object) -> Settings:
