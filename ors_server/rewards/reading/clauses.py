@@ -11,6 +11,7 @@ from typing import Final
 
 from ors_server.rewards.reading.conditions import (
     INVERTED,
+    MENDED,
     ORDERS,
     SOURCES,
     is_condition,
@@ -27,6 +28,7 @@ from ors_server.rewards.reading.frames import (
     is_answer_of_another,
     is_apt_answer,
     is_by_error,
+    is_count_of,
     is_counted,
     is_exclaimed,
     is_filler,
@@ -38,12 +40,13 @@ from ors_server.rewards.reading.frames import (
     is_of_error,
     is_of_subject,
     is_own_report,
+    is_too,
     is_unit,
     is_way,
     ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
-from ors_server.rewards.reading.remarks import is_disapproval, is_passed_on, takes_back_words
+from ors_server.rewards.reading.remarks import disapproves, is_disapproval, is_passed_on, takes_back_words
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,
@@ -98,7 +101,7 @@ _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
-_ORDERED: Final = words_of("say guess write answer report declare vote state put jot note enter")
+_ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
@@ -106,6 +109,19 @@ _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
+_OTHERWISE: Final = words_of("otherwise differently different else")
+_OPERATIONS: Final = words_of(
+    "subtract add multiply divide double halve square round triple deduct increase decrease adjust"
+)
+_ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
+"""What stands behind a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
+_VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
+_FACTS: Final = words_of("fact truth reality")
+_DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
+_LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
+_PROVING: Final = words_of("prove disprove decide")
+_AHEAD: Final = words_of("following below next underneath hereafter")
+_ALL_OF_THEM: Final = words_of("both all neither none they these those")
 _REASONS: Final = frozenset({"because", "since", "for"})
 _HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
 _MAX_HEADING: Final = 4
@@ -162,6 +178,9 @@ class ClauseReader(SentenceReader):
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
+        self._reject_all(sentence)
+        self._side_with(sentence)
+        self._set_checks_apart(sentence)
         self._replace(sentence)
         self._choose(sentence)
         self._set_parts_apart(sentence)
@@ -175,6 +194,8 @@ class ClauseReader(SentenceReader):
             return False
         clauses = sentence.clauses[place + 1 :]
         following = clauses[0]
+        if any("correction" in token.classes for clause in sentence.clauses[: place + 1] for token in clause.tokens):
+            return False
         lead = following.lead
         if lead is None or lead.word in "()[]" or "reason" in lead.classes:
             return False
@@ -186,6 +207,51 @@ class ClauseReader(SentenceReader):
             return False
         is_bare_addition = lead.word == "and" and not has_left
         return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
+
+    def _reject_all(self, sentence: Sentence) -> None:
+        """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""
+        values: list[Value] = []
+        for clause in sentence.clauses:
+            subject = clause.tokens[:6]
+            if (
+                len(values) > 1
+                and not clause.values
+                and any(token.word in _ALL_OF_THEM for token in subject)
+                and disapproves(clause.tokens, is_framed=True)
+            ):
+                for value in values:
+                    if value.polarity is Polarity.ASSERTED:
+                        value.polarity = Polarity.RETRACTED
+            values += clause.values
+
+    def _side_with(self, sentence: Sentence) -> None:
+        """Assert what the one said whom a sentence finds right: "Ann says 41, Ben says 42, and Ben is right"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if len(values) < 2:  # noqa: PLR2004  (of two speakers)
+            return
+        for clause in sentence.clauses:
+            tokens = [token for token in clause.tokens if token.word not in ("and", "but")]
+            is_verdict = len(tokens) == 3 and "copula" in tokens[1].classes and "approval" in tokens[2].classes  # noqa: PLR2004
+            if clause.values or not is_verdict:
+                continue
+            said = [value for value in values if value.clause.tokens[0].word == tokens[0].word]
+            if said and len(said) < len(values):
+                for value in values:
+                    value.polarity = Polarity.ASSERTED if value in said else Polarity.QUOTED
+
+    def _set_checks_apart(self, sentence: Sentence) -> None:
+        """Take values of a check behind an answer for no answer: "It is 42. Check: 42 - 2 = 40"."""
+        tokens = sentence.tokens
+        at = int(tokens[0].word in ("to", "quick", "sanity"))
+        if len(tokens) < at + 2 or tokens[at].word not in _VERIFYING or tokens[at + 1].kind == "value":
+            return
+        first = next((value for clause in sentence.clauses for value in clause.values), None)
+        if first is None or first is self._values[0]:
+            return
+        for clause in sentence.clauses:
+            for value in clause.values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
 
     def _replace(self, sentence: Sentence) -> None:
         """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
@@ -271,7 +337,8 @@ class ClauseReader(SentenceReader):
     def _share_predicate(self, sentence: Sentence) -> None:
         """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
         following: Value | None = None
-        for clause in reversed(sentence.clauses):
+        for place in reversed(range(len(sentence.clauses))):
+            clause = sentence.clauses[place]
             for value in reversed(clause.values):
                 if (
                     following is not None
@@ -287,7 +354,7 @@ class ClauseReader(SentenceReader):
                     )
                     if (
                         is_listed
-                        and following.clause is not value.clause
+                        and following.clause in sentence.clauses[place + 1 : place + 2]
                         and clause.tokens[-1] is value.token
                     ):
                         value.polarity = following.polarity
@@ -353,9 +420,12 @@ class ClauseReader(SentenceReader):
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
-            (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
+            (bool(left) and ("leave" in left[0].classes or left[0].word in _DROPPING), Polarity.DENIED),
+            (is_too(near_value) or _is_no_subject(left), Polarity.DENIED),
+            (len(left) == 1 and last is not None and last.word == "including", Polarity.INTERMEDIATE),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
+            (_is_for_to_be(left, right), Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
@@ -404,6 +474,8 @@ class ClauseReader(SentenceReader):
 
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
+        if any(token.word == "have" for token in left) and left[0].word in ("i", "we"):
+            return False  # "I would have said 42"
         return bool(before & {"answer"}) or any(
             token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
@@ -429,7 +501,11 @@ class ClauseReader(SentenceReader):
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
-            (bool(seen & {"negative", "reject", "refuse", "fault"}) or is_by_error(right), Polarity.DENIED),
+            (
+                (bool(seen & {"negative", "reject", "refuse", "fault"}) and not is_count_of(right))
+                or is_by_error(right),
+                Polarity.DENIED,
+            ),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
             ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
@@ -443,6 +519,11 @@ class ClauseReader(SentenceReader):
                 and bool(left)
                 and left[-1].word in _PARTICLE_VERBS,
                 Polarity.DENIED,
+            ),
+            (self._text.startswith(("-odd", "-ish", "-something"), value.token.end), Polarity.BOUNDED),
+            (
+                "work" in first.classes and any(token.word in _LIMITS for token in left),
+                Polarity.INTERMEDIATE,
             ),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
@@ -526,6 +607,8 @@ class ClauseReader(SentenceReader):
         if place == 0 or lead is None:
             return None
         earlier = sentence.clauses[place - 1]
+        if not earlier.values and place > 1 and lead.word == "," and _is_lone_denial(sentence.clauses[place - 2]):
+            return Polarity.DENIED  # "42 and not, as some say, 43"
         if not earlier.values:
             if lead.word == ")" and place > 1 and sentence.clauses[place - 2].values:
                 return None  # "41 (crossed out) 42"
@@ -535,6 +618,8 @@ class ClauseReader(SentenceReader):
         polarity = earlier.values[-1].polarity
         if "exceptive" in earlier.tokens[0].classes:
             return None  # "unlike 41, 42 works"
+        if not left and right and all(token.word in _ELLIPSES for token in right):
+            return polarity
         is_joined = (
             earlier.tokens[-1].kind == "value"
             and (lead.word in AND or lead.word == ",")
@@ -572,10 +657,19 @@ class ClauseReader(SentenceReader):
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
             or ("grading" in classes and not is_named)
-            or (lead.word == ":" and is_told and not is_own_report(heading.tokens))
+            or (
+                lead.word == ":"
+                and is_told
+                and heading.tokens[0].word != "sorry"
+                and not is_own_report(heading.tokens)
+            )
         ):
             return Polarity.QUOTED
         if lead.word == ":" and "wish" in classes:
+            return Polarity.SUPPOSED
+        if lead.word == ":" and _announces_denial(heading):
+            return Polarity.DENIED
+        if lead.word == ":" and heading.tokens[0].word in _PROVING:
             return Polarity.SUPPOSED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
         return self._headed(heading) if is_heading else None
@@ -589,7 +683,13 @@ class ClauseReader(SentenceReader):
         is_lone = len(heading.tokens) == 1
         is_phrase = any(" " in token.word for token in heading.tokens)
         is_report = "report" in classes and "first_person" not in classes and is_phrase
+        words = {token.word for token in heading.tokens}
+        is_elliptic = is_lone is False and heading.tokens[0].classes & {"first_person"} and len(heading.tokens) == 2  # noqa: PLR2004
         rules: tuple[tuple[bool, Polarity | None], ...] = (
+            (bool(words & MENDED) or governs_another(heading.tokens), None),
+            (is_lone and bool(words & _FACTS), None),
+            (bool(is_elliptic) and heading.tokens[1].word.endswith("n't"), None),  # "I didn't: 42"
+            (is_lone and heading.tokens[0].word.startswith(("extraneous", "spurious", "false")), Polarity.DENIED),
             (bool(classes & {"copula", "correction"}), None),
             (is_lone and bool(classes & {"negative", "bound"}), None),
             (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
@@ -624,8 +724,10 @@ class ClauseReader(SentenceReader):
         )
 
     def _is_apart(self, clause: Clause) -> bool:
-        """Whether a semicolon is in front of a clause."""
-        return clause.lead is not None and self._text[clause.lead.start] == ";"
+        """Whether a semicolon or "but" is in front of a clause."""
+        return clause.lead is not None and (
+            self._text[clause.lead.start] == ";" or clause.lead.word in ("but", "however", "whereas")
+        )
 
     def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
@@ -658,14 +760,25 @@ class ClauseReader(SentenceReader):
         lead = clause.lead
         if is_modest(clause) or is_of_sound_source(clause):
             return None
+        if lead is not None and lead.word == "as":
+            if classes_in(clause.tokens[:3]) & {"reject", "fault"} and clause.tokens[0].word != "it":
+                return Polarity.DENIED  # "marked 42 as wrong"
+            if is_answer_of_another(clause.tokens):
+                return Polarity.QUOTED  # "gave 42 as their answer"
         if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
             return None
+        if {"source", "report"} <= classes and (
+            "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
+        ):
+            return Polarity.RETRACTED  # "the book says otherwise"
         if polarity is Polarity.QUOTED:
             is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
             return Polarity.ASSERTED if is_approved else None
         if is_corrected and "first_person" in classes:
             return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
         first = clause.tokens[0]
+        if lead is not None and lead.word in ("and", "then", "and then") and first.word in _OPERATIONS:
+            return Polarity.INTERMEDIATE  # "take 42 and subtract one"
         is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
             "retract" in token.classes and " " in token.word for token in clause.tokens
         )
@@ -720,7 +833,7 @@ class ClauseReader(SentenceReader):
         return bool(left) and "oblique" in left[-1].classes
 
     def _is_yes(self, number: int) -> bool:
-        if number >= len(self._sentences):
+        if number >= len(self._sentences) or self._sentences[number].is_question:
             return False
         tokens = self._sentences[number].tokens
         is_short = len(tokens) <= 2 * NEAR or not any(
@@ -730,6 +843,30 @@ class ClauseReader(SentenceReader):
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
         )
+
+
+def _is_for_to_be(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a value is the subject of a purpose: "for 42 to be the answer"."""
+    return (
+        len(left) == 1 and left[0].word == "for" and len(right) > 1 and (right[0].word, right[1].word) == ("to", "be")
+    )
+
+
+def _is_lone_denial(clause: Clause) -> bool:
+    return not clause.values and len(clause.tokens) == 1 and clause.tokens[0].word.endswith("not")
+
+
+def _announces_denial(heading: Clause) -> bool:
+    """Whether a heading says that what follows is wrong: "What's in the following box is not the answer:"."""
+    words = {word for token in heading.tokens for word in token.word.split()}
+    classes = heading.classes()
+    is_wrong = bool(classes & {"reject", "fault"}) or ("negative" in classes and bool(classes & {"answer", "confirm"}))
+    return is_wrong and bool(words & _AHEAD)
+
+
+def _is_no_subject(left: Sequence[TextToken]) -> bool:
+    """Whether nothing is said to be a value: "No solution equals 42"."""
+    return len(left) > 1 and left[0].word.startswith("no ") and "copula" in left[1].classes
 
 
 def _is_all(tokens: Sequence[TextToken]) -> bool:

@@ -8,7 +8,7 @@ from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classe
 
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
 _SECOND_SUBJECTS: Final = words_of(
-    "other another common many some most mistake mistakes others error errors students people trap careful"
+    "other another first initial original common many some most mistake mistakes others error errors students people trap careful"
 )
 _DEMONSTRATIVES: Final = words_of(
     "everything all both above check test verification equation sum sides calculation calculations "
@@ -137,6 +137,7 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
         return False
     first, lead = clause.tokens[0], "" if clause.lead is None else clause.lead.word
     is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
+    is_about = is_about or first.word.startswith(("that's ", "it's ", "this is "))
     is_other = any(token.is_capital for token in clause.tokens[:NEAR])
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
     if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:

@@ -105,6 +105,9 @@ _EXCEPTIVES: Final = frozenset(
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
+"""Negations behind what they deny."""
+_NOES: Final = frozenset({"no", "nope", "nah"})
 _NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
@@ -370,9 +373,16 @@ class SentenceReader:
         for earlier, token in pairwise(tokens):
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
+            if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
+                earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"
         for index, token in enumerate(tokens):
             if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
                 self._soften(index)
+
+    def _is_reply(self, token: TextToken) -> bool:
+        """Whether a "no" directly in front of a value answers what is in front of it: "41 no 42"."""
+        before = self._text[: token.start].rstrip()[-1:]
+        return token.word != "no" or before.isdigit() or before in ("$", "}")
 
     def _soften(self, index: int) -> None:
         """Read a negation with the words behind it: "no doubt" denies nothing, "cannot solve" gives up."""
@@ -380,6 +390,10 @@ class SentenceReader:
         following = self._tokens[index + 1 : index + 6]
         words = list(takewhile(lambda other: other.kind == "word", following))
         is_at_value = len(words) < len(following) and following[len(words)].kind == "value"
+        if token.word in _NOES and words and words[0].classes & {"pronoun"}:
+            return  # "no that is wrong"
+        if words and words[0].word == "be" and (token.word == "don't" or self._is_behind_do(index)):
+            return  # "do not be misled into 42"
         if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
             _make_harmless(token, words)  # "nothing but 42"
             return
@@ -400,6 +414,9 @@ class SentenceReader:
                 return
             if "negative" in word.classes:
                 return
+
+    def _is_behind_do(self, index: int) -> bool:
+        return index > 0 and self._tokens[index - 1].word == "do"
 
     def _split(self) -> list[Sentence]:
         sentences: list[Sentence] = []
@@ -433,6 +450,8 @@ class SentenceReader:
         ):
             following += 1
         after = self._tokens[following] if following < len(self._tokens) else None
+        if after is not None and after.word == "####":
+            return False
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
         is_colon = before is not None and before.word == ":" and index > 1
@@ -470,6 +489,7 @@ class SentenceReader:
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
                 or (clauses[-1].values and _opens_sentence(tokens, index))
+                or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
                 if (
                     clauses[-1].lead is not None
@@ -562,5 +582,7 @@ def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a negation sets the next value against the last one: "42, not 43", "6 rather than 5"."""
     if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
+        return False
+    if tokens[index].word in _POSTPOSED:
         return False
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])

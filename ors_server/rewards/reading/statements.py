@@ -83,8 +83,10 @@ _QUOTATION: Final = re.compile(
 )
 _QUOTATION_MARKS: Final = ('"', "\u201c", "\u00ab", "\u2018")
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
-_CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
-_CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
+_CJK_STOP: Final = re.compile(r"[。！？!?；;।\n]|\. ")
+_PARTICLES: Final = re.compile(r"\((?:은|는|이|가|을|를|으|으로|이라|과|와)\)")
+"""The other form of a Korean particle: "은(는)"."""
+_CJK_BREAK: Final = re.compile(r"[，,、،：:（）()]|而是|लेकिन| पर |لكن|但是|但|不过|그러나|하지만|しかし")
 _UNDECIDED: Final = frozenset(
     {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
 )
@@ -110,6 +112,10 @@ _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
+_ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
+_GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
+_INVITING: Final = words_of("don't do please let feel never")
+_RELATIVES: Final = frozenset({"which", "who", "whose"})
 _CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
@@ -216,6 +222,7 @@ def struck_regions(text: str) -> list[Span]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text  # as a Turkish I makes it longer
+    lowered = lowered.replace("~~~", "   ")  # a fence
     for opening, closing in _STRUCK_MARKS:
         start = lowered.find(opening)
         while start >= 0:
@@ -238,7 +245,7 @@ def _announces_wrong(sentence: Sentence) -> bool:
     """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
     words = {part for token in sentence.tokens for part in token.word.split()}
     classes = classes_in(sentence.tokens)
-    is_wrong = bool(classes & {"reject", "fault"}) or (
+    is_wrong = bool(classes & {"reject", "fault", "erring"}) or (
         "negative" in classes and bool(classes & {"answer", "confirm"})
     )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
@@ -256,6 +263,15 @@ def _sets_beside(clause: Clause) -> bool:
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
 
 
+def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
+    values: list[Value] = []
+    for clause in sentence.clauses:
+        if values and clause.lead is not None and text[clause.lead.start] in ";:":
+            break
+        values += clause.values
+    return values
+
+
 class _Reader(OptionReader):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
@@ -268,6 +284,8 @@ class _Reader(OptionReader):
         self._take_back()
         self._correct()
         self._hedge()
+        self._resolve()
+        self._leave_unfinished()
         if CJK.search(self._text):
             self._read_characters()
         return self._values
@@ -333,7 +351,8 @@ class _Reader(OptionReader):
             is_listed = is_announced and _LISTED.match(self._text, sentence.clauses[-1].end) is not None
             is_announced = is_listed or (not values and _announces_wrong(sentence))
             open_values += asserted
-            if not values and any("undecided" in token.classes for token in sentence.tokens):
+            is_open = any("undecided" in token.classes for token in sentence.tokens)
+            if not values and is_open and sentence.tokens[0].word not in _INVITING:
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
 
     def _hedge_all(self, values: list[Value]) -> None:
@@ -361,8 +380,11 @@ class _Reader(OptionReader):
         if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
         for place, clause in enumerate(sentence.clauses):
-            if clause.values:
+            if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
                 break
+            is_relative = place and clause.lead is not None and clause.lead.word in _RELATIVES
+            if clause.values or (is_relative and sentence.tokens[0].word.startswith("there")):
+                continue
             if clause.lead is not None and clause.lead.word in ("if", "in case"):
                 continue  # "Let me know if I made a mistake."
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
@@ -439,7 +461,7 @@ class _Reader(OptionReader):
                 if token is not None
             ]
             if "either" in words and "or" in words:
-                self._hedge_all([value for clause in sentence.clauses for value in clause.values])
+                self._hedge_all(_up_to_semicolon(sentence, self._text))
         if self._takes_alternatives:
             return
         positions = {id(token): index for index, token in enumerate(self._tokens)}
@@ -453,6 +475,37 @@ class _Reader(OptionReader):
             # The values are compared last: to parse them costs more than all the rest.
             if self._leaves_open(earlier, value, between) and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _resolve(self) -> None:
+        """Assert the value for which a text decides in the end: "Either 41 or 42; hence 42"."""
+        last = self._values[-1]
+        if last.polarity is not Polarity.HEDGED or last.is_maybe:
+            return
+        lead = last.clause.lead
+        left = last.clause.tokens[: last.clause.tokens.index(last.token)]
+        is_decided = (lead is not None and (lead.word in ":;" or not _DECIDERS.isdisjoint(lead.word.split()))) or (
+            bool(left) and left[0].word in ("only", "just")
+        )
+        written = self._written(last)
+        if is_decided and any(self._written(value) == written for value in self._values[:-1]):
+            last.polarity = Polarity.ASSERTED
+
+    def _leave_unfinished(self) -> None:
+        """Take no value for the answer where the last sentence asks for one, or plans the next step."""
+        last = self._sentences[-1]
+        tokens = last.tokens
+        if any(clause.values for clause in last.clauses) or not tokens:
+            return
+        opening = " ".join(token.word for token in tokens[:2])
+        is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
+        is_asked = last.is_question and opening.startswith(_ASKING)
+        is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
+            " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
+        )
+        if is_plan or is_asked or is_goal:
+            for value in self._values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
 
     def _hedge_parallels(self) -> None:
         """Decide for no value of two clauses alike: "Method A yields 42, method B yields 43"."""
@@ -469,7 +522,7 @@ class _Reader(OptionReader):
                     continue
                 between = sentence.clauses[places[id(earlier.clause)] + 1 : places[id(value.clause)] + 1]
                 if any(
-                    token.word in _DECIDERS
+                    not _DECIDERS.isdisjoint(token.word.split())
                     for clause in between
                     for token in (clause.lead, *clause.tokens)
                     if token is not None
@@ -492,12 +545,10 @@ class _Reader(OptionReader):
         at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
         if at is None:
             return
-        values = [
-            value
-            for clause in sentence.clauses
-            for value in clause.values
-            if value.token.start > tokens[at].start
-        ]
+        every = [value for clause in sentence.clauses for value in clause.values]
+        values = [value for value in every if value.token.start > tokens[at].start]
+        if not values:
+            self._hedge_all([value for value in every if value.polarity in _HEDGEABLE])
         listed = values[:1]
         for value in values[1:]:
             lead = value.clause.lead
@@ -606,6 +657,17 @@ class _Reader(OptionReader):
                 continue
             before, after = self._window(value)
             value.polarity = _by_characters(before, after, lists) or value.polarity
+            following = next((v for v in self._values if v.token.start > value.token.start), None)
+            end = len(self._text) if following is None else following.token.start
+            rest = _CJK_STOP.split(self._text[value.token.end : min(end, value.token.end + _WINDOW)])[0]
+            if (
+                value.polarity is Polarity.ASSERTED
+                and (following is None or following.sentence != value.sentence)
+                and any(word in rest for word in lists["denied_later"])
+                and not any(word in rest for word in lists["of_others"])
+            ):
+                value.polarity = Polarity.DENIED
+        self._hedge_characters(lists)
         for value, other in pairwise(self._values):
             between = self._text[value.token.end : other.token.start].strip(" $,，、?？。")
             words = (*lists["maybe_before"], *lists["maybe_after"])
@@ -623,10 +685,24 @@ class _Reader(OptionReader):
                 if head in retracting or any(map(sentence.startswith, long_retracting)):
                     value.polarity = Polarity.RETRACTED
 
+    def _hedge_characters(self, lists: dict[str, tuple[str, ...]]) -> None:
+        """Decide for none of several values that a text only calls possible."""
+        if self._takes_alternatives:
+            return
+        possible: list[Value] = []
+        for value in self._values:
+            before, after = self._window(value)
+            if before.rstrip(" $").endswith(lists["maybe_before"]) or after.lstrip(" $").startswith(
+                lists["maybe_after"]
+            ):
+                possible.append(value)
+        self._hedge_all([value for value in possible if value.polarity is Polarity.ASSERTED])
+
     def _window(self, value: Value) -> tuple[str, str]:
         before = self._text[max(0, value.token.start - _WINDOW) : value.token.start]
         before = _CJK_BREAK.split(_CJK_STOP.split(before)[-1])[-1]
         after = self._text[value.token.end : value.token.end + _WINDOW]
+        after = _PARTICLES.sub("", after)
         after = _CJK_STOP.split(after, maxsplit=1)[0] + (
             "?" if re.match(r"[^。！!；;\n]{0,60}[？?]", after) else ""
         )
@@ -636,6 +712,7 @@ class _Reader(OptionReader):
 def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -> Polarity | None:
     head = _CJK_BREAK.split(after, maxsplit=1)[0]
     rows = (
+        ("label_before", before[-10:], Polarity.INTERMEDIATE),
         ("denied_before", before, Polarity.DENIED),
         ("denied_after", head, Polarity.DENIED),
         ("bound_before", before, Polarity.BOUNDED),
