@@ -77,6 +77,7 @@ _REFERENCES: Final = re.compile(
     r"lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)"
 )
 """References to sources, pages and steps: "42 [7]", "42 (p. 6)"."""
+_TWO_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,} [A-Za-z]{2,}")
 _LINE_CHARS: Final = 200
 _NEAR_CHARS: Final = 400
 """Characters in front of the last line that may say something about it."""
@@ -187,6 +188,8 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
         response = _COMMENT.sub("", response)
     if "[" not in question.gold and ("[" in response or "(" in response):
         response = _REFERENCES.sub("", response)
+    if response.endswith("!") and "!" not in question.gold and _TWO_WORDS.search(response) is not None:
+        response = response.rstrip("!")  # an exclamation, no factorial
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
         response = response[numbering.end() :]
     if (named := _read_last_line(response, question)) is not None:
@@ -266,7 +269,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
         statements = [
             statement
             for statement in _read(tail, _values(tail, question), question, prompt)
-            if statement.start in starts
+            if statement.start in starts or statement.polarity is Polarity.HEDGED
         ]
         if question.must_agree and any(item.polarity is not Polarity.RETRACTED for item in statements):
             statements = [

@@ -120,6 +120,7 @@ _FACTS: Final = words_of("fact truth reality")
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
 _PROVING: Final = words_of("prove disprove decide")
+_ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 _REASONS: Final = frozenset({"because", "since", "for"})
@@ -256,6 +257,16 @@ class ClauseReader(SentenceReader):
     def _replace(self, sentence: Sentence) -> None:
         """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
         for earlier, clause in pairwise(sentence.clauses):
+            if (
+                earlier.values
+                and clause.values
+                and clause.lead is not None
+                and self._text.startswith(_ARROWS, clause.lead.start)
+                and clause.tokens[0].kind == earlier.tokens[-1].kind == "value"
+                and earlier.values[-1].polarity is Polarity.ASSERTED
+            ):
+                earlier.values[-1].polarity = Polarity.RETRACTED  # "Answer: 41 → 42"
+                clause.values[0].polarity, clause.values[0].is_framed = Polarity.ASSERTED, True
             if earlier.values and clause.values and clause.lead is not None and clause.lead.word == "which":
                 before = clause.tokens[: clause.tokens.index(clause.values[0].token)]
                 if len(before) > 1 and before[-1].word in _INTO and _changes(before):
@@ -421,7 +432,8 @@ class ClauseReader(SentenceReader):
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
             (bool(left) and ("leave" in left[0].classes or left[0].word in _DROPPING), Polarity.DENIED),
-            (is_too(near_value) or _is_no_subject(left), Polarity.DENIED),
+            (is_too(near_value) or _is_no_subject(left) or _is_wrong_way(left), Polarity.DENIED),
+            (_is_whole(value, left) or _is_operand(left), Polarity.INTERMEDIATE),
             (len(left) == 1 and last is not None and last.word == "including", Polarity.INTERMEDIATE),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
@@ -499,6 +511,7 @@ class ClauseReader(SentenceReader):
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
+            (_is_no_solution(right), Polarity.DENIED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
             (
@@ -555,7 +568,12 @@ class ClauseReader(SentenceReader):
         if self.are_labels and value.token.end - value.token.start > NEAR and is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
-        is_state = right[0].word in ("were", "are") and len(right) > 1 and "quantity" in right[1].classes
+        is_state = (
+            right[0].word in ("were", "are")
+            and len(right) > 1
+            and ("quantity" in right[1].classes or right[1].word.endswith(("ed", "en")))
+            and not seen & {"reject", "fault", "negative", "would"}
+        )
         if is_state:
             return Polarity.ASSERTED  # "42 were sold"
         is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
@@ -653,7 +671,8 @@ class ClauseReader(SentenceReader):
         is_named = bool(classes_in(left) & {"copula", "answer"})
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
-        is_told = (not is_named or "source" in classes) and "report" in classes
+        is_speaker = len(heading.tokens) > 1 and _is_speaker(heading.tokens[0]) and "report" in heading.tokens[1].classes
+        is_told = (not is_named or is_speaker or "source" in classes) and "report" in classes
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
             or ("grading" in classes and not is_named)
@@ -779,6 +798,8 @@ class ClauseReader(SentenceReader):
         first = clause.tokens[0]
         if lead is not None and lead.word in ("and", "then", "and then") and first.word in _OPERATIONS:
             return Polarity.INTERMEDIATE  # "take 42 and subtract one"
+        if lead is not None and lead.word == "which" and _is_to_be_changed(clause.tokens):
+            return Polarity.INTERMEDIATE
         is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
             "retract" in token.classes and " " in token.word for token in clause.tokens
         )
@@ -856,6 +877,10 @@ def _is_lone_denial(clause: Clause) -> bool:
     return not clause.values and len(clause.tokens) == 1 and clause.tokens[0].word.endswith("not")
 
 
+def _is_speaker(token: TextToken) -> bool:
+    return token.is_capital and not token.classes and not is_filler(token)
+
+
 def _announces_denial(heading: Clause) -> bool:
     """Whether a heading says that what follows is wrong: "What's in the following box is not the answer:"."""
     words = {word for token in heading.tokens for word in token.word.split()}
@@ -866,7 +891,42 @@ def _announces_denial(heading: Clause) -> bool:
 
 def _is_no_subject(left: Sequence[TextToken]) -> bool:
     """Whether nothing is said to be a value: "No solution equals 42"."""
-    return len(left) > 1 and left[0].word.startswith("no ") and "copula" in left[1].classes
+    return (
+        len(left) > 1
+        and left[0].word.startswith("no ")
+        and "copula" in left[1].classes
+        and "pronoun" not in left[1].classes
+    )
+
+
+def _is_whole(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether a value is the whole of which a sentence takes a part: "of the 42 seats"."""
+    is_opening = bool(left) and left[0].word in ("of", "out of") and value.clause.lead is None
+    return is_opening and len(left) <= NEAR + 1 and not classes_in(left[1:])
+
+
+def _is_operand(left: Sequence[TextToken]) -> bool:
+    """Whether the reader is told to compute with a value: "Add 42 and the rest"."""
+    return len(left) == 1 and left[0].word in _OPERATIONS
+
+
+def _is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
+    """Whether more must be done with a value: "which must be doubled"."""
+    words = " ".join(token.word for token in tokens)
+    is_due = words.startswith(("must be ", "has to be ", "have to be ", "needs to be ", "is to be ", "still "))
+    return is_due and not classes_in(tokens) & {"approval", "answer", "reject"} and words.endswith("ed")
+
+
+def _is_no_solution(right: Sequence[TextToken]) -> bool:
+    """Whether a value is said to be none: "42 is no solution"."""
+    return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004
+
+
+def _is_wrong_way(left: Sequence[TextToken]) -> bool:
+    """Whether a value is found in a wrong way: "with a wrong sign one gets 42"."""
+    if len(left) < 3 or left[0].word not in ("with", "using") or left[1].word.endswith("ing"):  # noqa: PLR2004
+        return False
+    return bool(classes_in(left[1:4]) & {"reject", "fault", "erring"})
 
 
 def _is_all(tokens: Sequence[TextToken]) -> bool:

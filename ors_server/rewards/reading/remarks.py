@@ -37,6 +37,7 @@ _PARTS: Final = words_of("second third other others both all rest last")
 _TAKING: Final = words_of(
     "take takes took taken taking tear tore torn throw threw thrown cross crossed rub rubbed"
 )
+_SOLUTIONS: Final = words_of("solution root fit match zero option candidate possibility")
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
 _JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
@@ -77,11 +78,13 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
     rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
     is_partial = at == 0 and any(token.word in _PARTS for token in rest)  # "but not the second"
+    is_property = bool(rest) and rest[0].word in ("a", "an")  # "It isn't a prime number."
+    approving = {"answer"} if is_property else {"confirm", "answer"}
     return (
         is_partial
         or not is_framed
         or not rest
-        or any(token.classes & {"confirm", "answer"} for token in rest)
+        or any(token.classes & approving or token.word in _SOLUTIONS for token in rest)
     )
 
 

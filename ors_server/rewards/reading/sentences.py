@@ -105,6 +105,11 @@ _EXCEPTIVES: Final = frozenset(
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_STARTERS: Final = words_of(
+    "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait actually "
+    "hmm but so check because since however other another if when please feel thus hence therefore you these those"
+)
+"""Words with which a sentence begins behind a value without a full stop."""
 _POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
 """Negations behind what they deny."""
 _NOES: Final = frozenset({"no", "nope", "nah"})
@@ -434,6 +439,11 @@ class SentenceReader:
                     )
                 current = []
             else:
+                if token.is_capital and token.word.partition(" ")[0] in _STARTERS and current and (
+                    current[-1].kind == "value"
+                ):
+                    sentences.append(self._clauses(current, len(sentences), is_question=False))
+                    current = []  # "42 The other one fails."
                 current.append(token)
         if current:
             sentences.append(self._clauses(current, len(sentences), is_question=False))

@@ -28,6 +28,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
+from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
@@ -88,9 +89,16 @@ _PARTICLES: Final = re.compile(r"\((?:은|는|이|가|을|를|으|으로|이라|
 """The other form of a Korean particle: "은(는)"."""
 _CJK_BREAK: Final = re.compile(r"[，,、،：:（）()]|而是|लेकिन| पर |لكن|但是|但|不过|그러나|하지만|しかし")
 _UNDECIDED: Final = frozenset(
-    {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
+    {
+        Polarity.INTERMEDIATE,
+        Polarity.ASSERTED,
+        Polarity.HEDGED,
+        Polarity.RETRACTED,
+        Polarity.SUPPOSED,
+        Polarity.BOUNDED,
+    }
 )
-_HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE}
+_HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE, Polarity.BOUNDED}
 _MARK_CHARS: Final = 60
 """Characters around a value in which its mark is."""
 _BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
@@ -116,6 +124,10 @@ _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
 _INVITING: Final = words_of("don't do please let feel never")
 _RELATIVES: Final = frozenset({"which", "who", "whose"})
+_BESIDES: Final = words_of("also though but or however equally")
+_MAYS: Final = words_of("may might could")
+_MAX_LED: Final = 2
+"""Sentences behind "Wait." in which the corrected value may be: "Hold on. She gave one away. So 42."."""
 _CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
@@ -263,6 +275,14 @@ def _sets_beside(clause: Clause) -> bool:
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
 
 
+def _opens_doubt(opening: Clause, sentence: Sentence) -> bool:
+    """Whether a sentence begins with doubt: "Possibly, though, it is 42", "It might also be 42"."""
+    if not opening.values and "maybe" in opening.tokens[0].classes:
+        return True
+    words = {word for token in sentence.tokens[:_MAX_BETWEEN] for word in token.word.split()}
+    return "also" in words and not _MAYS.isdisjoint(words)
+
+
 def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     values: list[Value] = []
     for clause in sentence.clauses:
@@ -367,7 +387,7 @@ class _Reader(OptionReader):
             return True
         if sentence.is_question or not any("reject" in token.classes for token in tokens):
             return False
-        subjects = {token.word for token in tokens[:3] if not token.classes and len(token.word) > 2}  # noqa: PLR2004
+        subjects = {token.word for token in tokens[:3] if not token.classes and not is_filler(token)}
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
@@ -412,7 +432,9 @@ class _Reader(OptionReader):
             not has_value and is_short and "reject" in classes,  # "Rejected."
             "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]),  # "don't count this"
             any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),
-            is_lone and is_order and any(t.word in _REFERENCES or "pronoun" in t.classes for t in tokens),
+            is_lone
+            and is_order
+            and any(t.word in _REFERENCES or t.word == "what" or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
             tells_own_error(tokens),
@@ -423,8 +445,9 @@ class _Reader(OptionReader):
         """Take back what was asserted in front of a correction: "Wait, 43", "or rather 43"."""
         earlier: list[Value] = []
         is_led = False
-        for sentence in self._sentences:
-            if len(sentence.tokens) > 2:  # noqa: PLR2004  ("Hold on." leads the next sentence)
+        led_at = 0
+        for number, sentence in enumerate(self._sentences):
+            if number > led_at + _MAX_LED:
                 is_led = False
             for clause in sentence.clauses:
                 head = clause.tokens[:3]
@@ -432,7 +455,8 @@ class _Reader(OptionReader):
                     clause.lead is not None and "correction" in clause.lead.classes
                 )
                 opened = opened or (len(clause.tokens) == 1 and clause.tokens[0].word in _NOES)
-                is_led = is_led or opened
+                if opened and not is_led:
+                    is_led, led_at = True, number
                 for value in clause.values:
                     if value.polarity is Polarity.ASSERTED and is_led:
                         for other in earlier:
@@ -443,6 +467,12 @@ class _Reader(OptionReader):
 
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
+        for sentence in self._sentences:
+            opening = next(iter(sentence.clauses), None)
+            if opening is not None and _opens_doubt(opening, sentence):
+                for clause in sentence.clauses:
+                    for value in clause.values:
+                        value.is_maybe = True
         doubtful = [value for value in self._values if value.is_maybe and value.polarity in _OPEN]
         if len({self._written(value) for value in doubtful}) > 1:
             last = self._values[-1]
@@ -622,6 +652,8 @@ class _Reader(OptionReader):
         for earlier, value in pairwise(asserted):
             is_near = value.sentence <= earlier.sentence + 1
             is_definite = earlier.is_framed or earlier.is_maybe or self.is_definite(earlier)
+            opening = [token.word for token in self._sentences[value.sentence].tokens[:_MAX_BETWEEN]]
+            is_definite = is_definite or not _BESIDES.isdisjoint(opening)
             if (
                 value is asserted[-1]
                 and value.is_maybe
