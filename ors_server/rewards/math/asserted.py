@@ -331,7 +331,7 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
         values = [value.replace("**", "") for value in values]
     texts = [values[0] + ("" if unit is None else unit[0]), *values]
     if (side := _right_side(values[-1])) is not None and "=" not in gold:
-        texts.append(side)
+        texts.insert(0 if first == last else len(texts), side)
     return tuple(dict.fromkeys(texts))
 
 

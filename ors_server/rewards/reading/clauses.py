@@ -46,7 +46,7 @@ from ors_server.rewards.reading.frames import (
     ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
-from ors_server.rewards.reading.remarks import disapproves, is_disapproval, is_passed_on, takes_back_words
+from ors_server.rewards.reading.remarks import disapproves, is_disapproval, is_no_noun, is_passed_on, takes_back_words
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,
@@ -117,10 +117,12 @@ _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as
 """What stands behind a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
 _VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
 _FACTS: Final = words_of("fact truth reality")
+_EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
 _PROVING: Final = words_of("prove disprove decide")
 _ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
+_EXACTLY: Final = frozenset({"no more", "no less", "no fewer", "nothing more", "nothing less"})
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 _REASONS: Final = frozenset({"because", "since", "for"})
@@ -181,7 +183,7 @@ class ClauseReader(SentenceReader):
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
-        self._set_checks_apart(sentence)
+        self._set_checks_apart(sentence, number)
         self._replace(sentence)
         self._choose(sentence)
         self._set_parts_apart(sentence)
@@ -240,14 +242,21 @@ class ClauseReader(SentenceReader):
                 for value in values:
                     value.polarity = Polarity.ASSERTED if value in said else Polarity.QUOTED
 
-    def _set_checks_apart(self, sentence: Sentence) -> None:
+    def _set_checks_apart(self, sentence: Sentence, number: int) -> None:
         """Take values of a check behind an answer for no answer: "It is 42. Check: 42 - 2 = 40"."""
         tokens = sentence.tokens
+        before = self._sentences[number - 1].tokens if number else []
         at = int(tokens[0].word in ("to", "quick", "sanity"))
-        if len(tokens) < at + 2 or tokens[at].word not in _VERIFYING or tokens[at + 1].kind == "value":
+        is_headed = len(before) == 1 and before[0].word in _VERIFYING
+        is_check = len(tokens) > at + 1 and tokens[at].word in _VERIFYING and tokens[at + 1].kind != "value"
+        is_reason = tokens[0].word in _EXPLAINING and len(sentence.clauses[0].tokens) == 1 and len(sentence.clauses) > 1
+        if not (is_headed or is_check or is_reason):
             return
         first = next((value for clause in sentence.clauses for value in clause.values), None)
         if first is None or first is self._values[0]:
+            return
+        earlier = self._values[: self._values.index(first)]
+        if all(value.polarity is not Polarity.ASSERTED for value in earlier):
             return
         for clause in sentence.clauses:
             for value in clause.values:
@@ -420,8 +429,12 @@ class ClauseReader(SentenceReader):
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
+        has_label = has_label and "=" not in self._text[value.token.start : value.token.end]
+        is_sure = bool(left) and left[0].word in ("nobody", "no one") and any(t.word == "that" for t in left)
+        is_sure = is_sure and left[-1].classes >= {"negative"}  # "Nobody can say that it isn't 42"
         is_denied = (bool(before & {"reject", "refuse"}) and not is_way(left) and not is_counted(left)) or (
             "negative" in before
+            and not is_sure
             and not self._is_in_relative_clause(left)
             and not (self.is_closed and governs_another(left))
         )
@@ -431,7 +444,7 @@ class ClauseReader(SentenceReader):
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
-            (bool(left) and ("leave" in left[0].classes or left[0].word in _DROPPING), Polarity.DENIED),
+            (bool(left) and ("leave" in left[0].classes or (left[0].word in _DROPPING and "result" not in before)), Polarity.DENIED),
             (is_too(near_value) or _is_no_subject(left) or _is_wrong_way(left), Polarity.DENIED),
             (_is_whole(value, left) or _is_operand(left), Polarity.INTERMEDIATE),
             (len(left) == 1 and last is not None and last.word == "including", Polarity.INTERMEDIATE),
@@ -486,7 +499,7 @@ class ClauseReader(SentenceReader):
 
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
-        if any(token.word == "have" for token in left) and left[0].word in ("i", "we"):
+        if any(token.word in ("have", "have to") for token in left) and left[0].word in ("i", "we"):
             return False  # "I would have said 42"
         return bool(before & {"answer"}) or any(
             token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
@@ -559,6 +572,8 @@ class ClauseReader(SentenceReader):
             return Polarity.INTERMEDIATE
         if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
             return Polarity.ASSERTED  # "41 isn't right; 42 is."
+        if len(right) == 1 and "copula" in right[0].classes and not left and self._is_behind_question(value):
+            return Polarity.ASSERTED  # "How many are free? 42 are."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
             and self._text[value.token.start].isalpha()
@@ -581,6 +596,9 @@ class ClauseReader(SentenceReader):
         value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
+    def _is_behind_question(self, value: Value) -> bool:
+        return value.sentence > 0 and self._sentences[value.sentence - 1].is_question
+
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
         value.is_weak = not self._has_frame(value, left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
@@ -591,6 +609,8 @@ class ClauseReader(SentenceReader):
             return False
         if right[0].word in _TIMES and "first_person" not in before:
             return False
+        if any(token.word in ("them", "him", "her") for token in left):
+            return False  # "It took them 42 days."
         is_short = len(right) <= NEAR or any(token.word in SOURCES for token in right)
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
@@ -705,7 +725,7 @@ class ClauseReader(SentenceReader):
         words = {token.word for token in heading.tokens}
         is_elliptic = is_lone is False and heading.tokens[0].classes & {"first_person"} and len(heading.tokens) == 2  # noqa: PLR2004
         rules: tuple[tuple[bool, Polarity | None], ...] = (
-            (bool(words & MENDED) or governs_another(heading.tokens), None),
+            (bool(words & MENDED) or governs_another(heading.tokens) or is_no_noun(heading.tokens), None),
             (is_lone and bool(words & _FACTS), None),
             (bool(is_elliptic) and heading.tokens[1].word.endswith("n't"), None),  # "I didn't: 42"
             (is_lone and heading.tokens[0].word.startswith(("extraneous", "spurious", "false")), Polarity.DENIED),
@@ -779,6 +799,8 @@ class ClauseReader(SentenceReader):
         lead = clause.lead
         if is_modest(clause) or is_of_sound_source(clause):
             return None
+        if len(clause.tokens) == 1 and clause.tokens[0].word in _EXACTLY:
+            return None  # "42, no more, no less"
         if lead is not None and lead.word == "as":
             if classes_in(clause.tokens[:3]) & {"reject", "fault"} and clause.tokens[0].word != "it":
                 return Polarity.DENIED  # "marked 42 as wrong"

@@ -150,6 +150,8 @@ def is_unit(right: Sequence[TextToken]) -> bool:
     for index, token in enumerate(right):
         if token.kind != "word":
             return True
+        if index == 0 and token.word in ("what", "how"):
+            return False
         if token.classes & {"confirm", "answer", "harmless", "quantity"} and index == 0:
             return True
         if "no_unit" in token.classes or (token.classes & {"linking"} and not _is_confirmed(right[index:])):
@@ -213,6 +215,8 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
         if "report" in token.classes and not any(
             t.word.partition(" ")[0] in _REPORTERS for t in tokens[max(0, index - 5) : index + 1]
         ):
+            if index > 1 and tokens[index - 1].word == "to" and "quantity" in tokens[index - 2].classes:
+                continue  # "the number to report is 42"
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])

@@ -76,6 +76,8 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     if "negative" not in classes:
         return False
     at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
+    if is_no_noun(tokens):
+        return False  # "42 dollars and no cents"
     rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
     is_partial = at == 0 and any(token.word in _PARTS for token in rest)  # "but not the second"
     is_property = bool(rest) and rest[0].word in ("a", "an")  # "It isn't a prime number."
@@ -86,6 +88,15 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
         or not rest
         or any(token.classes & approving or token.word in _SOLUTIONS for token in rest)
     )
+
+
+def is_no_noun(tokens: Sequence[TextToken]) -> bool:
+    """Whether the only negation is a "no" in front of an unknown noun, which it denies: "no harm done"."""
+    denials = [index for index, token in enumerate(tokens) if "negative" in token.classes]
+    if len(denials) != 1 or not tokens[denials[0]].word.endswith("no"):
+        return False
+    behind = tokens[denials[0] + 1 : denials[0] + 2]
+    return bool(behind) and behind[0].kind == "word" and not behind[0].classes
 
 
 def tells_own_error(tokens: Sequence[TextToken]) -> bool:
@@ -128,8 +139,11 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     is_act = "first_person" in classes_in(subject) and "copula" not in classes_in(subject)
     if is_act and tokens[at].classes & {"reject", "retract"}:
         return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    is_property = bool(behind) and behind[0].word in ("a", "an")
     endorsed = any(
-        token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4]
+        (token.classes & {"confirm", "approval"} and not is_property)
+        or token.word in _ENDORSING | _SOLUTIONS
+        for token in behind[:4]
     )
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 

@@ -95,10 +95,9 @@ _UNDECIDED: Final = frozenset(
         Polarity.HEDGED,
         Polarity.RETRACTED,
         Polarity.SUPPOSED,
-        Polarity.BOUNDED,
     }
 )
-_HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE, Polarity.BOUNDED}
+_HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE}
 _MARK_CHARS: Final = 60
 """Characters around a value in which its mark is."""
 _BOXED: Final = re.compile(r"\$?\\(?:boxed|fbox)")
@@ -124,6 +123,7 @@ _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
 _INVITING: Final = words_of("don't do please let feel never")
 _RELATIVES: Final = frozenset({"which", "who", "whose"})
+_LATER: Final = words_of("after afterwards later then finally eventually")
 _BESIDES: Final = words_of("also though but or however equally")
 _MAYS: Final = words_of("may might could")
 _MAX_LED: Final = 2
@@ -352,11 +352,15 @@ class _Reader(OptionReader):
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
         open_values: list[Value] = []
-        is_announced = False
+        is_announced = is_asked = False
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
-            if open_values and (
+            is_reply = is_asked and bool(sentence.tokens) and (
+                sentence.tokens[0].word in _NOES or "pronoun" in sentence.tokens[0].classes
+            )
+            is_asked = bool(values) and all(value.polarity is Polarity.ASKED for value in values)
+            if open_values and not is_reply and (
                 self._takes_back(sentence, has_value=bool(values))
                 or (not values and self._is_about(sentence, open_values[-1]))
             ):
@@ -407,6 +411,9 @@ class _Reader(OptionReader):
                 continue
             if clause.lead is not None and clause.lead.word in ("if", "in case"):
                 continue  # "Let me know if I made a mistake."
+            is_entry = place and clause.lead is not None and clause.lead.word == ":"
+            if is_entry and len(clause.tokens) == 1 and clause.tokens[0].word in ("none", "nil"):
+                continue  # "Units: none"
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
             if following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
@@ -500,6 +507,8 @@ class _Reader(OptionReader):
                 continue
             between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
             pair = {value.polarity, earlier.polarity}
+            if earlier.polarity is Polarity.BOUNDED:
+                pair.remove(Polarity.BOUNDED)  # "41 or so, or 42"
             if Polarity.ASSERTED not in pair or not pair <= _UNDECIDED:
                 continue
             # The values are compared last: to parse them costs more than all the rest.
@@ -550,6 +559,8 @@ class _Reader(OptionReader):
                 opener = earlier.clause.lead
                 if opener is not None and "reason" in opener.classes:
                     continue
+                if value.clause.tokens[0].word in _LATER:
+                    continue  # "Before tax it is 41, after tax it is 42."
                 between = sentence.clauses[places[id(earlier.clause)] + 1 : places[id(value.clause)] + 1]
                 if any(
                     not _DECIDERS.isdisjoint(token.word.split())
