@@ -73,8 +73,8 @@ _COMMENT: Final = re.compile(
 """What LaTeX does not print."""
 _REFERENCES: Final = re.compile(
     r"(?m:^[ \t]*\[\d{1,3}\](?=[ \t]+[A-Z]))|(?<=[\w*}$)])[ \t]\[\d{1,3}\](?![\w({])|"
-    r"[ \t]\((?:(?:see|cf\.?) )?(?:p|pp|eq|eqs|fig|sec|ch|ref|line|page|step|note|table|section|chapter|exercise|"
-    r"lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)"
+    r"[ \t]\((?:(?:see|cf\.?) )?(?:p|pp|eq|eqs|fig|sec|ch|ref|line|page|step|note|table|section|chapter|"
+    r"exercise|lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)"
 )
 """References to sources, pages and steps: "42 [7]", "42 (p. 6)"."""
 _TWO_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,} [A-Za-z]{2,}")
@@ -93,7 +93,8 @@ _CODE: Final = re.compile(
     r"\b(?:print|echo|return|assert) [\"$'\d]|\(True\b|\(False\b|"
     r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|"
     r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
-    r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
+    r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|"
+    r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
     r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
     re.IGNORECASE,
 )
@@ -108,9 +109,13 @@ _MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
 _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S)")
 _MIN_ITEMS: Final = 2
-_CHATTER: Final = r"(?!\s+(?:btw|omg|lol|lmao|imo|imho|tbh|haha|thx|pls|fyi|bro|guys|folks|everyone|yeah|right)\b)"
+_CHATTER: Final = (
+    r"(?!\s+(?:btw|omg|lol|lmao|imo|imho|tbh|haha|thx|pls|fyi|bro|guys|folks|everyone|yeah|right)\b)"
+)
+"""No unit follows in front of a word of talk."""
 _UNIT_TEXT: Final = re.compile(
-    rf"{_CHATTER}(?:\s*\\degree\s?[CFK]?(?![A-Za-z])|" r"\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|" rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
+    rf"{_CHATTER}(?:\s*\\degree\s?[CFK]?(?![A-Za-z])|\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|"
+    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
 )
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""

@@ -6,7 +6,6 @@ The words in front of a value in its clause, those behind it, and the clauses ar
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.conditions import (
@@ -19,6 +18,19 @@ from ors_server.rewards.reading.conditions import (
     is_modest,
     is_of_sound_source,
     is_own_work,
+)
+from ors_server.rewards.reading.dispositions import (
+    OPERATIONS,
+    announces_denial,
+    is_for_to_be,
+    is_lone_denial,
+    is_no_solution,
+    is_no_subject,
+    is_operand,
+    is_speaker,
+    is_to_be_changed,
+    is_whole,
+    is_wrong_way,
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
@@ -43,16 +55,20 @@ from ors_server.rewards.reading.frames import (
     is_too,
     is_unit,
     is_way,
-    ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
-from ors_server.rewards.reading.remarks import disapproves, is_disapproval, is_no_noun, is_passed_on, takes_back_words
+from ors_server.rewards.reading.remarks import (
+    is_disapproval,
+    is_no_noun,
+    is_passed_on,
+    takes_back_words,
+)
+from ors_server.rewards.reading.sentence_rules import SentenceRules
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,
     Clause,
     Sentence,
-    SentenceReader,
     Span,
     TextToken,
     Value,
@@ -91,13 +107,10 @@ _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "for
 _NOUNS: Final = words_of("votes states reports notes figures estimates offers guesses bets claims quotes")
 """Plurals that are verbs of saying, too: "42 votes"."""
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
-_SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
 _IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
 _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
-_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
-_INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
@@ -110,21 +123,13 @@ _INHERITED: Final = frozenset(
 )
 """What a list passes on: "not 41 or 42"."""
 _OTHERWISE: Final = words_of("otherwise differently different else")
-_OPERATIONS: Final = words_of(
-    "subtract add multiply divide double halve square round triple deduct increase decrease adjust"
-)
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
 """What stands behind a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
-_VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
 _FACTS: Final = words_of("fact truth reality")
-_EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
 _PROVING: Final = words_of("prove disprove decide")
-_ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
 _EXACTLY: Final = frozenset({"no more", "no less", "no fewer", "nothing more", "nothing less"})
-_AHEAD: Final = words_of("following below next underneath hereafter")
-_ALL_OF_THEM: Final = words_of("both all neither none they these those")
 _REASONS: Final = frozenset({"because", "since", "for"})
 _HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
 _MAX_HEADING: Final = 4
@@ -143,7 +148,7 @@ _APPOSED: Final = words_of(
 )
 
 
-class ClauseReader(SentenceReader):
+class ClauseReader(SentenceRules):
     """Reads each sentence of a text by itself."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
@@ -190,195 +195,6 @@ class ClauseReader(SentenceReader):
         self._hedge_without(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
-
-    def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
-        """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
-        if value.is_framed or not sentence.has_one_value or place + 1 == len(sentence.clauses):
-            return False
-        clauses = sentence.clauses[place + 1 :]
-        following = clauses[0]
-        if any("correction" in token.classes for clause in sentence.clauses[: place + 1] for token in clause.tokens):
-            return False
-        lead = following.lead
-        if lead is None or lead.word in "()[]" or "reason" in lead.classes:
-            return False
-        has_left = value.clause.tokens[0] is not value.token
-        if lead.word == "," and (has_left or place):
-            return False
-        words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
-        if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
-            return False
-        is_bare_addition = lead.word == "and" and not has_left
-        return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
-
-    def _reject_all(self, sentence: Sentence) -> None:
-        """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""
-        values: list[Value] = []
-        for clause in sentence.clauses:
-            subject = clause.tokens[:6]
-            if (
-                len(values) > 1
-                and not clause.values
-                and any(token.word in _ALL_OF_THEM for token in subject)
-                and disapproves(clause.tokens, is_framed=True)
-            ):
-                for value in values:
-                    if value.polarity is Polarity.ASSERTED:
-                        value.polarity = Polarity.RETRACTED
-            values += clause.values
-
-    def _side_with(self, sentence: Sentence) -> None:
-        """Assert what the one said whom a sentence finds right: "Ann says 41, Ben says 42, and Ben is right"."""
-        values = [value for clause in sentence.clauses for value in clause.values]
-        if len(values) < 2:  # noqa: PLR2004  (of two speakers)
-            return
-        for clause in sentence.clauses:
-            tokens = [token for token in clause.tokens if token.word not in ("and", "but")]
-            is_verdict = len(tokens) == 3 and "copula" in tokens[1].classes and "approval" in tokens[2].classes  # noqa: PLR2004
-            if clause.values or not is_verdict:
-                continue
-            said = [value for value in values if value.clause.tokens[0].word == tokens[0].word]
-            if said and len(said) < len(values):
-                for value in values:
-                    value.polarity = Polarity.ASSERTED if value in said else Polarity.QUOTED
-
-    def _set_checks_apart(self, sentence: Sentence, number: int) -> None:
-        """Take values of a check behind an answer for no answer: "It is 42. Check: 42 - 2 = 40"."""
-        tokens = sentence.tokens
-        before = self._sentences[number - 1].tokens if number else []
-        at = int(tokens[0].word in ("to", "quick", "sanity"))
-        is_headed = len(before) == 1 and before[0].word in _VERIFYING
-        is_check = len(tokens) > at + 1 and tokens[at].word in _VERIFYING and tokens[at + 1].kind != "value"
-        is_reason = tokens[0].word in _EXPLAINING and len(sentence.clauses[0].tokens) == 1 and len(sentence.clauses) > 1
-        if not (is_headed or is_check or is_reason):
-            return
-        first = next((value for clause in sentence.clauses for value in clause.values), None)
-        if first is None or first is self._values[0]:
-            return
-        earlier = self._values[: self._values.index(first)]
-        if all(value.polarity is not Polarity.ASSERTED for value in earlier):
-            return
-        for clause in sentence.clauses:
-            for value in clause.values:
-                if value.polarity is Polarity.ASSERTED and not value.is_framed:
-                    value.polarity = Polarity.INTERMEDIATE
-
-    def _replace(self, sentence: Sentence) -> None:
-        """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
-        for earlier, clause in pairwise(sentence.clauses):
-            if (
-                earlier.values
-                and clause.values
-                and clause.lead is not None
-                and self._text.startswith(_ARROWS, clause.lead.start)
-                and clause.tokens[0].kind == earlier.tokens[-1].kind == "value"
-                and earlier.values[-1].polarity is Polarity.ASSERTED
-            ):
-                earlier.values[-1].polarity = Polarity.RETRACTED  # "Answer: 41 → 42"
-                clause.values[0].polarity, clause.values[0].is_framed = Polarity.ASSERTED, True
-            if earlier.values and clause.values and clause.lead is not None and clause.lead.word == "which":
-                before = clause.tokens[: clause.tokens.index(clause.values[0].token)]
-                if len(before) > 1 and before[-1].word in _INTO and _changes(before):
-                    earlier.values[-1].polarity = Polarity.RETRACTED
-                    clause.values[0].polarity = Polarity.ASSERTED
-        for clause in sentence.clauses:
-            for first, second in zip(clause.values, clause.values[1:], strict=False):
-                start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
-                between = clause.tokens[start + 1 : end]
-                classes = classes_in(between)
-                is_changed = (
-                    _changes(clause.tokens[:start])
-                    and between != []
-                    and all(token.word in _INTO for token in between)
-                )
-                if (
-                    ("becoming" in classes or is_changed)
-                    and "negative" not in classes
-                    and not sentence.is_question
-                ):
-                    first.polarity = Polarity.RETRACTED
-                    if second.polarity in (
-                        Polarity.INTERMEDIATE,
-                        Polarity.SUPPOSED,
-                        Polarity.DENIED,
-                        Polarity.BOUNDED,
-                    ):
-                        second.polarity = Polarity.ASSERTED
-
-    def _choose(self, sentence: Sentence) -> None:
-        """Read which value of a list a sentence takes: "Between 41 and 42, the second is right"."""
-        values: list[Value] = []
-        for clause in sentence.clauses:
-            index = None if clause.values or len(values) <= 1 else ordinal_in(clause.tokens)
-            if index is not None and index < len(values):
-                for value in values:
-                    value.polarity = Polarity.DENIED
-                values[index].polarity, values[index].is_framed = Polarity.ASSERTED, True
-            values += clause.values
-
-    def _set_parts_apart(self, sentence: Sentence) -> None:
-        """Take parts of a value that is stated for no answer: "42, of which 12 are red and 30 blue"."""
-        stated = False
-        is_part = False
-        for earlier, clause in zip([None, *sentence.clauses], sentence.clauses, strict=False):
-            is_which = clause.lead is not None and clause.lead.word in ("which", "whom")
-            if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
-                is_part = True
-            for value in clause.values:
-                if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
-                    value.polarity = Polarity.INTERMEDIATE
-                stated = stated or value.polarity is Polarity.ASSERTED
-
-    def _hedge_without(self, sentence: Sentence) -> None:
-        """Decide for no value of a case and its opposite: "with it 41, without it 42"."""
-        earlier: Value | None = None
-        for clause in sentence.clauses:
-            for value in clause.values:
-                left = clause.tokens[: clause.tokens.index(value.token)]
-                is_opposite = earlier is not None and governs_another(left) and clause.lead is not None
-                if earlier is not None and is_opposite and _are_open(earlier, value):
-                    earlier.polarity = value.polarity = Polarity.HEDGED
-                earlier = value
-
-    def _contrast(self, sentence: Sentence) -> None:
-        """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
-        values = [value for clause in sentence.clauses for value in clause.values]
-        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
-            return
-        denied = [
-            value
-            for value in values
-            if value.polarity in (Polarity.DENIED, Polarity.QUOTED, Polarity.RETRACTED)
-        ]
-        weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
-        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
-            weak[0].polarity = Polarity.ASSERTED
-
-    def _share_predicate(self, sentence: Sentence) -> None:
-        """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
-        following: Value | None = None
-        for place in reversed(range(len(sentence.clauses))):
-            clause = sentence.clauses[place]
-            for value in reversed(clause.values):
-                if (
-                    following is not None
-                    and not value.is_framed
-                    and value.polarity is Polarity.ASSERTED
-                    and following.polarity in _SHARED
-                ):
-                    lead = following.clause.lead
-                    is_listed = (
-                        lead is not None
-                        and lead.word in (*AND, ",")
-                        and following.clause.tokens[0] is following.token
-                    )
-                    if (
-                        is_listed
-                        and following.clause in sentence.clauses[place + 1 : place + 2]
-                        and clause.tokens[-1] is value.token
-                    ):
-                        value.polarity = following.polarity
-                following = value
 
     def _around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
@@ -444,13 +260,17 @@ class ClauseReader(SentenceReader):
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
-            (bool(left) and ("leave" in left[0].classes or (left[0].word in _DROPPING and "result" not in before)), Polarity.DENIED),
-            (is_too(near_value) or _is_no_subject(left) or _is_wrong_way(left), Polarity.DENIED),
-            (_is_whole(value, left) or _is_operand(left), Polarity.INTERMEDIATE),
+            (
+                bool(left)
+                and ("leave" in left[0].classes or (left[0].word in _DROPPING and "result" not in before)),
+                Polarity.DENIED,
+            ),
+            (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
+            (is_whole(value, left) or is_operand(left), Polarity.INTERMEDIATE),
             (len(left) == 1 and last is not None and last.word == "including", Polarity.INTERMEDIATE),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
-            (_is_for_to_be(left, right), Polarity.SUPPOSED),
+            (is_for_to_be(left, right), Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
@@ -524,7 +344,7 @@ class ClauseReader(SentenceReader):
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
-            (_is_no_solution(right), Polarity.DENIED),
+            (is_no_solution(right), Polarity.DENIED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
             (
@@ -645,17 +465,12 @@ class ClauseReader(SentenceReader):
         if place == 0 or lead is None:
             return None
         earlier = sentence.clauses[place - 1]
-        if not earlier.values and place > 1 and lead.word == "," and _is_lone_denial(sentence.clauses[place - 2]):
-            return Polarity.DENIED  # "42 and not, as some say, 43"
         if not earlier.values:
-            if lead.word == ")" and place > 1 and sentence.clauses[place - 2].values:
-                return None  # "41 (crossed out) 42"
-            return self._introduced(earlier, lead, left)
-        if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
-            return None  # "since 41 fails, 42"
+            return self._behind_heading(sentence, place, left)
+        is_reason = lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes
+        if is_reason or "exceptive" in earlier.tokens[0].classes:
+            return None  # "since 41 fails, 42", "unlike 41, 42 works"
         polarity = earlier.values[-1].polarity
-        if "exceptive" in earlier.tokens[0].classes:
-            return None  # "unlike 41, 42 works"
         if not left and right and all(token.word in _ELLIPSES for token in right):
             return polarity
         is_joined = (
@@ -677,6 +492,17 @@ class ClauseReader(SentenceReader):
         )
         return polarity if is_joined and not is_new and polarity in _INHERITED else None
 
+    def _behind_heading(self, sentence: Sentence, place: int, left: list[TextToken]) -> Polarity | None:
+        heading, lead = sentence.clauses[place - 1], sentence.clauses[place].lead
+        before = sentence.clauses[place - 2] if place > 1 else None
+        if lead is None:
+            return None
+        if before is not None and lead.word == "," and is_lone_denial(before):
+            return Polarity.DENIED  # "42 and not, as some say, 43"
+        if before is not None and lead.word == ")" and before.values:
+            return None  # "41 (crossed out) 42"
+        return self._introduced(heading, lead, left)
+
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
@@ -691,25 +517,18 @@ class ClauseReader(SentenceReader):
         is_named = bool(classes_in(left) & {"copula", "answer"})
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
-        is_speaker = len(heading.tokens) > 1 and _is_speaker(heading.tokens[0]) and "report" in heading.tokens[1].classes
-        is_told = (not is_named or is_speaker or "source" in classes) and "report" in classes
+        is_source_named = not is_named or is_speaker(heading.tokens) or "source" in classes
+        is_told = lead.word == ":" and "report" in classes and is_source_named
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
             or ("grading" in classes and not is_named)
-            or (
-                lead.word == ":"
-                and is_told
-                and heading.tokens[0].word != "sorry"
-                and not is_own_report(heading.tokens)
-            )
+            or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))
         ):
             return Polarity.QUOTED
-        if lead.word == ":" and "wish" in classes:
+        if lead.word == ":" and ("wish" in classes or heading.tokens[0].word in _PROVING):
             return Polarity.SUPPOSED
-        if lead.word == ":" and _announces_denial(heading):
+        if lead.word == ":" and announces_denial(heading):
             return Polarity.DENIED
-        if lead.word == ":" and heading.tokens[0].word in _PROVING:
-            return Polarity.SUPPOSED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
         return self._headed(heading) if is_heading else None
 
@@ -723,12 +542,16 @@ class ClauseReader(SentenceReader):
         is_phrase = any(" " in token.word for token in heading.tokens)
         is_report = "report" in classes and "first_person" not in classes and is_phrase
         words = {token.word for token in heading.tokens}
-        is_elliptic = is_lone is False and heading.tokens[0].classes & {"first_person"} and len(heading.tokens) == 2  # noqa: PLR2004
+        is_elliptic = len(heading.tokens) > 1 and "first_person" in heading.tokens[-2].classes
+        is_elliptic = is_elliptic and len(heading.tokens) == NEAR
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (bool(words & MENDED) or governs_another(heading.tokens) or is_no_noun(heading.tokens), None),
             (is_lone and bool(words & _FACTS), None),
-            (bool(is_elliptic) and heading.tokens[1].word.endswith("n't"), None),  # "I didn't: 42"
-            (is_lone and heading.tokens[0].word.startswith(("extraneous", "spurious", "false")), Polarity.DENIED),
+            (is_elliptic and heading.tokens[1].word.endswith("n't"), None),  # "I didn't: 42"
+            (
+                is_lone and heading.tokens[0].word.startswith(("extraneous", "spurious", "false")),
+                Polarity.DENIED,
+            ),
             (bool(classes & {"copula", "correction"}), None),
             (is_lone and bool(classes & {"negative", "bound"}), None),
             (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
@@ -801,27 +624,28 @@ class ClauseReader(SentenceReader):
             return None
         if len(clause.tokens) == 1 and clause.tokens[0].word in _EXACTLY:
             return None  # "42, no more, no less"
-        if lead is not None and lead.word == "as":
-            if classes_in(clause.tokens[:3]) & {"reject", "fault"} and clause.tokens[0].word != "it":
-                return Polarity.DENIED  # "marked 42 as wrong"
-            if is_answer_of_another(clause.tokens):
-                return Polarity.QUOTED  # "gave 42 as their answer"
-        if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
-            return None
-        if {"source", "report"} <= classes and (
+        first, opener = clause.tokens[0], "" if lead is None else lead.word
+        is_contradicted = {"source", "report"} <= classes and (
             "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
-        ):
-            return Polarity.RETRACTED  # "the book says otherwise"
-        if polarity is Polarity.QUOTED:
-            is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
-            return Polarity.ASSERTED if is_approved else None
-        if is_corrected and "first_person" in classes:
-            return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
-        first = clause.tokens[0]
-        if lead is not None and lead.word in ("and", "then", "and then") and first.word in _OPERATIONS:
-            return Polarity.INTERMEDIATE  # "take 42 and subtract one"
-        if lead is not None and lead.word == "which" and _is_to_be_changed(clause.tokens):
-            return Polarity.INTERMEDIATE
+        )
+        is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
+        is_operated = opener in ("and", "then", "and then") and first.word in OPERATIONS
+        is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
+        is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
+        early: tuple[tuple[bool, Polarity | None], ...] = (
+            (opener == "as" and is_marked, Polarity.DENIED),  # "marked 42 as wrong"
+            (opener == "as" and is_answer_of_another(clause.tokens), Polarity.QUOTED),  # "as their answer"
+            (is_reason, None),
+            (is_contradicted, Polarity.RETRACTED),  # "the book says otherwise"
+            (polarity is Polarity.QUOTED, Polarity.ASSERTED if is_approved else None),
+            # "Sorry, 43; I misread the sign" is about the value in front of 43
+            (is_corrected and "first_person" in classes, None),
+            (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
+            (opener == "which" and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
+        )
+        for holds, result in early:
+            if holds:
+                return result
         is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
             "retract" in token.classes and " " in token.word for token in clause.tokens
         )
@@ -888,84 +712,9 @@ class ClauseReader(SentenceReader):
         )
 
 
-def _is_for_to_be(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
-    """Whether a value is the subject of a purpose: "for 42 to be the answer"."""
-    return (
-        len(left) == 1 and left[0].word == "for" and len(right) > 1 and (right[0].word, right[1].word) == ("to", "be")
-    )
-
-
-def _is_lone_denial(clause: Clause) -> bool:
-    return not clause.values and len(clause.tokens) == 1 and clause.tokens[0].word.endswith("not")
-
-
-def _is_speaker(token: TextToken) -> bool:
-    return token.is_capital and not token.classes and not is_filler(token)
-
-
-def _announces_denial(heading: Clause) -> bool:
-    """Whether a heading says that what follows is wrong: "What's in the following box is not the answer:"."""
-    words = {word for token in heading.tokens for word in token.word.split()}
-    classes = heading.classes()
-    is_wrong = bool(classes & {"reject", "fault"}) or ("negative" in classes and bool(classes & {"answer", "confirm"}))
-    return is_wrong and bool(words & _AHEAD)
-
-
-def _is_no_subject(left: Sequence[TextToken]) -> bool:
-    """Whether nothing is said to be a value: "No solution equals 42"."""
-    return (
-        len(left) > 1
-        and left[0].word.startswith("no ")
-        and "copula" in left[1].classes
-        and "pronoun" not in left[1].classes
-    )
-
-
-def _is_whole(value: Value, left: Sequence[TextToken]) -> bool:
-    """Whether a value is the whole of which a sentence takes a part: "of the 42 seats"."""
-    is_opening = bool(left) and left[0].word in ("of", "out of") and value.clause.lead is None
-    return is_opening and len(left) <= NEAR + 1 and not classes_in(left[1:])
-
-
-def _is_operand(left: Sequence[TextToken]) -> bool:
-    """Whether the reader is told to compute with a value: "Add 42 and the rest"."""
-    return len(left) == 1 and left[0].word in _OPERATIONS
-
-
-def _is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
-    """Whether more must be done with a value: "which must be doubled"."""
-    words = " ".join(token.word for token in tokens)
-    is_due = words.startswith(("must be ", "has to be ", "have to be ", "needs to be ", "is to be ", "still "))
-    return is_due and not classes_in(tokens) & {"approval", "answer", "reject"} and words.endswith("ed")
-
-
-def _is_no_solution(right: Sequence[TextToken]) -> bool:
-    """Whether a value is said to be none: "42 is no solution"."""
-    return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004
-
-
-def _is_wrong_way(left: Sequence[TextToken]) -> bool:
-    """Whether a value is found in a wrong way: "with a wrong sign one gets 42"."""
-    if len(left) < 3 or left[0].word not in ("with", "using") or left[1].word.endswith("ing"):  # noqa: PLR2004
-        return False
-    return bool(classes_in(left[1:4]) & {"reject", "fault", "erring"})
-
-
 def _is_all(tokens: Sequence[TextToken]) -> bool:
     """Whether words are about all things of a kind: "every number"."""
     return len(tokens) <= NEAR + 1 and tokens[0].word in ("every", "each", "any")
-
-
-def _are_open(*values: Value) -> bool:
-    """Whether nothing is known against values that no noun names as the answer."""
-    return all(value.is_weak or value.polarity is Polarity.ASSERTED for value in values) and not any(
-        value.is_framed for value in values
-    )
-
-
-def _changes(tokens: Sequence[TextToken]) -> bool:
-    """Whether words say that something is changed: "I correct"."""
-    return any(word.startswith(_CHANGING) for token in tokens for word in token.word.split())
 
 
 def _is_range(clause: Clause, index: int) -> bool:

@@ -150,10 +150,8 @@ def is_unit(right: Sequence[TextToken]) -> bool:
     for index, token in enumerate(right):
         if token.kind != "word":
             return True
-        if index == 0 and token.word in ("what", "how"):
-            return False
-        if token.classes & {"confirm", "answer", "harmless", "quantity"} and index == 0:
-            return True
+        if index == 0 and token.classes & {"confirm", "answer", "harmless", "quantity"}:
+            return token.word not in ("what", "how")
         if "no_unit" in token.classes or (token.classes & {"linking"} and not _is_confirmed(right[index:])):
             return False
         is_link = token.word in _UNIT_LINKS
@@ -325,9 +323,17 @@ def is_of_subject(left: Sequence[TextToken], name: str) -> bool:
 
 
 def is_count_of(right: Sequence[TextToken]) -> bool:
-    """Whether a value counts what words of failure describe: "42 of the integers are not even", "42 lost coins"."""
-    denials = [index for index, token in enumerate(right) if token.classes & {"negative", "reject", "fault", "refuse"}]
-    if right[0].word == "of" and len(right) > _MIN_NOUN and right[1].word in ("the", "these", "those", "them"):
+    """Whether a value counts what words of failure describe: "42 of them are not even", "42 lost coins"."""
+    denials = [
+        index
+        for index, token in enumerate(right)
+        if token.classes & {"negative", "reject", "fault", "refuse"}
+    ]
+    if (
+        right[0].word == "of"
+        and len(right) > _MIN_NOUN
+        and right[1].word in ("the", "these", "those", "them")
+    ):
         return denials[0] > _MIN_NOUN
     if len(right) != _MIN_NOUN or denials != [0]:
         return False

@@ -8,7 +8,8 @@ from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classe
 
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
 _SECOND_SUBJECTS: Final = words_of(
-    "other another first initial original common many some most mistake mistakes others error errors students people trap careful"
+    "first initial original other another common many some most mistake mistakes others error errors "
+    "students people trap careful"
 )
 _DEMONSTRATIVES: Final = words_of(
     "everything all both above check test verification equation sum sides calculation calculations "
@@ -141,8 +142,7 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
         return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
     is_property = bool(behind) and behind[0].word in ("a", "an")
     endorsed = any(
-        (token.classes & {"confirm", "approval"} and not is_property)
-        or token.word in _ENDORSING | _SOLUTIONS
+        (token.classes & {"confirm", "approval"} and not is_property) or token.word in _ENDORSING | _SOLUTIONS
         for token in behind[:4]
     )
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))

@@ -106,8 +106,9 @@ _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
 _STARTERS: Final = words_of(
-    "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait actually "
-    "hmm but so check because since however other another if when please feel thus hence therefore you these those"
+    "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait "
+    "actually hmm but so check because since however other another if when please feel thus hence therefore "
+    "you these those"
 )
 """Words with which a sentence begins behind a value without a full stop."""
 _POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
@@ -395,10 +396,8 @@ class SentenceReader:
         following = self._tokens[index + 1 : index + 6]
         words = list(takewhile(lambda other: other.kind == "word", following))
         is_at_value = len(words) < len(following) and following[len(words)].kind == "value"
-        if token.word in _NOES and words and words[0].classes & {"pronoun"}:
-            return  # "no that is wrong"
-        if words and words[0].word == "be" and (token.word == "don't" or self._is_behind_do(index)):
-            return  # "do not be misled into 42"
+        if words and self._is_reply_or_order(index, words[0]):
+            return
         if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
             _make_harmless(token, words)  # "nothing but 42"
             return
@@ -418,10 +417,13 @@ class SentenceReader:
                     _make_harmless(token, words[: offset + 1])  # "nobody disputes"
                 return
             if "negative" in word.classes:
-                return
+                break
 
-    def _is_behind_do(self, index: int) -> bool:
-        return index > 0 and self._tokens[index - 1].word == "do"
+    def _is_reply_or_order(self, index: int, following: TextToken) -> bool:
+        """Whether a negation is a reply or an order: "no that is wrong", "do not be misled into 42"."""
+        word = self._tokens[index].word
+        is_order = word == "don't" or (index > 0 and self._tokens[index - 1].word == "do")
+        return (word in _NOES and "pronoun" in following.classes) or (is_order and following.word == "be")
 
     def _split(self) -> list[Sentence]:
         sentences: list[Sentence] = []
@@ -439,8 +441,11 @@ class SentenceReader:
                     )
                 current = []
             else:
-                if token.is_capital and token.word.partition(" ")[0] in _STARTERS and current and (
-                    current[-1].kind == "value"
+                if (
+                    token.is_capital
+                    and token.word.partition(" ")[0] in _STARTERS
+                    and current
+                    and (current[-1].kind == "value")
                 ):
                     sentences.append(self._clauses(current, len(sentences), is_question=False))
                     current = []  # "42 The other one fails."

@@ -356,13 +356,19 @@ class _Reader(OptionReader):
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
-            is_reply = is_asked and bool(sentence.tokens) and (
-                sentence.tokens[0].word in _NOES or "pronoun" in sentence.tokens[0].classes
+            is_reply = (
+                is_asked
+                and bool(sentence.tokens)
+                and (sentence.tokens[0].word in _NOES or "pronoun" in sentence.tokens[0].classes)
             )
             is_asked = bool(values) and all(value.polarity is Polarity.ASKED for value in values)
-            if open_values and not is_reply and (
-                self._takes_back(sentence, has_value=bool(values))
-                or (not values and self._is_about(sentence, open_values[-1]))
+            if (
+                open_values
+                and not is_reply
+                and (
+                    self._takes_back(sentence, has_value=bool(values))
+                    or (not values and self._is_about(sentence, open_values[-1]))
+                )
             ):
                 for value in open_values:
                     if value.polarity is Polarity.ASSERTED:
@@ -474,12 +480,7 @@ class _Reader(OptionReader):
 
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
-        for sentence in self._sentences:
-            opening = next(iter(sentence.clauses), None)
-            if opening is not None and _opens_doubt(opening, sentence):
-                for clause in sentence.clauses:
-                    for value in clause.values:
-                        value.is_maybe = True
+        self._spread_doubt()
         doubtful = [value for value in self._values if value.is_maybe and value.polarity in _OPEN]
         if len({self._written(value) for value in doubtful}) > 1:
             last = self._values[-1]
@@ -490,6 +491,20 @@ class _Reader(OptionReader):
         self._hedge_alternatives()
         self._hedge_cases()
         self._hedge_parallels()
+        self._hedge_either()
+        if not self._takes_alternatives:
+            self._hedge_neighbours()
+
+    def _spread_doubt(self) -> None:
+        """Doubt all values of a sentence that begins with doubt."""
+        for sentence in self._sentences:
+            opening = next(iter(sentence.clauses), None)
+            if opening is not None and _opens_doubt(opening, sentence):
+                for clause in sentence.clauses:
+                    for value in clause.values:
+                        value.is_maybe = True
+
+    def _hedge_either(self) -> None:
         for sentence in self._sentences:
             words = [
                 token.word
@@ -499,8 +514,9 @@ class _Reader(OptionReader):
             ]
             if "either" in words and "or" in words:
                 self._hedge_all(_up_to_semicolon(sentence, self._text))
-        if self._takes_alternatives:
-            return
+
+    def _hedge_neighbours(self) -> None:
+        """Decide for neither of two neighbours that "or" joins."""
         positions = {id(token): index for index, token in enumerate(self._tokens)}
         for earlier, value in pairwise(self._values):
             if value.sentence > earlier.sentence + 1:
@@ -522,9 +538,9 @@ class _Reader(OptionReader):
             return
         lead = last.clause.lead
         left = last.clause.tokens[: last.clause.tokens.index(last.token)]
-        is_decided = (lead is not None and (lead.word in ":;" or not _DECIDERS.isdisjoint(lead.word.split()))) or (
-            bool(left) and left[0].word in ("only", "just")
-        )
+        is_decided = (
+            lead is not None and (lead.word in ":;" or not _DECIDERS.isdisjoint(lead.word.split()))
+        ) or (bool(left) and left[0].word in ("only", "just"))
         written = self._written(last)
         if is_decided and any(self._written(value) == written for value in self._values[:-1]):
             last.polarity = Polarity.ASSERTED
