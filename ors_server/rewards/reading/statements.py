@@ -84,7 +84,11 @@ _QUOTATION: Final = re.compile(
 _QUOTATION_MARKS: Final = ('"', "\u201c", "\u00ab", "\u2018")
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
-_CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
+_CJK_BREAK: Final = re.compile(
+    r"[，,、：:（）()،]|而是|但是|但|不过|그러나|하지만|しかし| بل | लेकिन | बल्कि |(?=而不是|而非|而并非|並非|وليس|말고)"
+)
+_CJK_JOINING: Final = re.compile(r"[\s和或与與及、，,跟도やかとも와과나이거나또는혹은や还是或者أوयाونه]*")
+_CJK_SAYING: Final = re.compile(r"(?<![我们們以该該])(?:说|說|认为|認為|觉得|覺得|猜|主张|主張|回答)(?:是|道|了)?\s?\Z")
 _UNDECIDED: Final = frozenset(
     {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
 )
@@ -102,7 +106,7 @@ _REFERENCES: Final = words_of(
 _CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
 _OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
-_NOES: Final = frozenset({"no", "nope", "nah"})
+_NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
 """Words that open an argument by contradiction."""
 _ELSE: Final = words_of("otherwise")
@@ -650,4 +654,6 @@ def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -
     for name, window, polarity in rows:
         if any(word in window for word in lists[name]):
             return polarity
+    if _CJK_SAYING.search(before) is not None:
+        return Polarity.QUOTED
     return Polarity.ASKED if after.endswith("?") and CJK.search(before + after) else None
