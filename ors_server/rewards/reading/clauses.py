@@ -38,6 +38,7 @@ from ors_server.rewards.reading.frames import (
     is_of_error,
     is_of_subject,
     is_own_report,
+    is_saying,
     is_unit,
     is_way,
     ordinal_in,
@@ -437,7 +438,7 @@ class ClauseReader(SentenceReader):
             ("bound" in first.classes and first.word in ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
-            ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            ("copula" in first.classes and "label" in seen and not self.are_labels, Polarity.INTERMEDIATE),
             (
                 first.word in ("out", "off", "aside", "away")
                 and bool(left)
@@ -573,7 +574,7 @@ class ClauseReader(SentenceReader):
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
             or ("grading" in classes and not is_named)
             or (lead.word == ":" and is_told and not is_own_report(heading.tokens))
-            or (self.are_labels and lead.word == "," and _is_saying(heading))
+            or (self.are_labels and lead.word == "," and is_saying(heading))
         ):
             return Polarity.QUOTED
         if lead.word == ":" and "wish" in classes:
@@ -731,19 +732,6 @@ class ClauseReader(SentenceReader):
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
         )
-
-
-def _is_saying(heading: Clause) -> bool:
-    """Whether somebody else says what follows a comma: "Tom sagt, es sei Riga"."""
-    tokens = heading.tokens
-    openers = [token.word for token in (heading.lead, *tokens[:1]) if token is not None]
-    is_agreement = "as" in openers  # "As Anna says, it is Riga"
-    return (
-        not is_agreement
-        and len(tokens) > 1
-        and "report" in tokens[-1].classes
-        and not is_own_report(tokens)
-    )
 
 
 def _is_all(tokens: Sequence[TextToken]) -> bool:

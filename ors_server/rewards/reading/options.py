@@ -63,7 +63,8 @@ _PLACING: Final = frozenset({"in", "at"})
 _VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
 _POSTPOSED: Final = frozenset({"değil", "degil"})
 """Denials behind what they deny: "Riga değil"."""
-_BESIDES: Final = frozenset({"whereas"})
+_RELATIVES: Final = frozenset({"which", "who", "whose", "whom", "where"})
+_BESIDES: Final = frozenset({"whereas", "while", "whilst"})
 _REFERRING: Final = frozenset({"that's", "that"})
 _FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my previous")
 _DEPARTURES: Final = (
@@ -204,9 +205,13 @@ class OptionReader(ClauseReader):
         is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
         if self.are_labels and is_place and not is_opened:
             return False  # "the battle took place at Riga"
-        return super()._is_secondary(value) or (
-            self.are_labels and lead is not None and lead.word in _BESIDES
+        is_relative = (
+            lead is not None
+            and lead.word in _RELATIVES
+            and self._text[max(0, lead.start - 2) : lead.start] == ", "
         )
+        is_beside = lead is not None and lead.word in _BESIDES
+        return super()._is_secondary(value) or (self.are_labels and (is_beside or is_relative))
 
     def _is_yes(self, number: int) -> bool:
         if super()._is_yes(number) or not self.are_labels or number >= len(self._sentences):
@@ -298,6 +303,7 @@ class OptionReader(ClauseReader):
         values = [value for clause in sentence.clauses for value in clause.values]
         words = list(_words(sentence))
         positions = {id(word): index for index, word in enumerate(words)}
+        losers: list[Value] = []
         for first, second in pairwise(values):
             between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
             before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
@@ -312,8 +318,10 @@ class OptionReader(ClauseReader):
                 first.polarity = Polarity.DENIED
             elif first.polarity in _OPEN_TO_COMPARE and "suppose" not in classes_in(before):
                 winner, loser = (first, second) if "outranks" in classes else (second, first)
-                winner.polarity, loser.polarity = Polarity.ASSERTED, Polarity.DENIED
-                winner.is_framed = True
+                loser.polarity, loser.is_framed = Polarity.DENIED, False
+                losers.append(loser)
+                if winner not in losers:  # "A > B > C"
+                    winner.polarity, winner.is_framed = Polarity.ASSERTED, True
 
     def _rank(self, sentence: Sentence) -> None:
         """Read "From best to worst: A, B": the first, or the last, wins."""
@@ -480,7 +488,7 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
     is_open = value.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
     is_own = any(token.word.startswith(_FORMER) and "answer" in token.classes for token in left)
     is_selected = value.is_weak and last is not None and last.word in ("only", "but only")
-    is_goal = last is not None and last.word in ("from", "to") and len(value.clause.values) == 1
+    is_goal = last is not None and last.word in ("from", "to") and value is value.clause.values[-1]
     is_goal = is_goal and any(map(_is_departure, left[:-1]))
     if value.polarity is Polarity.INTERMEDIATE and (is_selected or is_goal):
         return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"

@@ -609,7 +609,9 @@ class _Reader(OptionReader):
             if value.polarity is not Polarity.ASSERTED:
                 continue
             before, after = self._window(value)
-            value.polarity = _by_characters(before, after, lists) or value.polarity
+            found = _by_characters(before, after, lists)
+            if not (self.are_labels and found is Polarity.INTERMEDIATE):  # "정답은 B번입니다"
+                value.polarity = found or value.polarity
         for value, other in pairwise(self._values):
             between = self._text[value.token.end : other.token.start].strip(" $,，、?？。")
             words = (*lists["maybe_before"], *lists["maybe_after"])
