@@ -367,6 +367,7 @@ class ClauseReader(SentenceReader):
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
             (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            (self.are_labels and "hearsay" in before, Polarity.QUOTED),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
@@ -553,7 +554,9 @@ class ClauseReader(SentenceReader):
                 and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
             )
         )
-        return polarity if is_joined and not is_new and polarity in _INHERITED else None
+        is_former = polarity is Polarity.RETRACTED and self.are_labels and "former" in earlier.classes()
+        is_passed = polarity in _INHERITED or is_former  # "I considered A and B"
+        return polarity if is_joined and not is_new and is_passed else None
 
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
@@ -697,6 +700,7 @@ class ClauseReader(SentenceReader):
                 and lead is not None
                 and lead.word in ("and", ",")
                 and not value.is_framed
+                and (lead.word == "and" or earlier.clause is not sentence.clauses[0])  # "While A fails, B"
                 and earlier.clause.lead is not None
                 and "reason" in earlier.clause.lead.classes
                 and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}

@@ -16,6 +16,18 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.option_phrases import (
+    denies_each,
+    is_choice_of_others,
+    is_compared,
+    is_declined,
+    is_only_a_part,
+    is_part_of_place,
+    is_side,
+    is_superlative,
+    may_be_right_too,
+    restart_of,
+)
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
 
@@ -92,7 +104,7 @@ _DESCENDING: Final = (
 )
 _SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
 _RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
-_OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet"})
+_OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet", ";"})
 _POSSIBLE: Final = frozenset(
     {"could be", "might be", "may be", "could", "might", "may", "may well be", "could also be"}
 )
@@ -101,6 +113,10 @@ _EQUALLY: Final = frozenset(
 )
 _TICK: Final = re.compile(r"\A\s*(?:[-*+]\s+)?[\[(]([ xX\u2713\u2714])[\])]\s{0,3}\Z")
 _MAX_TICK: Final = 16
+_CONTRARY: Final = frozenset(
+    {"unlike", "contrary to", "despite", "in spite of", "in contrast to", "in contrast with", "as opposed to"}
+)
+_OPEN_SIDES: Final = frozenset({Polarity.ASSERTED, Polarity.SUPPOSED})
 _SHARE: Final = re.compile(r"[\s(:=\u2013\u2014-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
 
 
@@ -121,6 +137,7 @@ class OptionReader(ClauseReader):
             self._continue_predicates(sentence)
             self._set_aside_lists(sentence)
             self._leave_open(sentence)
+            self._hedge_sides(sentence)
             self._tick(sentence)
             self._finish(sentence)
             self._judge_lists(sentence)
@@ -135,6 +152,8 @@ class OptionReader(ClauseReader):
             if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
                 _make_harmless(left)  # "there is no better choice than A"
             _spare_passives(left)
+            if left and left[0].word in _CONTRARY:
+                del left[: restart_of(left)]
             self._frame(value, left)
         super()._judge(value, left, right)
         if self.are_labels:
@@ -186,7 +205,7 @@ class OptionReader(ClauseReader):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
         is_elliptic = len(right) == 1 and "copula" in right[0].classes and not before & {"answer", "copula"}
-        if self.are_labels and ("harmless" in seen or is_elliptic):
+        if self.are_labels and ("harmless" in seen or is_elliptic or is_superlative(right)):
             return Polarity.ASSERTED  # "A is not in dispute"
         return super()._as_subject(value, left, right, before, seen)
 
@@ -205,13 +224,10 @@ class OptionReader(ClauseReader):
         is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
         if self.are_labels and is_place and not is_opened:
             return False  # "the battle took place at Riga"
-        is_relative = (
-            lead is not None
-            and lead.word in _RELATIVES
-            and self._text[max(0, lead.start - 2) : lead.start] == ", "
+        is_aside = lead is not None and (
+            lead.word in _BESIDES or (lead.word in _RELATIVES and self._text[lead.start] == ",")
         )
-        is_beside = lead is not None and lead.word in _BESIDES
-        return super()._is_secondary(value) or (self.are_labels and (is_beside or is_relative))
+        return super()._is_secondary(value) or (self.are_labels and is_aside)
 
     def _is_yes(self, number: int) -> bool:
         if super()._is_yes(number) or not self.are_labels or number >= len(self._sentences):
@@ -261,6 +277,10 @@ class OptionReader(ClauseReader):
         is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
         if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
             return None  # "Basel, not Tartu"
+        if self.are_labels and clause.tokens[0].word in _CONTRARY:
+            return None  # "A, unlike what the forum says"
+        if self.are_labels and is_declined(clause):
+            return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
         is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
         if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
             return Polarity.DENIED  # "I marked A as wrong"
@@ -394,10 +414,19 @@ class OptionReader(ClauseReader):
                 continue
             behind = _until_value(tokens[at + 1 :])
             is_opposed = lead is not None and lead.word in _OPPOSED and first.polarity is Polarity.ASSERTED
-            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or any(
-                token.word in _EQUALLY for token in behind
+            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or (
+                any(token.word in _EQUALLY for token in behind) or may_be_right_too(behind)
             )
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
+                first.polarity = second.polarity = Polarity.HEDGED
+
+    def _hedge_sides(self, sentence: Sentence) -> None:
+        """Read "A in theory, B in practice": it states neither."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for first, second in pairwise(values):
+            lead = second.clause.lead
+            is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
+            if is_beside and is_side(first) and {first.polarity, second.polarity} <= _OPEN_SIDES:
                 first.polarity = second.polarity = Polarity.HEDGED
 
     def _finish(self, sentence: Sentence) -> None:
@@ -431,6 +460,9 @@ class OptionReader(ClauseReader):
             earlier = [value for before in sentence.clauses[:place] for value in before.values]
             if clause.values or clause.lead is None or not earlier:
                 continue
+            if denies_each(clause) and place + 1 == len(sentence.clauses):
+                for value in earlier:
+                    value.polarity, value.is_framed = Polarity.DENIED, False
             classes = clause.classes()
             is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
                 classes & {"reject", "fault"}
@@ -503,7 +535,10 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
         (_is_picked_for_rejection(right), Polarity.DENIED),
         (bool(before & _DISTANCES) and last is not None and last.word in ("from", "of"), Polarity.BOUNDED),
         (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
-        (_is_noun_phrase(left, right), Polarity.INTERMEDIATE),
+        (_is_noun_phrase(left, right) or is_only_a_part(right), Polarity.INTERMEDIATE),
+        (is_part_of_place(value, left, right), Polarity.INTERMEDIATE),
+        (is_compared(left), Polarity.BOUNDED),
+        (is_choice_of_others(right), Polarity.QUOTED),
     )
     return next((polarity for holds, polarity in rules if holds), None)
 
@@ -682,6 +717,7 @@ def _cancel_denials(words: Sequence[TextToken]) -> None:
     """Take the marks of two denials of which one denies the other: "cannot be excluded", "nobody doubts"."""
     for index, word in enumerate(words):
         is_order = word.word in ("don't", "never", "dont") or [w.word for w in words[:index]] == ["do"]
+        is_order = is_order and (not index or words[0].word in ("do", "please", "and", "so", "but"))
         if "negative" not in word.classes or word.word in _ONLY or (is_order and index <= 1):
             continue
         following = words[index + 1 : index + 1 + _MAX_CANCELLED]

@@ -29,6 +29,7 @@ from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reading.options import OptionReader
+from ors_server.rewards.reading.option_phrases import approves_of_several, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
@@ -113,6 +114,8 @@ _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_ITEM: Final = re.compile(r"(?:\A|\s)(?:[-*+•]|\(?[\w]{1,3}[.):])[ \t]+[*_`\"]{0,3}\Z|\|")
+_MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
 _CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
@@ -267,6 +270,8 @@ class _Reader(OptionReader):
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        if self.are_labels:
+            self._frame_opening()
         self._quote()
         self._give_up()
         self._take_back()
@@ -275,6 +280,20 @@ class _Reader(OptionReader):
         if CJK.search(self._text):
             self._read_characters()
         return self._values
+
+    def _frame_opening(self) -> None:
+        """Take a name that is said first, alone, for the answer, and what follows for its reasons."""
+        opening = [sentence for sentence in self._sentences if says_name_alone(sentence)]
+        values = [value for sentence in opening for clause in sentence.clauses for value in clause.values]
+        asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
+        if len(asserted) == 1 and asserted[0] is self._values[0] and not self._is_item(asserted[0]):
+            asserted[0].is_framed = True
+
+    def _is_item(self, value: Value) -> bool:
+        """Whether a value begins an item of a list."""
+        start = value.token.start
+        line = self._text[self._text.rfind("\n", max(0, start - _MAX_MARK), start) + 1 : start]
+        return _ITEM.search(line) is not None
 
     def _quote(self) -> None:
         """Take values in quotation marks, with words of somebody else, for quoted."""
@@ -337,7 +356,8 @@ class _Reader(OptionReader):
             is_listed = is_announced and _LISTED.match(self._text, sentence.clauses[-1].end) is not None
             is_announced = is_listed or (not values and _announces_wrong(sentence))
             open_values += asserted
-            if not values and any("undecided" in token.classes for token in sentence.tokens):
+            is_open = any("undecided" in token.classes for token in sentence.tokens)
+            if not values and (is_open or (self.are_labels and approves_of_several(sentence))):
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
 
     def _hedge_all(self, values: list[Value]) -> None:
@@ -547,7 +567,10 @@ class _Reader(OptionReader):
                 later = [value for value in values if value.clause.start >= named[0].start]
                 first = [value for value in values if value.clause.start < named[0].start]
                 beside = [*near, *first, *later] if later or not values else [*first]
-                self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
+                opening = sentence.tokens[0].word.partition(" ")[0] if sentence.tokens else ""
+                is_asked = sentence.is_question and opening in OR
+                hedged = _HEDGEABLE | {Polarity.ASKED} if is_asked else _HEDGEABLE
+                self._hedge_all([value for value in beside if value.polarity in hedged or value.is_weak])
             earlier += values
 
     def _leaves_open(self, earlier: Value, value: Value, between: Sequence[TextToken]) -> bool:
