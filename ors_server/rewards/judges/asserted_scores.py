@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ors_server.rewards.reading.mentions import visible
@@ -70,7 +70,10 @@ _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
 _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
-"""What stands for a number that is not asserted."""
+"""What stands for a number that is denied or taken back, so that the label in front of it is the next one's."""
+_NO_SCORE: Final = "\ufffb"
+"""What stands for a number that is not asserted for another reason."""
+_REPLACED: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED})
 _LEAD_CHARS: Final = 160
 _ITS_OWN: Final = words_of(
     "the answer answers response responses solution solutions result score scores rating grade mark overall"
@@ -91,14 +94,17 @@ def asserted_reply(text: str) -> str:
     statements = read_statements(text, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
     gone = [
-        (item.start, item.end)
+        item
         for item in statements
         if item.polarity in _GONE
         and not _is_about_answer(text, item)
         and not (has_others and _is_rival(text, item))
     ]
-    gone += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
-    return _blanked(text, [*gone, *_quotations(text), *_refused(text, spans)])
+    denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
+    others = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
+    others += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
+    blanks = {span: _NO_SCORE for span in (*others, *_quotations(text), *_refused(text, spans))}
+    return _blanked(text, blanks | dict.fromkeys(denied, GAP))
 
 
 def _refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
@@ -148,12 +154,12 @@ def _quotations(text: str) -> Iterator[Span]:
             yield part.span()
 
 
-def _blanked(text: str, spans: Sequence[Span]) -> str:
+def _blanked(text: str, blanks: Mapping[Span, str]) -> str:
     kept: list[str] = []
     position = 0
-    for start, end in sorted(spans):
+    for start, end in sorted(blanks):
         kept.append(text[position : max(position, start)])
         if end > position:
-            kept.append(f" {GAP} ")
+            kept.append(f" {blanks[start, end]} ")
         position = max(position, end)
     return "".join([*kept, text[position:]])

@@ -572,7 +572,7 @@ class ClauseReader(SentenceReader):
         is_named = bool(classes_in(left) & {"copula", "answer"})
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
-        is_told = (not is_named or "source" in classes) and "report" in classes
+        is_told = (not is_named or "source" in classes) and "report" in classes and "harmless" not in classes
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
             or ("grading" in classes and not is_named)

@@ -390,7 +390,7 @@ class _Reader(OptionReader):
             if clause.lead is not None and clause.lead.word in ("if", "in case"):
                 continue  # "Let me know if I made a mistake."
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
-            if following is not None and following.word == ":":
+            if has_value and following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
             if self._clause_takes_back(clause, has_value=has_value):
                 return True
