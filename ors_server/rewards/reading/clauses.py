@@ -406,7 +406,7 @@ class ClauseReader(SentenceReader):
 
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
-        return bool(before & {"answer"}) or any(
+        return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
             token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
@@ -554,7 +554,11 @@ class ClauseReader(SentenceReader):
                 and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
             )
         )
-        is_former = polarity is Polarity.RETRACTED and self.are_labels and "former" in earlier.classes()
+        is_former = (
+            polarity is Polarity.RETRACTED
+            and self.are_labels
+            and ("former" in earlier.classes() or lead.word in ("and", "or"))
+        )
         is_passed = polarity in _INHERITED or is_former  # "I considered A and B"
         return polarity if is_joined and not is_new and is_passed else None
 

@@ -46,6 +46,7 @@ _KEY_CHARS: Final = 120
 _LIST_START: Final = re.compile(r"""\[\s{0,4}["'][^\[\]{}:]{1,80},\s{0,4}["']\Z""")
 """The beginning of a list in JSON up to one of its values."""
 _STOPPED: Final = re.compile(r"[.!;]\s")
+_ENUMERATOR: Final = re.compile(r"\n[ \t]{0,8}\(?\d{1,2}[.):][ \t]")
 _LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐\"'"
 
 
@@ -168,7 +169,7 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
         return None
     for neighbour in (*readings[max(0, index - 1) : index], *readings[index + 1 : index + 2]):
         first, last = sorted((neighbour.mention, final.mention), key=lambda mention: mention.start)
-        gap = text[first.end : last.start]
+        gap = _ENUMERATOR.sub("\n", text[first.end : last.start])
         if neighbour.mention.name == final.mention.name or neighbour.statement.polarity in _DENIED:
             continue
         is_open = neighbour.is_asserted or neighbour.statement.polarity is Polarity.HEDGED
@@ -182,7 +183,7 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     if rival is None:
         return final
     first, last = sorted((rival.mention, final.mention), key=lambda mention: mention.start)
-    gap = text[first.end : last.start]
+    gap = _ENUMERATOR.sub("\n", text[first.end : last.start])
     if "\n" in gap:
         is_marked = first.is_marked and last.is_marked  # of two marks the last counts
         is_beside = not is_marked and not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
@@ -209,7 +210,7 @@ def is_joined(gap: str) -> bool:
 
 
 def _fills_lines(text: str, first: Mention, last: Mention) -> bool:
-    before = text[text.rfind("\n", 0, first.start) + 1 : first.start]
+    before = _ENUMERATOR.sub("", "\n" + text[text.rfind("\n", 0, first.start) + 1 : first.start])
     end = text.find("\n", last.end)
     after = text[last.end : len(text) if end < 0 else end]
     return not before.strip(_LINE_DRESS) and not after.strip(_LINE_DRESS)

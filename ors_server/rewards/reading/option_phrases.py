@@ -7,6 +7,9 @@ from ors_server.rewards.reading.polarity import words_of
 from ors_server.rewards.reading.sentences import Clause, Sentence, TextToken, Value, classes_in
 
 _WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
+_DENYING: Final = frozenset({"negative", "harmless", "exceptive"})
+_SEEMING: Final = ("sound", "seem", "look", "appear", "feel")
+_EXAMPLES: Final = frozenset({"for example", "for instance", "say", "as an example", "e.g"})
 _SEVERAL: Final = words_of("all both each any either every")
 _REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})
 _COMPARED: Final = words_of("than")
@@ -63,7 +66,7 @@ def is_compared(left: Sequence[TextToken]) -> bool:
     """Whether a name is only what something is compared with: "further north than Riga"."""
     words = {word for token in left for word in token.word.split()}
     is_than = bool(left) and left[-1].word in _COMPARED
-    return is_than and not words & _NOT_COMPARED and not classes_in(left) & {"negative", "harmless", "exceptive"}
+    return is_than and not words & _NOT_COMPARED and not classes_in(left[:-1]) & _DENYING
 
 
 def is_only_a_part(right: Sequence[TextToken]) -> bool:
@@ -140,3 +143,28 @@ def restart_of(left: Sequence[TextToken]) -> int:
         ),
         0,
     )
+
+
+def seems(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says what an option seems to be: "sounds right"."""
+    return bool(right) and right[0].word.startswith(_SEEMING) and not classes_in(right) & _WRONGNESS
+
+
+def is_lone_denial(clause: Clause) -> bool:
+    """Whether a clause is a negation whose object follows an aside: "and not, as some say, in Riga"."""
+    return not clause.values and len(clause.tokens) == 1 and clause.tokens[0].word in ("not", "and not", "but not")
+
+
+def is_contrasted(sentence: Sentence) -> bool:
+    """Whether a sentence is a name and a verb that denies for it what was said of another: "Riga doesn't"."""
+    tokens = sentence.tokens
+    return (
+        len(tokens) == 2  # noqa: PLR2004
+        and tokens[0].kind == "value"
+        and (tokens[1].word.endswith("n't") or tokens[1].word in ("does", "did", "is", "was", "has"))
+    )
+
+
+def is_example(clause: Clause) -> bool:
+    """Whether a remark calls what stands in front of it an example."""
+    return " ".join(token.word for token in clause.tokens) in _EXAMPLES

@@ -20,13 +20,17 @@ from ors_server.rewards.reading.option_phrases import (
     denies_each,
     is_choice_of_others,
     is_compared,
+    is_contrasted,
     is_declined,
+    is_example,
+    is_lone_denial,
     is_only_a_part,
     is_part_of_place,
     is_side,
     is_superlative,
     may_be_right_too,
     restart_of,
+    seems,
 )
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
@@ -138,6 +142,7 @@ class OptionReader(ClauseReader):
             self._set_aside_lists(sentence)
             self._leave_open(sentence)
             self._hedge_sides(sentence)
+            self._set_against(sentence, number)
             self._tick(sentence)
             self._finish(sentence)
             self._judge_lists(sentence)
@@ -279,6 +284,8 @@ class OptionReader(ClauseReader):
             return None  # "Basel, not Tartu"
         if self.are_labels and clause.tokens[0].word in _CONTRARY:
             return None  # "A, unlike what the forum says"
+        if self.are_labels and is_example(clause):
+            return Polarity.INTERMEDIATE
         if self.are_labels and is_declined(clause):
             return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
         is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
@@ -419,6 +426,27 @@ class OptionReader(ClauseReader):
             )
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
                 first.polarity = second.polarity = Polarity.HEDGED
+
+    def _set_against(self, sentence: Sentence, number: int) -> None:
+        """Read "A sounds right, but only B fits", "B, and not, as some say, A", "A fails. B doesn't."."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for first, second in pairwise(values):
+            places = [sentence.clauses.index(value.clause) for value in (first, second)]
+            tokens, lead = first.clause.tokens, second.clause.lead
+            right = tokens[tokens.index(first.token) + 1 :]
+            if lead is not None and lead.word in _OPPOSED and seems(right) and first.polarity in _OPEN_SIDES:
+                first.polarity, first.is_framed = Polarity.INTERMEDIATE, False
+                is_open = second.polarity is Polarity.INTERMEDIATE and second is values[-1]
+                second.polarity = Polarity.ASSERTED if is_open else second.polarity
+            if any(map(is_lone_denial, sentence.clauses[places[0] + 1 : places[1] - 1])):
+                second.polarity, second.is_framed = Polarity.DENIED, False
+                is_open = first.polarity is Polarity.INTERMEDIATE and not classes_in(right) & _WRONGNESS
+                first.polarity = Polarity.ASSERTED if is_open else first.polarity
+        if is_contrasted(sentence) and number:
+            before = self._sentences[number - 1]
+            denied = [value for clause in before.clauses for value in clause.values]
+            if denied and all(value.polarity in (Polarity.DENIED, Polarity.INTERMEDIATE) for value in denied):
+                values[0].polarity, values[0].is_framed = Polarity.ASSERTED, True
 
     def _hedge_sides(self, sentence: Sentence) -> None:
         """Read "A in theory, B in practice": it states neither."""
@@ -701,6 +729,8 @@ def _make_harmless(tokens: Sequence[TextToken]) -> None:
 def _is_rhetorical(sentence: Sentence) -> bool:
     """Whether a question only stresses what it says: "What else could it be but A?", "Who could doubt A?"."""
     words = [token for token in _words(sentence) if token.kind == "word"]
+    if [" ".join(word.word for word in words)] in (["who else but"], ["where else but"], ["what else but"]):
+        return True
     if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004
         return False
     rest = words[1:]
