@@ -10,6 +10,18 @@ _WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
 _DENYING: Final = frozenset({"negative", "harmless", "exceptive"})
 _SEEMING: Final = ("sound", "seem", "look", "appear", "feel")
 _EXAMPLES: Final = frozenset({"for example", "for instance", "say", "as an example", "e.g"})
+_ADDING: Final = words_of("and or also plus nor maybe perhaps possibly alternatively")
+_LEAVING_OPEN: Final = frozenset({"maybe", "alternative", "undecided", "negative", "reject", "suppose"})
+_POSTPOSED: Final = frozenset(
+    {"i mean", "i meant", "rather", "sorry", "that is", "instead", "pardon", "i should say", "of course", "correction"}
+)
+"""Words of a correction behind the name that it brings."""
+_MAX_GAPPED: Final = 3
+_STATING: Final = frozenset(
+    {"copula", "answer", "confirm", "result", "correction", "first_person", "harmless", "negative", "yes", "reject"}
+) | {"retract", "pronoun", "choosing"}
+_NOT_GAPPED: Final = words_of("so then hence thus therefore now namely finally actually instead rather but a an")
+_TEMPORAL: Final = words_of("after before while when upon")
 _SEVERAL: Final = words_of("all both each any either every")
 _REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})
 _COMPARED: Final = words_of("than")
@@ -168,3 +180,69 @@ def is_contrasted(sentence: Sentence) -> bool:
 def is_example(clause: Clause) -> bool:
     """Whether a remark calls what stands in front of it an example."""
     return " ".join(token.word for token in clause.tokens) in _EXAMPLES
+
+
+def replaces(sentences: Sequence[Sentence], last: Value, *, is_definite: bool) -> bool:
+    """Whether the last of some sentences replaces the name that the first one says: "Riga. Hm. It's Porto."."""
+    clause, final = last.clause, sentences[-1]
+    has_values = [any(part.values for part in sentence.clauses) for sentence in sentences]
+    if len(sentences) < 2 or any(has_values[1:-1]) or final.is_question:  # noqa: PLR2004
+        return False
+    openers = [token for part in final.clauses for token in (part.lead, *part.tokens[:2]) if token is not None]
+    if any(token.word.partition(" ")[0] in _ADDING for token in openers) or classes_in(openers) & _LEAVING_OPEN:
+        return False
+    place = final.clauses.index(clause)
+    is_alone = clause.tokens == [last.token]
+    behind = [token.word for part in final.clauses[place + 1 :] for token in part.tokens]
+    if is_alone and " ".join(behind) in _POSTPOSED:
+        return place == 0  # "Riga. Porto, I mean."
+    is_headed = is_alone and place > 0 and clause.lead is not None and clause.lead.word == ":"
+    is_stated = (is_alone and not place) or is_definite
+    has_words = len(sentences) > 2 or place > 0  # noqa: PLR2004  (words between the two names)
+    return not behind and has_words and (is_headed or is_stated)
+
+
+def is_gapped(first: Value, second: Value) -> bool:
+    """Whether two clauses alike name a case and a name each: "By area A, by population B"."""
+    lead, left = second.clause.lead, second.clause.tokens[:-1]
+    before = first.clause.tokens[:-1]
+    if lead is None or lead.word not in (",", "and", ";") or not 0 < len(left) <= _MAX_GAPPED or not before:
+        return False
+    if second.clause.tokens[-1] is not second.token or first.clause.tokens[-1] is not first.token:
+        return False
+    is_same = left[-1].word == before[-1].word.rpartition(" ")[2]
+    is_same = is_same or not (_is_link(left[-1]) or _is_link(before[-1]))
+    has_verb = bool(classes_in(left) & _STATING) or any(
+        token.word.endswith(("ed", "s")) or not token.word.isascii() for token in left
+    )
+    words = {token.word for token in left}
+    return is_same and not has_verb and not words & _NOT_GAPPED and not all(map(_is_link, left))
+
+
+def _is_link(token: TextToken) -> bool:
+    return "preposition" in token.classes or token.word in ("in", "to", "at", "of")
+
+
+def is_too_much(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says "too" of a name: "is far too obvious"."""
+    if not right or not right[0].classes & {"copula", "linking"} or "negative" in classes_in(right):
+        return False
+    return any(token.word == "too" and index + 2 < len(right) for index, token in enumerate(right[1:4]))
+
+
+def is_only_done_there(left: Sequence[TextToken]) -> bool:
+    """Whether a name is a place where something less was done: "he only studied in", "after leaving"."""
+    if not left:
+        return False
+    is_fronted = left[0].word in _TEMPORAL and len(left) > 1 and left[1].word.endswith("ing")
+    is_restricted = any(
+        token.word in _RESTRICTING and left[index + 1].word.endswith("ed")
+        for index, token in enumerate(left[:-1])
+    )
+    return is_fronted or (is_restricted and _is_link(left[-1]))
+
+
+def is_elsewhere(clause: Clause) -> bool:
+    """Whether a remark says that what is asked for is at another place: "but died elsewhere"."""
+    words = " ".join(token.word for token in clause.tokens)
+    return any(word in words for word in ("elsewhere", "somewhere else", "another town", "another place"))

@@ -21,6 +21,10 @@ from ors_server.rewards.reading.option_phrases import (
     is_choice_of_others,
     is_compared,
     is_contrasted,
+    is_elsewhere,
+    is_gapped,
+    is_only_done_there,
+    is_too_much,
     is_declined,
     is_example,
     is_lone_denial,
@@ -61,6 +65,7 @@ _AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "w
 _FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
 _ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
+_RANKED: Final = words_of("came comes ranks ranked finished is was")
 _CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
 _FRONTED: Final = frozenset(
     {"for", "with", "under", "by", "in", "on", "about", "at", "without", "concerning"}
@@ -82,6 +87,7 @@ _POSTPOSED: Final = frozenset({"değil", "degil"})
 _RELATIVES: Final = frozenset({"which", "who", "whose", "whom", "where"})
 _BESIDES: Final = frozenset({"whereas", "while", "whilst"})
 _REFERRING: Final = frozenset({"that's", "that"})
+_TOPICS: Final = frozenset({"next", "next up", "candidate", "another candidate", "contender", "topic", "hint"})
 _FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my previous")
 _DEPARTURES: Final = (
     *("came", "come", "hail", "sail", "depart", "left", "start", "set", "originat", "stem", "travel", "flew"),
@@ -263,6 +269,8 @@ class OptionReader(ClauseReader):
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
         if self.are_labels and is_correction and "negative" not in heading.classes():
             return None  # "I take that back: B"
+        if self.are_labels and " ".join(token.word for token in heading.tokens) in _TOPICS:
+            return Polarity.INTERMEDIATE
         if self.are_labels and heading.tokens[0].word in _REFERRING:
             return None  # "that's wrong: Riga"
         is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
@@ -284,7 +292,7 @@ class OptionReader(ClauseReader):
             return None  # "Basel, not Tartu"
         if self.are_labels and clause.tokens[0].word in _CONTRARY:
             return None  # "A, unlike what the forum says"
-        if self.are_labels and is_example(clause):
+        if self.are_labels and (is_example(clause) or is_elsewhere(clause)):
             return Polarity.INTERMEDIATE
         if self.are_labels and is_declined(clause):
             return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
@@ -371,7 +379,9 @@ class OptionReader(ClauseReader):
             following = value.clause.tokens[value.clause.tokens.index(value.token) + 1 :][:1]
             if share is not None:
                 shares[id(value)] = float(share[1]), value
-            elif following and following[0].word in _PLACES:
+            if following and following[0].word in _RANKED:
+                following = value.clause.tokens[value.clause.tokens.index(value.token) + 2 :][:1]
+            if share is None and following and following[0].word in _PLACES:
                 shares[id(value)] = -float(_PLACES.index(following[0].word)), value
         if len(shares) > 1:
             best = max(share for share, _ in shares.values())
@@ -427,6 +437,12 @@ class OptionReader(ClauseReader):
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
                 first.polarity = second.polarity = Polarity.HEDGED
 
+    def _has_condition(self, sentence: Sentence, value: Value) -> bool:
+        """Whether the clause behind a value's is a condition: "A if the diary is right"."""
+        place = sentence.clauses.index(value.clause) + 1
+        lead = sentence.clauses[place].lead if place < len(sentence.clauses) else None
+        return lead is not None and lead.word in ("if", "when", "provided", "assuming")
+
     def _set_against(self, sentence: Sentence, number: int) -> None:
         """Read "A sounds right, but only B fits", "B, and not, as some say, A", "A fails. B doesn't."."""
         values = [value for clause in sentence.clauses for value in clause.values]
@@ -454,6 +470,12 @@ class OptionReader(ClauseReader):
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
+            is_gap = is_gapped(first, second) and second.polarity is not Polarity.BOUNDED
+            if is_gap and first.polarity is Polarity.ASSERTED and second.polarity in _OPEN_TO_COMPARE:
+                first.polarity = second.polarity = Polarity.HEDGED
+            sides = [self._has_condition(sentence, value) for value in (first, second)]
+            if all(sides) and {first.polarity, second.polarity} <= _OPEN_SIDES:
+                first.polarity = second.polarity = Polarity.HEDGED
             if is_beside and is_side(first) and {first.polarity, second.polarity} <= _OPEN_SIDES:
                 first.polarity = second.polarity = Polarity.HEDGED
 
@@ -466,7 +488,8 @@ class OptionReader(ClauseReader):
             at = clause.tokens.index(value.token)
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
             following = sentence.clauses[place + 1 :]
-            goes_on = bool(right) or not all(map(_is_nearby, following))
+            is_denial = bool(following) and "negative" in following[0].tokens[0].classes  # "in A, not in B"
+            goes_on = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
             if len(left) == 1 and left[0].word in _FRONTED and goes_on:
                 value.polarity = Polarity.INTERMEDIATE
             earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
@@ -492,6 +515,8 @@ class OptionReader(ClauseReader):
                 for value in earlier:
                     value.polarity, value.is_framed = Polarity.DENIED, False
             classes = clause.classes()
+            if "undecided" in classes:
+                self._leave_undecided(earlier)
             is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
                 classes & {"reject", "fault"}
             )
@@ -505,6 +530,12 @@ class OptionReader(ClauseReader):
             is_elliptic = clause.lead.word in _OPPOSED and clause.tokens[-1].word in _AUXILIARIES
             if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[place - 1]:
                 earlier[-1].polarity = Polarity.DENIED
+
+    def _leave_undecided(self, values: Sequence[Value]) -> None:
+        """Take names behind which a sentence says that it does not decide for no answer."""
+        if len({self._text[value.token.start : value.token.end] for value in values}) > 1:
+            for value in values:
+                value.polarity, value.is_framed = Polarity.HEDGED, False
 
     def _tick(self, sentence: Sentence) -> None:
         """Read boxes in front of options: "[ ] A", "[x] B"."""
@@ -564,7 +595,8 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
         (bool(before & _DISTANCES) and last is not None and last.word in ("from", "of"), Polarity.BOUNDED),
         (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
         (_is_noun_phrase(left, right) or is_only_a_part(right), Polarity.INTERMEDIATE),
-        (is_part_of_place(value, left, right), Polarity.INTERMEDIATE),
+        (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
+        (is_too_much(right), Polarity.DENIED),
         (is_compared(left), Polarity.BOUNDED),
         (is_choice_of_others(right), Polarity.QUOTED),
     )

@@ -29,7 +29,7 @@ from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reading.options import OptionReader
-from ors_server.rewards.reading.option_phrases import approves_of_several, says_name_alone
+from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
@@ -83,6 +83,10 @@ _QUOTATION: Final = re.compile(
     '"[^"\n]{1,300}"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019'
 )
 _QUOTATION_MARKS: Final = ('"', "\u201c", "\u00ab", "\u2018")
+_TEXTS: Final = r"(?:text|passage|article|paragraph|line|sentence|document|record|charter|register|excerpt|abstract)"
+_FROM_TEXT: Final = re.compile(rf"(?i)\b{_TEXTS}s?(?: \d{{1,3}})? (?:says|reads|states|has it|tells us|has)\b[,:]? ?\Z")
+_OF_TEXT: Final = re.compile(rf"(?i),? (?:says|reads|states) the (?:\w+ )?{_TEXTS}\b")
+"""Who quotes the text that the task gives agrees with it: `The text says: "He was born in Riga."`."""
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
 _CJK_BREAK: Final = re.compile(
@@ -286,8 +290,16 @@ class _Reader(OptionReader):
         opening = [sentence for sentence in self._sentences if says_name_alone(sentence)]
         values = [value for sentence in opening for clause in sentence.clauses for value in clause.values]
         asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
-        if len(asserted) == 1 and asserted[0] is self._values[0] and not self._is_item(asserted[0]):
-            asserted[0].is_framed = True
+        if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
+            return
+        first, last = asserted[0], self._values[-1]
+        if last is not first and last.polarity is Polarity.ASSERTED and self._differ(first, last):
+            between = self._sentences[first.sentence : last.sentence + 1]
+            if replaces(between, last, is_definite=self.is_definite(last)):
+                first.polarity = Polarity.RETRACTED
+                return
+        if len(asserted) == 1:
+            first.is_framed = True
 
     def _is_item(self, value: Value) -> bool:
         """Whether a value begins an item of a list."""
@@ -304,6 +316,10 @@ class _Reader(OptionReader):
         starts = [value.token.start for value in self._values]
         for match in _QUOTATION.finditer(self._text):
             if not _QUOTED_WORDS.search(match[0]):
+                continue
+            before = self._text[max(0, match.start() - _WINDOW) : match.start()]
+            after = self._text[match.end() : match.end() + _WINDOW]
+            if self.are_labels and (_FROM_TEXT.search(before) or _OF_TEXT.match(after)):
                 continue
             first = bisect_right(starts, match.start())
             for value in self._values[first:]:
