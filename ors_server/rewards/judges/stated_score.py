@@ -74,7 +74,8 @@ _STRESS = _words("no not nothing without doubt question")
 """Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
 _VERDICT = re.compile(
     r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
-    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best))?\s{0,3}(?:[.!\n]|\Z)"
+    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best)){0,2}"
+    r"\s{0,3}(?:[.!\n]|\Z)"
 )
 """What follows a score that is the subject of its sentence: "0.4 seems fair."."""
 """Words of which the sentence of a score without another mark has at least one."""

@@ -579,12 +579,13 @@ class _Reader(OptionReader):
             named = [clause for clause in sentence.clauses if _sets_beside(clause)]
             earlier = [value for value in earlier if value.sentence >= number - 2]
             near = list(earlier)
+            opening = sentence.tokens[0].word.partition(" ")[0] if sentence.tokens else ""
+            is_asked = sentence.is_question and opening in OR and bool(values)  # "42. Or 43?"
+            named = named or (sentence.clauses[:1] if is_asked else [])
             if named and not any("correction" in token.classes for token in sentence.tokens):
                 later = [value for value in values if value.clause.start >= named[0].start]
                 first = [value for value in values if value.clause.start < named[0].start]
                 beside = [*near, *first, *later] if later or not values else [*first]
-                opening = sentence.tokens[0].word.partition(" ")[0] if sentence.tokens else ""
-                is_asked = sentence.is_question and opening in OR
                 hedged = _HEDGEABLE | {Polarity.ASKED} if is_asked else _HEDGEABLE
                 self._hedge_all([value for value in beside if value.polarity in hedged or value.is_weak])
             earlier += values
