@@ -52,6 +52,7 @@ from ors_server.rewards.reading.frames import (
     is_of_error,
     is_of_subject,
     is_own_report,
+    is_saying,
     is_too,
     is_unit,
     is_way,
@@ -281,6 +282,7 @@ class ClauseReader(SentenceRules):
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
             (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            (self.are_labels and "hearsay" in before, Polarity.QUOTED),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
@@ -321,7 +323,7 @@ class ClauseReader(SentenceRules):
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
         if any(token.word in ("have", "have to") for token in left) and left[0].word in ("i", "we"):
             return False  # "I would have said 42"
-        return bool(before & {"answer"}) or any(
+        return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
             token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
@@ -359,7 +361,7 @@ class ClauseReader(SentenceRules):
             ("bound" in first.classes and first.word in ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
-            ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            ("copula" in first.classes and "label" in seen and not self.are_labels, Polarity.INTERMEDIATE),
             (
                 first.word in ("out", "off", "aside", "away")
                 and bool(left)
@@ -490,7 +492,13 @@ class ClauseReader(SentenceRules):
                 and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
             )
         )
-        return polarity if is_joined and not is_new and polarity in _INHERITED else None
+        is_former = (
+            polarity is Polarity.RETRACTED
+            and self.are_labels
+            and ("former" in earlier.classes() or lead.word in ("and", "or"))
+        )
+        is_passed = polarity in _INHERITED or is_former  # "I considered A and B"
+        return polarity if is_joined and not is_new and is_passed else None
 
     def _behind_heading(self, sentence: Sentence, place: int, left: list[TextToken]) -> Polarity | None:
         heading, lead = sentence.clauses[place - 1], sentence.clauses[place].lead
@@ -518,11 +526,12 @@ class ClauseReader(SentenceRules):
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
         is_source_named = not is_named or is_speaker(heading.tokens) or "source" in classes
-        is_told = lead.word == ":" and "report" in classes and is_source_named
+        is_told = lead.word == ":" and "report" in classes and "harmless" not in classes and is_source_named
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
             or ("grading" in classes and not is_named)
             or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))
+            or (self.are_labels and lead.word == "," and is_saying(heading))
         ):
             return Polarity.QUOTED
         if lead.word == ":" and ("wish" in classes or heading.tokens[0].word in _PROVING):
@@ -675,6 +684,7 @@ class ClauseReader(SentenceRules):
                 and lead is not None
                 and lead.word in ("and", ",")
                 and not value.is_framed
+                and (lead.word == "and" or earlier.clause is not sentence.clauses[0])  # "While A fails, B"
                 and earlier.clause.lead is not None
                 and "reason" in earlier.clause.lead.classes
                 and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}

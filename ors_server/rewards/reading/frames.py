@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, classes_of, words_of
-from ors_server.rewards.reading.sentences import TextToken, classes_in
+from ors_server.rewards.reading.sentences import Clause, TextToken, classes_in
 
 FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
 _DETERMINERS: Final = words_of(
@@ -77,7 +77,8 @@ _RECKONINGS: Final = words_of(
     "program code output"
 )
 _FACTS: Final = words_of(
-    "text passage data evidence definition theory rule law facts numbers table graph source"
+    "text passage data evidence definition theory rule law facts numbers table graph source record records "
+    "register charter deed ledger inscription census archive archives chronicle document documents paragraph line sentence excerpt"
 )
 _REPORTERS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
 _SUBJECTS: Final = words_of("it that this answer result solution")
@@ -219,6 +220,18 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
     return True
+
+
+def is_saying(heading: Clause) -> bool:
+    """Whether somebody else says what follows a comma: "Tom sagt, es sei Riga"."""
+    tokens = heading.tokens
+    openers = [token.word for token in (heading.lead, *tokens[:1]) if token is not None]
+    return (
+        "as" not in openers  # "As Anna says, it is Riga" agrees
+        and len(tokens) > 1
+        and "report" in tokens[-1].classes
+        and not is_own_report(tokens)
+    )
 
 
 def _is_name(left: Sequence[TextToken]) -> bool:

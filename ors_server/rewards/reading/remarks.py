@@ -41,7 +41,9 @@ _TAKING: Final = words_of(
 _SOLUTIONS: Final = words_of("solution root fit match zero option candidate possibility")
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
-_JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
+_JOINING: Final = words_of(
+    "but yet and though although however aber doch und mais pero mas ma maar ale lecz но а ama fakat men y et e en i"
+)
 
 
 def is_passed_on(clause: Clause) -> bool:

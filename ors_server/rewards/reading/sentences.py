@@ -55,7 +55,7 @@ CJK: Final = re.compile(r"[\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\
 _ABBREVIATIONS: Final = words_of(
     "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
 )
-_KINDS: Final = {"\n": "line", "?": "ask", "？": "ask", "!": "stop", "！": "stop", "。": "stop"}
+_KINDS: Final = {"\n": "line", "?": "ask", "？": "ask", "؟": "ask", "!": "stop", "！": "stop", "。": "stop"}
 _SIGN_CLASSES: Final = {
     "=": "copula",
     "¬": "negative",
@@ -104,6 +104,8 @@ _EXCEPTIVES: Final = frozenset(
 )
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
+_COMPLEMENTIZERS: Final = words_of("dass daß ob że iż czy что чтобы будто")
+"""Words of other languages that open an object clause behind a comma, where English has "that" without one."""
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
 _STARTERS: Final = words_of(
     "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait "
@@ -494,6 +496,8 @@ class SentenceReader:
             if token.kind == "mark":
                 if token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens):
                     continue
+                if token.word == "," and clauses[-1].tokens and _is_complement(tokens, index + 1):
+                    continue  # "Ich bezweifle, dass es Riga ist"
                 clauses.append(Clause(token))
             elif token.kind == "word" and (
                 ("pivot" in token.classes and not (token.word == "as" and _is_value(tokens, index + 1)))
@@ -550,9 +554,12 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
             length, classes = phrase
     if length == 1:
         word = words[index]
-        own = lexicons[0].words.get(word, NO_CLASSES)
+        own, foreign = lexicons[0].words.get(word, NO_CLASSES), NO_CLASSES
         for lexicon in lexicons[1:]:
-            own |= lexicon.words.get(word, NO_CLASSES)
+            foreign |= lexicon.words.get(word, NO_CLASSES)
+        own = (
+            foreign or own
+        )  # "war" says nothing of a value in a German sentence, whatever it says in English
         return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
@@ -587,6 +594,11 @@ def _make_harmless(token: TextToken, words: Sequence[TextToken]) -> None:
 
 def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
+
+
+def _is_complement(tokens: Sequence[TextToken], index: int) -> bool:
+    """Whether a word opens a clause that is the object of the one in front of it."""
+    return index < len(tokens) and tokens[index].word in _COMPLEMENTIZERS
 
 
 def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:

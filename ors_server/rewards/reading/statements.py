@@ -28,9 +28,10 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
+from ors_server.rewards.reading.characters import WINDOW, CharacterReader
 from ors_server.rewards.reading.frames import is_filler
-from ors_server.rewards.reading.options import OptionReader
-from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
+from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
+from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
     CJK,
@@ -83,11 +84,15 @@ _QUOTATION: Final = re.compile(
     '"[^"\n]{1,300}"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019'
 )
 _QUOTATION_MARKS: Final = ('"', "\u201c", "\u00ab", "\u2018")
+_TEXTS: Final = (
+    r"(?:text|passage|article|paragraph|line|sentence|document|record|charter|register|excerpt|abstract)"
+)
+_FROM_TEXT: Final = re.compile(
+    rf"(?i)\b{_TEXTS}s?(?: \d{{1,3}})? (?:says|reads|states|has it|tells us|has)\b[,:]? ?\Z"
+)
+_OF_TEXT: Final = re.compile(rf"(?i),? (?:says|reads|states) the (?:\w+ )?{_TEXTS}\b")
+"""Who quotes the text that the task gives agrees with it: `The text says: "He was born in Riga."`."""
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
-_CJK_STOP: Final = re.compile(r"[。！？!?；;।\n]|\. ")
-_PARTICLES: Final = re.compile(r"\((?:은|는|이|가|을|를|으|으로|이라|과|와)\)")
-"""The other form of a Korean particle: "은(는)"."""
-_CJK_BREAK: Final = re.compile(r"[，,、،：:（）()]|而是|लेकिन| पर |لكن|但是|但|不过|그러나|하지만|しかし")
 _UNDECIDED: Final = frozenset(
     {
         Polarity.INTERMEDIATE,
@@ -111,13 +116,15 @@ _REFERENCES: Final = words_of(
 _CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
 _OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
-_NOES: Final = frozenset({"no", "nope", "nah"})
+_NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
 """Words that open an argument by contradiction."""
 _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_ITEM: Final = re.compile(r"(?:\A|\s)(?:[-*+•]|\(?[\w]{1,3}[.):])[ \t]+[*_`\"]{0,3}\Z|\|")
+_MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
 _ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
 _GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
@@ -134,8 +141,6 @@ _MAX_BETWEEN: Final = 6
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
 _SECONDS: Final = frozenset({"other", "second", "latter", "another"})
 _FRAGMENT_START: Final = re.compile(r"\A[\s,;:)\]?!]+(?:(?:and|but|or|so)\s+)?")
-_WINDOW: Final = 60
-"""Characters at each side of a value that count in a script without spaces."""
 
 
 def read_statements(
@@ -292,13 +297,15 @@ def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
     return values
 
 
-class _Reader(OptionReader):
+class _Reader(CharacterReader):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        if self.are_labels:
+            self._frame_opening()
         self._quote()
         self._give_up()
         self._take_back()
@@ -310,6 +317,28 @@ class _Reader(OptionReader):
             self._read_characters()
         return self._values
 
+    def _frame_opening(self) -> None:
+        """Take a name that is said first, alone, for the answer, and what follows for its reasons."""
+        opening = [sentence for sentence in self._sentences if says_name_alone(sentence)]
+        values = [value for sentence in opening for clause in sentence.clauses for value in clause.values]
+        asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
+        if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
+            return
+        first, last = asserted[0], self._values[-1]
+        if last is not first and last.polarity is Polarity.ASSERTED and self._differ(first, last):
+            between = self._sentences[first.sentence : last.sentence + 1]
+            if replaces(between, last, is_definite=self.is_definite(last)):
+                first.polarity = Polarity.RETRACTED
+                return
+        if len(asserted) == 1:
+            first.is_framed = True
+
+    def _is_item(self, value: Value) -> bool:
+        """Whether a value begins an item of a list."""
+        start = value.token.start
+        line = self._text[self._text.rfind("\n", max(0, start - _MAX_MARK), start) + 1 : start]
+        return _ITEM.search(line) is not None
+
     def _quote(self) -> None:
         """Take values in quotation marks, with words of somebody else, for quoted."""
         if '":' in self._text:
@@ -319,6 +348,10 @@ class _Reader(OptionReader):
         starts = [value.token.start for value in self._values]
         for match in _QUOTATION.finditer(self._text):
             if not _QUOTED_WORDS.search(match[0]):
+                continue
+            before = self._text[max(0, match.start() - WINDOW) : match.start()]
+            after = self._text[match.end() : match.end() + WINDOW]
+            if self.are_labels and (_FROM_TEXT.search(before) or _OF_TEXT.match(after)):
                 continue
             first = bisect_right(starts, match.start())
             for value in self._values[first:]:
@@ -382,13 +415,9 @@ class _Reader(OptionReader):
             is_announced = is_listed or (not values and _announces_wrong(sentence))
             open_values += asserted
             is_open = any("undecided" in token.classes for token in sentence.tokens)
-            if not values and is_open and sentence.tokens[0].word not in _INVITING:
+            is_open = is_open and sentence.tokens[0].word not in _INVITING
+            if not values and (is_open or (self.are_labels and approves_of_several(sentence))):
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
-
-    def _hedge_all(self, values: list[Value]) -> None:
-        if len({self._written(value) for value in values}) > 1:
-            for value in values:
-                value.polarity = Polarity.HEDGED
 
     def _is_about(self, sentence: Sentence, value: Value) -> bool:
         """Whether a sentence says that what a value's sentence is about is wrong: "The model was wrong."."""
@@ -421,7 +450,7 @@ class _Reader(OptionReader):
             if is_entry and len(clause.tokens) == 1 and clause.tokens[0].word in ("none", "nil"):
                 continue  # "Units: none"
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
-            if following is not None and following.word == ":":
+            if has_value and following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
             if self._clause_takes_back(clause, has_value=has_value):
                 return True
@@ -647,11 +676,15 @@ class _Reader(OptionReader):
             named = [clause for clause in sentence.clauses if _sets_beside(clause)]
             earlier = [value for value in earlier if value.sentence >= number - 2]
             near = list(earlier)
+            opening = sentence.tokens[0].word.partition(" ")[0] if sentence.tokens else ""
+            is_asked = sentence.is_question and opening in OR and bool(values)  # "42. Or 43?"
+            named = named or (sentence.clauses[:1] if is_asked else [])
             if named and not any("correction" in token.classes for token in sentence.tokens):
                 later = [value for value in values if value.clause.start >= named[0].start]
                 first = [value for value in values if value.clause.start < named[0].start]
                 beside = [*near, *first, *later] if later or not values else [*first]
-                self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
+                hedged = _HEDGEABLE | {Polarity.ASKED} if is_asked else _HEDGEABLE
+                self._hedge_all([value for value in beside if value.polarity in hedged or value.is_weak])
             earlier += values
 
     def _leaves_open(self, earlier: Value, value: Value, between: Sequence[TextToken]) -> bool:
@@ -704,86 +737,3 @@ class _Reader(OptionReader):
     def _differ(self, value: Value, other: Value) -> bool:
         written, others = self._written(value), self._written(other)
         return written != others and not (self.is_same is not None and self.is_same(written, others))
-
-    def _written(self, value: Value) -> str:
-        return "".join(self._text[value.token.start : value.token.end].split()).strip("$.,*").casefold()
-
-    def _read_characters(self) -> None:
-        """Read Chinese, Japanese and Korean by the characters around a value."""
-        lists = character_lists()
-        for value in self._values:
-            if value.polarity is not Polarity.ASSERTED:
-                continue
-            before, after = self._window(value)
-            value.polarity = _by_characters(before, after, lists) or value.polarity
-            following = next((v for v in self._values if v.token.start > value.token.start), None)
-            end = len(self._text) if following is None else following.token.start
-            rest = _CJK_STOP.split(self._text[value.token.end : min(end, value.token.end + _WINDOW)])[0]
-            if (
-                value.polarity is Polarity.ASSERTED
-                and (following is None or following.sentence != value.sentence)
-                and any(word in rest for word in lists["denied_later"])
-                and not any(word in rest for word in lists["of_others"])
-            ):
-                value.polarity = Polarity.DENIED
-        self._hedge_characters(lists)
-        for value, other in pairwise(self._values):
-            between = self._text[value.token.end : other.token.start].strip(" $,，、?？。")
-            words = (*lists["maybe_before"], *lists["maybe_after"])
-            if between and CJK.search(between) and between in words and not self._takes_alternatives:
-                value.polarity = other.polarity = Polarity.HEDGED
-        retracting = lists["retract"]
-        long_retracting = [word for word in retracting if len(word) > NEAR]
-        for value in self._values:
-            tail = self._text[value.token.end :]
-            stop = _CJK_STOP.search(tail)
-            rest = "" if stop is None else tail[stop.end() :].strip()
-            sentence = _CJK_STOP.split(rest, maxsplit=1)[0].strip() if rest else ""
-            if value.polarity is Polarity.ASSERTED and sentence and CJK.search(sentence):
-                head = _CJK_BREAK.split(sentence, maxsplit=1)[0].strip()
-                if head in retracting or any(map(sentence.startswith, long_retracting)):
-                    value.polarity = Polarity.RETRACTED
-
-    def _hedge_characters(self, lists: dict[str, tuple[str, ...]]) -> None:
-        """Decide for none of several values that a text only calls possible."""
-        if self._takes_alternatives:
-            return
-        possible: list[Value] = []
-        for value in self._values:
-            before, after = self._window(value)
-            if before.rstrip(" $").endswith(lists["maybe_before"]) or after.lstrip(" $").startswith(
-                lists["maybe_after"]
-            ):
-                possible.append(value)
-        self._hedge_all([value for value in possible if value.polarity is Polarity.ASSERTED])
-
-    def _window(self, value: Value) -> tuple[str, str]:
-        before = self._text[max(0, value.token.start - _WINDOW) : value.token.start]
-        before = _CJK_BREAK.split(_CJK_STOP.split(before)[-1])[-1]
-        after = self._text[value.token.end : value.token.end + _WINDOW]
-        after = _PARTICLES.sub("", after)
-        after = _CJK_STOP.split(after, maxsplit=1)[0] + (
-            "?" if re.match(r"[^。！!；;\n]{0,60}[？?]", after) else ""
-        )
-        return before, after
-
-
-def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -> Polarity | None:
-    head = _CJK_BREAK.split(after, maxsplit=1)[0]
-    rows = (
-        ("label_before", before[-10:], Polarity.INTERMEDIATE),
-        ("denied_before", before, Polarity.DENIED),
-        ("denied_after", head, Polarity.DENIED),
-        ("bound_before", before, Polarity.BOUNDED),
-        ("bound_after", head[:8], Polarity.BOUNDED),
-        ("supposed_before", before, Polarity.SUPPOSED),
-        ("supposed_after", head, Polarity.SUPPOSED),
-        ("reported_before", before, Polarity.QUOTED),
-        ("reported_after", head, Polarity.QUOTED),
-        ("asked_after", head, Polarity.ASKED),
-        ("label_after", head[:4], Polarity.INTERMEDIATE),
-    )
-    for name, window, polarity in rows:
-        if any(word in window for word in lists[name]):
-            return polarity
-    return Polarity.ASKED if after.endswith("?") and CJK.search(before + after) else None
