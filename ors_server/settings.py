@@ -68,6 +68,11 @@ class Settings(BaseSettings):
     )
     """URL at which clients reach the server through a proxy, without a slash at the end; agents' URLs begin
     with it. By default the Host header of the request decides."""
+    tls_cert: Annotated[Path | None, _ADDRESS] = None
+    """PEM file of the certificate, with the certificates that sign it; the server then speaks HTTPS only."""
+    tls_key: Annotated[Path | None, _ADDRESS] = None
+    """PEM file of the certificate's private key, without a passphrase; by default in the file of the
+    certificate."""
     allowed_hosts: Annotated[list[str], _ACCESS] = Field(default_factory=list)
     """Accepted values of the Host header besides loopback ones, `name` or `name:port`; `*` accepts all."""
     allowed_origins: Annotated[list[str], _ACCESS] = Field(default_factory=list)

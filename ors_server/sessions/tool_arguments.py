@@ -68,19 +68,24 @@ def check_size(value: JSONObject) -> None:
 
 def size_of_json(value: object, limit: int) -> int:
     """Return roughly how many bytes a value takes in memory; stops to count at the limit."""
-    pending: list[object] = [value]
-    size = 0
+    # Parts are counted where they are found, not one by one from a list: each call counts its arguments.
+    size = _OVERHEAD + (len(value) if isinstance(value, str | bytes) else 0)
+    pending: list[Any] = [value]
     while pending and size < limit:
         item = pending.pop()
-        size += _OVERHEAD
-        if isinstance(item, str | bytes):
-            size += len(item)
-        elif isinstance(item, dict):
-            items = cast("dict[object, object]", item)
-            pending += items.keys()
-            pending += items.values()
-        elif isinstance(item, list | tuple):
-            pending += cast("list[object]", item)
+        parts: Any = item
+        if isinstance(item, dict):
+            size += _OVERHEAD * len(item) + sum(map(len, map(str, item)))
+            parts = item.values()
+        elif not isinstance(item, list | tuple):
+            continue
+        size += _OVERHEAD * len(parts)
+        for part in parts:
+            kind = type(part)
+            if kind is str or kind is bytes:
+                size += len(part)
+            elif kind is dict or kind is list or kind is tuple:
+                pending.append(part)
     return size
 
 

@@ -169,7 +169,7 @@ class McpApp:
                 raise SessionNotFoundError(
                     f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
-        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks)
+        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks, headers)
 
 
 def _body_then(body: bytes, receive: Receive) -> Receive:
