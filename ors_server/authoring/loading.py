@@ -23,15 +23,13 @@ from ors_server.authoring.source_places import name_place
 from ors_server.authoring.sources import find_sourced, source_names
 from ors_server.errors import AuthorError, EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.importing import NotAPythonFileError, import_file
+from ors_server.installation import DISTRIBUTION, openreward_hint
 from ors_server.logs import get_logger
 
 log = get_logger("ors_server.environments")
 
 ENTRY_POINT_GROUP = "ors_server.environments"
 """Entry points under which installed packages offer environments by name."""
-
-OWN_PACKAGE = "ors-server"
-"""The package whose environments keep their names."""
 
 
 def define(cls: type) -> EnvironmentDefinition:
@@ -151,7 +149,7 @@ def _offers() -> list[tuple[str, EntryPoint]]:
         ("an unknown package" if point.dist is None else point.dist.name, point)
         for point in entry_points(group=ENTRY_POINT_GROUP)
     ]
-    return sorted(offers, key=lambda offer: (offer[0] != OWN_PACKAGE, offer[0]))
+    return sorted(offers, key=lambda offer: (offer[0] != DISTRIBUTION, offer[0]))
 
 
 def find_classes(reference: str) -> list[type]:
@@ -216,6 +214,8 @@ def _why(error: BaseException) -> str:
     text = describe_authors(error)
     if isinstance(error, ImportError) and "no known parent package" in str(error):
         return f"{text}; write `import neighbour`, or put an __init__.py into the folder"
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "openreward":
+        return f"{text}; {openreward_hint()}"
     return text
 
 

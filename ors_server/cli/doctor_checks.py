@@ -10,11 +10,22 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ors_server._version import __version__
 from ors_server.cli.command_output import CommandError
 from ors_server.errors import OrsServerError
+from ors_server.installation import (
+    COMMAND,
+    EMPTY_OPENREWARD,
+    find_activation,
+    find_intruders,
+    install_hint,
+    openreward_hint,
+    reinstall_hint,
+    uninstall_hint,
+)
 
 if TYPE_CHECKING:
     from ors_server.settings import Settings
@@ -79,7 +90,7 @@ async def examine() -> list[Finding]:
     """Check every part of this machine that the server uses, without changing anything."""
     from ors_server.settings import Settings, load_settings
 
-    findings = [*versions()]
+    findings = [*versions(), *other_packages(), command()]
     try:
         settings = load_settings()
         findings.append(Finding("settings", OK, _source_of_settings()))
@@ -99,6 +110,31 @@ def versions() -> Iterator[Finding]:
     remedy = "" if is_new else f"install Python {least} or newer and make a new virtual environment"
     yield Finding("python", OK if is_new else PROBLEM, f"{python}, {sys.executable}", remedy)
     yield Finding("ors-server", OK, f"{__version__}, mcp {version_of('mcp')}")
+
+
+def other_packages() -> Iterator[Finding]:
+    """Check whether another distribution has this package's names; yields nothing if none has."""
+    for intruder in find_intruders():
+        if not intruder.name:
+            yield Finding("name clash", PROBLEM, intruder.text, "rename that folder, or run Python elsewhere")
+            continue
+        remedy = f"{uninstall_hint(intruder.name)} && {reinstall_hint()}"
+        outcome = MISSING if intruder.is_harmless else PROBLEM
+        yield Finding("name clash", outcome, intruder.text, remedy)
+    name, _, version = EMPTY_OPENREWARD.partition(" ")
+    if _version(name) == version:
+        yield Finding(name, MISSING, f"{EMPTY_OPENREWARD} is empty", openreward_hint())
+
+
+def command() -> Finding:
+    """Check whether the shell finds the command `ors-server` of this installation."""
+    activation = find_activation()
+    found = shutil.which(COMMAND)
+    if not activation:
+        return Finding("command", OK, str(found))
+    text = f"the shell finds {found}" if found else f"the shell does not find {COMMAND}"
+    own = Path(sys.executable).with_name(COMMAND)
+    return Finding("command", MISSING, f"{text}; this installation's is {own}", activation)
 
 
 def environments(settings: "Settings") -> list[Finding]:
@@ -251,7 +287,7 @@ def install_command(packages: str) -> str:
 
 
 def _pip_command(extra: str) -> str:
-    return f"{sys.executable} -m pip install 'ors-server[{extra}]'"
+    return install_hint(extra)
 
 
 def _version(package: str) -> Any:

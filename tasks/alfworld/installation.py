@@ -7,7 +7,7 @@ import os
 import subprocess
 from functools import cache
 
-from ors_server import child_variables
+from ors_server import child_variables, install_hint
 
 PYTHON_VARIABLE = "ORS_ALFWORLD_PYTHON"
 MODULES = ("alfworld", "fast_downward", "textworld")
@@ -30,8 +30,8 @@ def find_interpreter() -> str | None:
     if python is None:
         if not all(importlib.util.find_spec(module) for module in MODULES):
             raise NotInstalledError(
-                "alfworld is not installed: run `pip install 'ors-server[alfworld]'` (it compiles with make "
-                f"and g++), or set {PYTHON_VARIABLE} to a Python that has alfworld"
+                f"alfworld is not installed: run `{install_hint('alfworld')}` (it compiles with make and g++), "
+                f"or set {PYTHON_VARIABLE} to a Python that has alfworld"
             )
         return None
     _check(python)

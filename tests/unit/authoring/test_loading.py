@@ -94,7 +94,7 @@ def offer(monkeypatch):
 def test_a_bundled_name_is_not_replaced_and_the_other_package_is_named(offer):
     offer(
         ("aaa", "math_word_problems", "aaa.thing:Thing"),
-        ("ors-server", "math_word_problems", BUNDLED),
+        ("ors-mcp-server", "math_word_problems", BUNDLED),
         ("zzz", "math_word_problems", "zzz.thing:Thing"),
     )
     assert installed_environments() == {"math_word_problems": BUNDLED}
@@ -109,7 +109,7 @@ def test_a_bundled_name_is_not_replaced_and_the_other_package_is_named(offer):
     "value", ["no_such_module_at_all:Thing", "ors_server.wire:NoSuchClass", "ors_server.wire:TextBlock"]
 )
 def test_a_broken_entry_point_does_not_stop_list(offer, capsys, value):
-    offer(("broken", "broken", value), ("ors-server", "math_word_problems", BUNDLED))
+    offer(("broken", "broken", value), ("ors-mcp-server", "math_word_problems", BUNDLED))
     assert main(["list"]) == 0
     shown = capsys.readouterr()
     assert "math_word_problems" in shown.out
@@ -117,7 +117,7 @@ def test_a_broken_entry_point_does_not_stop_list(offer, capsys, value):
 
 
 def test_another_name_for_a_class_with_a_bundled_name_is_left_out(offer):
-    offer(("other", "arithmetic", BUNDLED), ("ors-server", "math_word_problems", BUNDLED))
+    offer(("other", "arithmetic", BUNDLED), ("ors-mcp-server", "math_word_problems", BUNDLED))
     told: list[str] = []
     assert list(usable_environments(told.append)) == ["math_word_problems"]
     assert "arithmetic" in told[0]

@@ -18,6 +18,7 @@ from ors_server.authoring.sources import (
 from ors_server.cli.main import main
 from ors_server.cli.shell_completion import installed_names
 from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.installation import install_hint, package_hint
 
 MODULE = """
 from ors_server import Environment, tool
@@ -161,8 +162,7 @@ def test_a_missing_package_is_refused_with_the_command_that_installs_it(games):
     with pytest.raises(EnvironmentDefinitionError) as caught:
         absent.load("beta")
     assert str(caught.value) == (
-        "games: expected no-such-package-at-all==1.2, and it is not installed; run pip install "
-        "'ors-server[games]'"
+        f"games: expected no-such-package-at-all==1.2, and it is not installed; run {install_hint('games')}"
     )
 
 
@@ -171,7 +171,7 @@ def test_a_package_of_another_version_is_refused(games):
     with pytest.raises(EnvironmentDefinitionError) as caught:
         pinned.load("beta")
     assert str(caught.value) == (
-        "games: expected made_up_games==2.0, came version 1.0; run pip install made_up_games==2.0"
+        f"games: expected made_up_games==2.0, came version 1.0; run {package_hint('made_up_games==2.0')}"
     )
     elsewhere = replace(pinned, find_version=lambda _: "2.0")
     assert elsewhere.load("beta").name == "games_beta"
