@@ -21,7 +21,7 @@ DISTRIBUTION = "ors-mcp-server"
 PACKAGE = "ors_server"
 COMMAND = "ors-server"
 OTHER_PROJECT = "ors-server"
-"""The distribution of another project that has the same import package and command; ours before it was renamed."""
+"""Another project's distribution with the same import package and command; this package's earlier name."""
 SERVED_OPENREWARD = "0.1.167"
 """The version of `openreward` whose environments are served."""
 EMPTY_OPENREWARD = "openreward 0.0.1"
@@ -75,9 +75,9 @@ def find_activation() -> str:
 def openreward_hint() -> str:
     """Explain how `openreward` is installed, which has conflicting requirements."""
     return (
-        f"pip takes {EMPTY_OPENREWARD}, an empty package, where the requirements of openreward and of {DISTRIBUTION} "
-        "conflict. Its client needs its own environment (python -m venv clients && clients/bin/pip install "
-        f"openreward); to serve its classes here, run {package_hint(f'openreward=={SERVED_OPENREWARD}')} && "
+        f"pip takes {EMPTY_OPENREWARD}, an empty package, where the requirements of openreward and of "
+        f"{DISTRIBUTION} conflict. Its client needs its own environment (python -m venv clients && "
+        f"clients/bin/pip install openreward); to serve its classes here, run {package_hint(f'openreward=={SERVED_OPENREWARD}')} && "
         f"{install_hint()}"
     )
 
@@ -164,11 +164,8 @@ def _find_distributions() -> Iterator[Intruder]:
         origin: dict[str, Any] = json.loads(distribution.read_text("direct_url.json") or "{}")
         is_ours = _local_path(str(origin.get("url", ""))) == own
         what = "this checkout under its earlier name" if is_ours else "another project"
-        yield Intruder(
-            name,
-            f"the distribution {name} {distribution.version} is {what}, and has the same import package or command",
-            is_harmless=is_ours,
-        )
+        text = f"the distribution {name} {distribution.version} is {what}, with our import package or command"
+        yield Intruder(name, text, is_harmless=is_ours)
 
 
 def _has_our_names(distribution: metadata.Distribution, name: str) -> bool:
