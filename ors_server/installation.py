@@ -74,11 +74,11 @@ def find_activation() -> str:
 
 def openreward_hint() -> str:
     """Explain how `openreward` is installed, which has conflicting requirements."""
+    both = f"{package_hint(f'openreward=={SERVED_OPENREWARD}')} && {install_hint()}"
     return (
         f"pip takes {EMPTY_OPENREWARD}, an empty package, where the requirements of openreward and of "
         f"{DISTRIBUTION} conflict. Its client needs its own environment (python -m venv clients && "
-        f"clients/bin/pip install openreward); to serve its classes here, run {package_hint(f'openreward=={SERVED_OPENREWARD}')} && "
-        f"{install_hint()}"
+        f"clients/bin/pip install openreward); to serve its classes here, run {both}"
     )
 
 
@@ -115,9 +115,8 @@ def _read_origin() -> dict[str, Any]:
     checkout = Path(__file__).parents[1]
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
-    except (
-        metadata.PackageNotFoundError
-    ):  # run in a checkout that is not installed, or was under another name
+    except metadata.PackageNotFoundError:
+        # A checkout that is not installed, or is under the earlier name.
         return _as_checkout(checkout) if (checkout / "pyproject.toml").is_file() else {}
     return {} if text is None else dict(json.loads(text))
 

@@ -30,8 +30,9 @@ def find_interpreter() -> str | None:
     if python is None:
         if not all(importlib.util.find_spec(module) for module in MODULES):
             raise NotInstalledError(
-                f"alfworld is not installed: run `{install_hint('alfworld')}` (it compiles with make and g++), or "
-                f"set {PYTHON_VARIABLE} to a Python that has alfworld"
+                "alfworld is not installed: run "
+                f"`{install_hint('alfworld')}` (it compiles with make and g++), "
+                f"or set {PYTHON_VARIABLE} to a Python that has alfworld"
             )
         return None
     _check(python)
