@@ -6,6 +6,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +27,7 @@ from ors_server.errors import AuthorError, EnvironmentDefinitionError, UnknownEn
 from ors_server.importing import NotAPythonFileError, import_file
 from ors_server.installation import DISTRIBUTION, openreward_hint
 from ors_server.logs import get_logger
+from ors_server.resources.resource_errors import MissingRequirementError
 
 log = get_logger("ors_server.environments")
 
@@ -114,32 +117,50 @@ def installed_environments() -> dict[str, str]:
     return {name: found[name][1].value for name in sorted(found)}
 
 
-def usable_environments(on_unusable: Callable[[str], None]) -> dict[str, EnvironmentDefinition]:
+@dataclass(frozen=True, slots=True)
+class UnusableEnvironment:
+    """An installed environment that is left out."""
+
+    name: str
+    """The name of its entry point."""
+    place: str
+    """Its class, and the distribution that offers it."""
+    reason: str
+    is_missing_requirement: bool = False
+    """Whether only an optional program or package is missing; then the reason says how to install it."""
+
+    def __str__(self) -> str:
+        """Render it as one sentence."""
+        return f"left out {self.name} ({self.place}): {self.reason}"
+
+
+def usable_environments(
+    on_unusable: Callable[[UnusableEnvironment], None],
+) -> dict[str, EnvironmentDefinition]:
     """Return the installed environments that load and whose names are unique, by their entry points' names.
 
     Args:
-        on_unusable: Called for each that is left out, with the reason.
+        on_unusable: Called for each that is left out.
     """
     offered, taken = installed_environments(), dict[str, str]()
     usable: dict[str, EnvironmentDefinition] = {}
     for package, point in _offers():
         if point.name not in offered:
             continue
-        label = f"{point.name} ({point.value} of {package})"
+        unusable = partial(UnusableEnvironment, point.name, f"{point.value} of {package}")
         if offered[point.name] != point.value:
-            on_unusable(f"left out {label}: {offered[point.name]} has the name; serve it by {point.value}")
+            on_unusable(unusable(f"{offered[point.name]} has the name; serve it by {point.value}"))
             continue
         try:
             (definition,) = map(define, _find_classes(point.name, offered))
         except (AuthorError, UnknownEnvironmentError) as error:
-            on_unusable(f"left out {label}: {error}")
+            is_missing = isinstance(error.__cause__, MissingRequirementError)
+            on_unusable(unusable(str(error), is_missing_requirement=is_missing))
             continue
         if taken.setdefault(definition.name, point.name) == point.name:
             usable[point.name] = definition
         else:
-            on_unusable(
-                f"left out {label}: {taken[definition.name]} has its name {definition.name!r} already"
-            )
+            on_unusable(unusable(f"{taken[definition.name]} has its name {definition.name!r} already"))
     return {name: usable[name] for name in sorted(usable)}
 
 
@@ -206,6 +227,8 @@ def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
     except EnvironmentDefinitionError:
         raise
+    except MissingRequirementError as error:
+        raise EnvironmentDefinitionError(f"{reference}: {error}") from error
     except (Exception, SystemExit) as error:
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
 

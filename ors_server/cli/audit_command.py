@@ -14,7 +14,7 @@ from ors_server.cli.command_output import MisuseError, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.shell_completion import installed_names
-from ors_server.cli.terminal import make_console, make_table, progress_lines
+from ors_server.cli.terminal import make_console, make_table, progress_lines, verdict_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -226,7 +226,7 @@ def _show(options: AuditCommandOptions, report: "AuditReport") -> None:
 
     table = make_table("id", "class", "verdict", "why", left=4)
     for row in rows_of(report):
-        table.add_row(row.id, row.title, row.verdict, clean_line(row.why))
+        table.add_row(row.id, row.title, verdict_cell(row.verdict), clean_line(row.why))
     make_console().print(table)
     for failure in detailed(report):
         say()

@@ -14,6 +14,7 @@ from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
+from ors_server.cli.step_reasons import describe_reward, is_unjudged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,9 @@ class CallOptions(TaskPlaceOptions):
 
 
 def call(options: CallOptions) -> None:
-    """Make one tool call and show its output; the status is 1 where the call was refused or failed.
+    """Make one tool call and show its output.
+
+    The status is 1 if the call was refused or failed, or its reward could not be computed.
 
     Without --session the call is made in a session of its own, which ends after it. A server's API key is
     read from the environment variable ORS_API_KEY.
@@ -61,7 +64,7 @@ def call(options: CallOptions) -> None:
         say_json(result)
     else:
         show(result)
-    if result["kind"] != "completed":
+    if is_failed(result):
         raise typer.Exit(ExitStatus.FAILED)
 
 
@@ -88,8 +91,13 @@ def show(result: dict[str, Any]) -> None:
     output = result["output"]
     for block in output["blocks"]:
         say(block["text"] if block["type"] == "text" else f"[{block.get('mimeType', block['type'])}]")
-    reward = "none" if output["reward"] is None else f"{output['reward']:g}"
-    say(f"reward {reward}{', finished' if output['finished'] else ''}")
+    style = "bad" if is_failed(result) else "notice" if output["reward"] is None else "good"
+    say(f"{describe_reward(output)}{', finished' if output['finished'] else ''}", style=style)
+
+
+def is_failed(result: dict[str, Any]) -> bool:
+    """Return whether a call was refused or failed, or its judgement failed."""
+    return result["kind"] != "completed" or is_unjudged(result["output"])
 
 
 async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, Any]:

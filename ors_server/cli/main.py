@@ -94,7 +94,8 @@ PANELS = {
 for panel, names in PANELS.items():
     for name in names:
         if name in COMMANDS:
-            app.command(name, cls=Command, rich_help_panel=panel)(from_fields(COMMANDS[name]))
+            made = from_fields(COMMANDS[name], checks_variables=name != "doctor")  # which reports them
+            app.command(name, cls=Command, rich_help_panel=panel)(made)
         else:
             app.add_typer(GROUPS[name], name=name, rich_help_panel=panel)
 

@@ -13,9 +13,11 @@ import typer
 from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import CommandError, say, say_json
 from ors_server.cli.data_options import DataOptions, resolve_references
+from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.line_reading import Read, editing, read_line
 from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.shell_completion import installed_names
+from ors_server.cli.step_reasons import describe_reward, is_unjudged
 
 if TYPE_CHECKING:
     from ors_server.testing.local_episode import LocalEpisode
@@ -56,7 +58,7 @@ def play(options: PlayOptions) -> None:
 
     Lines are read from standard input, so that a script can play too: each is a tool's name and its arguments
     as JSON. An unknown tool, or arguments that do not fit its schema, never reach the environment. The
-    episode's figures are shown at the end.
+    episode's figures are shown at the end. The status is 1 if a reward could not be computed.
     """
     from ors_server.testing.local_episode import play as play_episode
 
@@ -68,6 +70,8 @@ def play(options: PlayOptions) -> None:
         figures = episode.summary.as_json()
     if options.json:
         say_json(figures)
+    if figures["unjudged_steps"]:
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 class Player:
@@ -160,8 +164,10 @@ class Player:
             return True
         for block in output.blocks:
             say_wrapped(getattr(block, "text", None) or "[image]")
-        if output.reward is not None:
-            say(f"reward {output.reward:g}")
+        shown = output.model_dump()
+        is_failed = is_unjudged(shown)
+        if output.reward is not None or output.finished or is_failed:
+            say(describe_reward(shown), style="bad" if is_failed else "good")
         return not output.finished
 
     def _arguments(self, name: str, text: str) -> dict[str, Any]:

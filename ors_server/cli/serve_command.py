@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.command_output import MisuseError
+from ors_server.cli.command_output import MisuseError, complain
 from ors_server.cli.data_options import DataOptions, resolve_chosen
 from ors_server.cli.shell_completion import installed_names
 
 if TYPE_CHECKING:
     from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.authoring.loading import UnusableEnvironment
 
 STDIO = "Standard input and output"
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)
@@ -110,11 +111,30 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
     }
 
 
-def choose(references: list[str] | None) -> "Mapping[str, EnvironmentDefinition | None]":
-    """Return the references, or else all installed environments that can be loaded, which then are loaded."""
+def choose(
+    references: list[str] | None, unusable: "list[UnusableEnvironment] | None" = None
+) -> "Mapping[str, EnvironmentDefinition | None]":
+    """Return the references, or else all installed environments that can be loaded, which then are loaded.
+
+    Args:
+        unusable: Takes the installed environments that are left out; by default they are printed.
+    """
     if references:
         return dict.fromkeys(references)
     from ors_server.authoring.loading import usable_environments
-    from ors_server.cli.command_output import complain
 
-    return usable_environments(complain)
+    left_out: list[UnusableEnvironment] = [] if unusable is None else unusable
+    usable = usable_environments(left_out.append)
+    if unusable is None:
+        _report_unusable(left_out)
+    return usable
+
+
+def _report_unusable(unusable: "list[UnusableEnvironment]") -> None:
+    """Print a line for each broken environment, and one for all whose requirements are not installed."""
+    for environment in unusable:
+        if not environment.is_missing_requirement:
+            complain(str(environment))
+    missing = [environment.name for environment in unusable if environment.is_missing_requirement]
+    if missing:
+        complain(f"not installed: {', '.join(missing)} (optional); ors-server doctor shows how", style="dim")

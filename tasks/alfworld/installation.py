@@ -8,6 +8,7 @@ import subprocess
 from functools import cache
 
 from ors_server import child_variables, install_hint
+from ors_server.resources import MissingRequirementError
 
 PYTHON_VARIABLE = "ORS_ALFWORLD_PYTHON"
 MODULES = ("alfworld", "fast_downward", "textworld")
@@ -16,7 +17,7 @@ _LOOK_LIMIT = 60.0
 _LOOK = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))"
 
 
-class NotInstalledError(RuntimeError):
+class NotInstalledError(MissingRequirementError):
     """There is no alfworld."""
 
 

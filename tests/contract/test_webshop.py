@@ -260,7 +260,7 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=110
     )
     assert done.returncode != 0
-    told = f"the environment webshop needs rapidfuzz: type {install_hint('webshop')}"
+    told = f"webshop: rapidfuzz not installed: run {install_hint('webshop')}"
     assert told in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 

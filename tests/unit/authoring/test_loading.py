@@ -1,5 +1,6 @@
 """Finding environments: by path, by module, by installed name; a broken offer of a package stops nobody."""
 
+import json
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -10,10 +11,12 @@ from ors_server.authoring.loading import (
     find_classes,
     installed_environments,
     load_environments,
+    UnusableEnvironment,
     usable_environments,
 )
 from ors_server.cli.main import main
 from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.installation import install_hint
 
 
 def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatch):
@@ -98,8 +101,9 @@ def test_a_bundled_name_is_not_replaced_and_the_other_package_is_named(offer):
         ("zzz", "math_word_problems", "zzz.thing:Thing"),
     )
     assert installed_environments() == {"math_word_problems": BUNDLED}
-    told: list[str] = []
-    assert list(usable_environments(told.append)) == ["math_word_problems"]
+    unusable: list[UnusableEnvironment] = []
+    assert list(usable_environments(unusable.append)) == ["math_word_problems"]
+    told = list(map(str, unusable))
     assert [f"aaa.thing:Thing of {name}" in " ".join(told) for name in ("aaa", "zzz")] == [True, False]
     assert all("has the name" in text for text in told)
     assert len(told) == 2
@@ -118,7 +122,28 @@ def test_a_broken_entry_point_does_not_stop_list(offer, capsys, value):
 
 def test_another_name_for_a_class_with_a_bundled_name_is_left_out(offer):
     offer(("other", "arithmetic", BUNDLED), ("ors-mcp-server", "math_word_problems", BUNDLED))
-    told: list[str] = []
-    assert list(usable_environments(told.append)) == ["math_word_problems"]
-    assert "arithmetic" in told[0]
-    assert "has its name 'math_word_problems' already" in told[0]
+    unusable: list[UnusableEnvironment] = []
+    assert list(usable_environments(unusable.append)) == ["math_word_problems"]
+    assert unusable[0].name == "arithmetic"
+    assert "has its name 'math_word_problems' already" in str(unusable[0])
+
+
+def test_environments_whose_requirements_are_not_installed_are_one_line(offer, capsys, monkeypatch):
+    monkeypatch.setattr("ors_server_tasks.scienceworld.game.find_spec", lambda name: None)
+    monkeypatch.setattr("ors_server_tasks.alfworld.installation.MODULES", ("no_such_module",))
+    monkeypatch.delenv("ORS_ALFWORLD_PYTHON", raising=False)
+    offer(
+        ("ors-mcp-server", "math_word_problems", BUNDLED),
+        ("ors-mcp-server", "alfworld", "ors_server_tasks.alfworld:AlfworldTasks"),
+        ("ors-mcp-server", "scienceworld", "ors_server_tasks.scienceworld:ScienceWorld"),
+    )
+    assert main(["list"]) == 0
+    said = capsys.readouterr().err
+    assert said == (
+        "ors-server: not installed: alfworld, scienceworld (optional); ors-server doctor shows how\n"
+    )
+    assert main(["doctor", "--json"]) == 0
+    findings = {found["name"]: found for found in json.loads(capsys.readouterr().out)}
+    assert findings["scienceworld"]["outcome"] == findings["alfworld"]["outcome"] == "missing"
+    assert install_hint("scienceworld") in findings["scienceworld"]["remedy"]
+    assert install_hint("alfworld") in findings["alfworld"]["remedy"]

@@ -63,7 +63,7 @@ def test_list_says_so_when_nothing_is_installed(run, monkeypatch):
 def test_a_call_shows_the_output_and_the_reward(run):
     ran = run("call", f"{REFENV}:RefEnv", "echo", '{"text": "hello"}')
     assert (ran.status, ran.out) == (0, "hello\nreward 1, finished\n")
-    assert run("call", f"{REFENV}:RefEnv", "add", '{"a": 1}').out == "3\nreward none\n"
+    assert run("call", f"{REFENV}:RefEnv", "add", '{"a": 1}').out == "3\nreward none: this step is not graded\n"
     assert run("call", f"{REFENV}:RefEnv", "image").out == "a pixel\n[image/png]\nreward 0.25\n"
 
 
@@ -76,7 +76,7 @@ def test_a_call_picks_the_environment_and_the_task(run):
 
 def test_a_call_reads_its_arguments_from_standard_input(run, typed):
     typed('{"a": 2, "b": 5}')
-    assert run("call", f"{REFENV}:RefEnv", "add", "-").out == "7\nreward none\n"
+    assert run("call", f"{REFENV}:RefEnv", "add", "-").out == "7\nreward none: this step is not graded\n"
 
 
 @pytest.mark.parametrize(("tool", "arguments", "kind"), [("nope", "{}", "refused"), ("boom", "{}", "failed")])
@@ -247,3 +247,46 @@ async def test_only_urls_are_called_over_the_wire():
     with pytest.raises(ClientError, match="expected a URL"):
         async with open_server("ftp://127.0.0.1"):
             pass
+
+
+JUDGED = """
+from ors_server import EpisodePolicy, ToolOutput, llm_judge_reward, tool
+from tests.fixtures.single_task import SingleTask
+
+class Judged(SingleTask):
+    name = "judged"
+    reward = llm_judge_reward
+
+    @tool
+    async def submit(self, answer: str) -> ToolOutput:
+        \"\"\"Ends the episode.\"\"\"
+        return ToolOutput.final("noted")
+"""
+
+
+@pytest.fixture
+def judged(tmp_path, monkeypatch):
+    """An environment that asks a judge, which is not configured."""
+    monkeypatch.delenv("ORS_JUDGE_BASE_URL", raising=False)
+    file = tmp_path / "judged.py"
+    file.write_text(JUDGED)
+    return str(file)
+
+
+def test_a_judge_that_is_not_configured_is_named_by_call_and_has_status_1(run, judged):
+    ran = run("call", judged, "submit", '{"answer": "x"}')
+    assert ran.status == 1
+    assert "reward none, status: error, reason: " in ran.out
+    assert "set ORS_JUDGE_BASE_URL" in ran.out
+    as_json = run("call", judged, "submit", '{"answer": "x"}', "--json")
+    assert as_json.status == 1
+    assert as_json.json["output"]["metadata"]["reward_status"] == "error"
+
+
+def test_a_judge_that_is_not_configured_is_named_by_play_and_has_status_1(run, typed, judged):
+    typed('submit {"answer": "x"}')
+    ran = run("play", judged)
+    assert ran.status == 1
+    assert "set ORS_JUDGE_BASE_URL" in ran.out
+    typed(":quit")
+    assert run("play", judged).status == 0

@@ -15,7 +15,9 @@ from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.settings import Settings
 
-PARTS = {"python", "ors-server", "command", "settings", "environments", "sandbox", "docker", "store", "port"}
+PARTS = {"python", "ors-server", "command", "settings", "environments", "sandbox", "docker", "store", "port", "judge", "user model"}
+GAMES = {"alfworld", "scienceworld", "webshop"}
+"""They have a line where what they need is not installed."""
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def found(run, monkeypatch, tmp_path):
 
 def test_every_part_is_looked_at_and_only_what_is_missing_has_a_remedy(found, tmp_path):
     findings = found()
-    assert set(findings) == PARTS | {f"[{name}]" for name in EXTRAS} | set(TEST_PROGRAMS)
+    assert set(findings) - GAMES == PARTS | {f"[{name}]" for name in EXTRAS} | set(TEST_PROGRAMS)
     assert findings["python"]["text"].endswith(sys.executable)
     assert {"qa", "shell"} <= set(findings["environments"]["text"].split(", "))
     assert findings["store"]["outcome"] == "ok"
@@ -76,6 +78,21 @@ def test_the_empty_openreward_that_pip_takes_beside_us_is_named(found, tmp_path,
     assert ran.status == 1
     assert "No module named 'openreward.environments'" in ran.err
     assert "clients/bin/pip install openreward" in ran.err
+
+
+def test_the_judge_and_the_user_model_have_lines(found, monkeypatch):
+    for name in ("JUDGE_BASE_URL", "JUDGE_MODEL", "USER_BASE_URL", "USER_MODEL"):
+        monkeypatch.delenv(f"ORS_{name}", raising=False)
+    findings = found()
+    assert findings["judge"]["outcome"] == "missing"
+    assert findings["judge"]["remedy"].startswith("export ORS_JUDGE_BASE_URL=")
+    assert findings["user model"]["outcome"] == "ok"
+    assert "follow their scripts" in findings["user model"]["text"]
+    given = {"ORS_JUDGE_BASE_URL": "http://me:s3cr3t@judge.example/v1?key=s3cr3t", "ORS_JUDGE_MODEL": "big"}
+    findings = found(1, ORS_USER_BASE_URL="http://127.0.0.1:1/v1", **given)
+    assert findings["judge"]["text"] == "big at http://judge.example/v1"
+    assert findings["user model"]["outcome"] == "problem"
+    assert findings["user model"]["remedy"] == "export ORS_USER_MODEL=MODEL"
 
 
 def test_a_person_reads_lines(run, monkeypatch, tmp_path):

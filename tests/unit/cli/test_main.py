@@ -205,3 +205,23 @@ def test_importing_the_package_imports_nothing_heavy_and_prints_nothing():
     ran = run_python(program)
     assert ran.stdout == ""
     assert ran.stderr.split()[1] == "False"
+
+
+@pytest.mark.parametrize(
+    "words", [["version"], ["rewards"], ["new", "x"], ["store", "stats"], ["episodes", "list"], ["list"]]
+)
+def test_every_command_refuses_unknown_variables(run, words, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ORS_PROT", "1")
+    ran = run(*words)
+    assert ran.status == 2
+    assert "unknown environment variable ORS_PROT, did you mean 'ORS_PORT'?" in ran.err
+    assert not ran.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_doctor_lists_unknown_variables_and_the_help_is_shown_in_spite_of_them(run, monkeypatch):
+    monkeypatch.setenv("ORS_PROT", "1")
+    findings = {finding["name"]: finding for finding in run("doctor", "--json").json}
+    assert "did you mean 'ORS_PORT'?" in findings["settings"]["text"]
+    assert run("serve", "--help").status == 0
