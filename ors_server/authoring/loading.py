@@ -1,5 +1,6 @@
 """Finds environments by name, `module:Class`, or path, and defines them."""
 
+import difflib
 import importlib
 import inspect
 import re
@@ -16,6 +17,7 @@ from typing import Any
 from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.code_names import name_code
 from ors_server.authoring.declared.references import find_declared
+from ors_server.authoring.declared.rows.choose_source import ENDINGS
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
@@ -200,7 +202,7 @@ def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
         return [found]
     classes = _environment_classes(module)
     if not classes:
-        raise UnknownEnvironmentError(f"{reference}: {place} holds no Environment class")
+        raise UnknownEnvironmentError(f"{reference}: it defines no Environment class")
     return [cls for cls in classes if not _is_only_a_base(cls, classes)]
 
 
@@ -213,17 +215,14 @@ def _split_reference(reference: str) -> tuple[str, str, str]:
 
 def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
     path = Path(place)
+    _check_place(path, place, reference, installed)
     try:
         if path.suffix == ".py" or "/" in place or path.is_dir():
             return _import_path(path, reference)
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name is not None and place.startswith(error.name):
-            raise UnknownEnvironmentError(
-                f"{reference!r} is no installed environment ({', '.join(installed) or 'none'}), "
-                "no importable module, no path to a .py file or folder, and no SOURCE/NAME of the sources "
-                f"{', '.join(source_names()) or '(none)'}"
-            ) from error
+            raise UnknownEnvironmentError(_unknown(reference, installed)) from error
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
     except EnvironmentDefinitionError:
         raise
@@ -231,6 +230,49 @@ def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
         raise EnvironmentDefinitionError(f"{reference}: {error}") from error
     except (Exception, SystemExit) as error:
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
+
+
+def _check_place(path: Path, place: str, reference: str, installed: list[str]) -> None:
+    """Refuse a place that cannot be an environment's, before anything is imported.
+
+    Raises:
+        UnknownEnvironmentError: If it is a path to nothing, a file of another kind, or the name of a module
+            of Python's own without a class.
+    """
+    if path.suffix == ".py" or "/" in place:
+        if path.exists():
+            return
+        if path.suffix == ".py" or place.startswith((".", "/", "~")) or path.parent.is_dir():
+            raise UnknownEnvironmentError(f"{reference}: there is no such file or folder{_neighbour(path)}")
+        raise UnknownEnvironmentError(_unknown(reference, installed))
+    if path.is_file():
+        raise UnknownEnvironmentError(
+            f"{reference}: expected a .py file, a folder, a declaration (.toml) or a data file "
+            f"({', '.join(ENDINGS)})"
+        )
+    if place == reference and place.partition(".")[0] in sys.stdlib_module_names and not path.is_dir():
+        raise UnknownEnvironmentError(_unknown(reference, installed))
+
+
+def _neighbour(path: Path) -> str:
+    """Name the file or folder beside a missing one whose name is most like it."""
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""
+
+
+def _unknown(reference: str, installed: list[str]) -> str:
+    longer = [name for name in installed if name.startswith(reference) or reference.startswith(name)]
+    near = longer or difflib.get_close_matches(reference, installed, n=1)
+    hint = f"; did you mean {near[0]!r}? Expected" if near else ": expected"
+    return (
+        f"there is no environment {reference!r}{hint} an installed one "
+        f"({', '.join(installed) or 'none'}), module:Class, the path of a .py file, a folder or a data file, "
+        f"or SOURCE/NAME of the sources {', '.join(source_names()) or '(none)'}"
+    )
 
 
 def _why(error: BaseException) -> str:

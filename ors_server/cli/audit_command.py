@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ors_server.cli.audit_recorded import RecordedAuditOptions, run_recorded_audit
-from ors_server.cli.command_output import MisuseError, say
+from ors_server.cli.command_output import MisuseError, make_folder_of, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.shell_completion import installed_names
@@ -192,15 +192,15 @@ def _write(options: AuditCommandOptions, report: "AuditReport") -> None:
     if options.report is not None:
         from ors_server.audit.audit_page import page_of
 
-        options.report.write_text(page_of(report), encoding="utf-8")
+        make_folder_of(options.report).write_text(page_of(report), encoding="utf-8")
     if options.sarif is not None:
         from ors_server.audit.sarif import sarif_of
 
-        options.sarif.write_text(f"{json.dumps(sarif_of(report), indent=2)}\n", encoding="utf-8")
+        make_folder_of(options.sarif).write_text(f"{json.dumps(sarif_of(report), indent=2)}\n", encoding="utf-8")
     if options.summary is not None:
         from ors_server.audit.summary import summary_of
 
-        options.summary.write_text(summary_of(report), encoding="utf-8")
+        make_folder_of(options.summary).write_text(summary_of(report), encoding="utf-8")
 
 
 def _show_openenv(options: AuditCommandOptions, target: str, report: "AuditReport") -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from ors_server.cli.colours import paint
@@ -37,6 +38,19 @@ def say(text: str = "", *, style: str = "", width: int | None = None) -> None:
 def say_json(value: Any) -> None:
     """Print a JSON value as one line."""
     say(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def make_folder_of(file: Path) -> Path:
+    """Make the folder that a file will be written to, if it is missing; returns the file.
+
+    Raises:
+        CommandError: If it cannot be made.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"cannot make the folder {file.parent}: {error.strerror or error}") from error
+    return file
 
 
 def complain(text: str, *, style: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ors_server.cli.command_output import complain
+from ors_server.cli.command_output import complain, make_folder_of
 from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, StoreChoice
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "ExportFormat",
     if output == STDOUT:
         await write_lines(rows, sys.stdout.buffer)
         return
-    with atomic_file(Path(output)) as sink:
+    with atomic_file(make_folder_of(Path(output))) as sink:
         if form.columns is None:
             await write_lines(rows, sink)
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.command_output import MisuseError, complain
+from ors_server.cli.command_output import MisuseError, complain, say
 from ors_server.cli.data_options import DataOptions, resolve_chosen
 from ors_server.cli.shell_completion import installed_names
 
@@ -23,6 +23,12 @@ COLLECTOR_THRESHOLDS = (20_000, 20, 50)
 A server keeps most objects that it creates, so collecting as often as Python does takes a fifth of the time
 of its start and of each call, and frees almost nothing.
 """
+
+
+def _show_whole_help(context: typer.Context, *, value: bool) -> None:
+    if value:
+        say(context.get_help())
+        raise typer.Exit
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,12 @@ class ServeOptions(DataOptions):
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON once the server is ready.")] = (
         False
     )
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all", help="Show every flag and exit.", is_eager=True, callback=_show_whole_help
+        ),
+    ] = False
 
 
 def serve(options: ServeOptions) -> None:

@@ -28,6 +28,8 @@ def find_declared(reference: str) -> type[DeclaredEnvironment] | None:
     if file is not None:
         return declare_file(file)
     if is_data(reference):
+        if not reference.startswith(PREFIX) and not Path(reference).exists():
+            raise EnvironmentDefinitionError(f"{reference}: there is no such file; correct the path")
         raise EnvironmentDefinitionError(f"{reference}: {_HINT}")
     return None
 
@@ -57,6 +59,8 @@ def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironm
     Args:
         options: Keys of a declaration.
     """
+    if not data.startswith(PREFIX) and not Path(data).exists():
+        raise EnvironmentDefinitionError(f"{data}: there is no such file; correct the path")
     if not {"prompt", "recipe"} & set(options):
         raise EnvironmentDefinitionError(f"{data}: {_HINT}")
     if data.startswith(PREFIX):

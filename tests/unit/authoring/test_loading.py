@@ -47,9 +47,9 @@ def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("code", "reference", "error", "words"),
     [
-        (None, "no_such_environment", UnknownEnvironmentError, "no installed environment"),
+        (None, "no_such_environment", UnknownEnvironmentError, "there is no environment"),
         (None, "{tmp}/missing.py", UnknownEnvironmentError, "no path"),
-        ("x = 1", "{file}", UnknownEnvironmentError, "holds no Environment class"),
+        ("x = 1", "{file}", UnknownEnvironmentError, "defines no Environment class"),
         ("x = 1", "{file}:Nope", UnknownEnvironmentError, "has no class 'Nope'"),
         ("1 / 0", "{file}", EnvironmentDefinitionError, "ZeroDivisionError"),
         ("import sys; sys.exit(3)", "{file}", EnvironmentDefinitionError, "SystemExit"),

@@ -107,7 +107,7 @@ def test_a_file_of_that_path_comes_before_a_source(games, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "games" / "beta").mkdir(parents=True)
     (tmp_path / "games" / "beta" / "__init__.py").write_text("x = 1")
-    with pytest.raises(UnknownEnvironmentError, match="holds no Environment class"):
+    with pytest.raises(UnknownEnvironmentError, match="defines no Environment class"):
         find_classes("games/beta")
 
 
@@ -152,7 +152,7 @@ def test_an_unknown_source_is_refused_with_the_nearest(games):
     assert str(caught.value) == (
         "unknown source 'gams'; expected games; ors-server list --available lists all"
     )
-    with pytest.raises(UnknownEnvironmentError, match=r"no SOURCE/NAME of the sources .*games"):
+    with pytest.raises(UnknownEnvironmentError, match=r"SOURCE/NAME of the sources .*games"):
         find_classes("gams/beta")
 
 

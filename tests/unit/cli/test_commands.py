@@ -250,7 +250,7 @@ async def test_only_urls_are_called_over_the_wire():
 
 
 JUDGED = """
-from ors_server import EpisodePolicy, ToolOutput, llm_judge_reward, tool
+from ors_server import TextBlock, ToolOutput, llm_judge_reward, tool
 from tests.fixtures.single_task import SingleTask
 
 class Judged(SingleTask):
@@ -260,7 +260,7 @@ class Judged(SingleTask):
     @tool
     async def submit(self, answer: str) -> ToolOutput:
         \"\"\"Ends the episode.\"\"\"
-        return ToolOutput.final("noted")
+        return ToolOutput(blocks=[TextBlock(text="noted")], finished=True)
 """
 
 
