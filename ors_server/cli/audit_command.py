@@ -196,7 +196,9 @@ def _write(options: AuditCommandOptions, report: "AuditReport") -> None:
     if options.sarif is not None:
         from ors_server.audit.sarif import sarif_of
 
-        make_folder_of(options.sarif).write_text(f"{json.dumps(sarif_of(report), indent=2)}\n", encoding="utf-8")
+        make_folder_of(options.sarif).write_text(
+            f"{json.dumps(sarif_of(report), indent=2)}\n", encoding="utf-8"
+        )
     if options.summary is not None:
         from ors_server.audit.summary import summary_of
 

@@ -63,9 +63,7 @@ def refuse_unknown_variables() -> None:
         check_variables(os.environ, Settings.model_fields)
 
 
-def from_fields(
-    command: Callable[[_Options], None], *, checks_variables: bool = True
-) -> Callable[..., None]:
+def from_fields(command: Callable[[_Options], None], *, checks_variables: bool = True) -> Callable[..., None]:
     """Return a command for typer: a function with a keyword parameter for each field of the options.
 
     The command takes one dataclass, whose fields are annotated as typer's parameters. The help shows the

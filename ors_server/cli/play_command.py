@@ -182,7 +182,7 @@ class Player:
             raise CommandError(self._unknown(name))
         schema = self._schemas[name] or {}
         only = _only_text(schema)
-        if text and only and not text.startswith("{"):
+        if text and only and not text.startswith(("{", "[")):
             arguments = {only: text}
         elif text:
             arguments = _read_object(text)

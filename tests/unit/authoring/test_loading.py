@@ -48,7 +48,7 @@ def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatc
     ("code", "reference", "error", "words"),
     [
         (None, "no_such_environment", UnknownEnvironmentError, "there is no environment"),
-        (None, "{tmp}/missing.py", UnknownEnvironmentError, "no path"),
+        (None, "{tmp}/missing.py", UnknownEnvironmentError, "there is no such file or folder"),
         ("x = 1", "{file}", UnknownEnvironmentError, "defines no Environment class"),
         ("x = 1", "{file}:Nope", UnknownEnvironmentError, "has no class 'Nope'"),
         ("1 / 0", "{file}", EnvironmentDefinitionError, "ZeroDivisionError"),

@@ -63,7 +63,9 @@ def test_list_says_so_when_nothing_is_installed(run, monkeypatch):
 def test_a_call_shows_the_output_and_the_reward(run):
     ran = run("call", f"{REFENV}:RefEnv", "echo", '{"text": "hello"}')
     assert (ran.status, ran.out) == (0, "hello\nreward 1, finished\n")
-    assert run("call", f"{REFENV}:RefEnv", "add", '{"a": 1}').out == "3\nreward none: this step is not graded\n"
+    assert (
+        run("call", f"{REFENV}:RefEnv", "add", '{"a": 1}').out == "3\nreward none: this step is not graded\n"
+    )
     assert run("call", f"{REFENV}:RefEnv", "image").out == "a pixel\n[image/png]\nreward 0.25\n"
 
 
@@ -290,3 +292,49 @@ def test_a_judge_that_is_not_configured_is_named_by_play_and_has_status_1(run, t
     assert "set ORS_JUDGE_BASE_URL" in ran.out
     typed(":quit")
     assert run("play", judged).status == 0
+
+
+BARE = """
+from ors_server import tool
+from tests.fixtures.single_task import SingleTask
+
+class Bare(SingleTask):
+    name = "bare"
+
+    @tool
+    def bash(self, command: str | None = None, time_limit: float | None = None, restart: bool = False) -> str:
+        \"\"\"Runs.\"\"\"
+        return f"ran {command}"
+
+    @tool
+    def submit(self, answer: str, note: str = "") -> str:
+        \"\"\"Submits.\"\"\"
+        return f"submitted {answer}"
+
+    @tool
+    def add(self, left: int, right: int) -> str:
+        \"\"\"Adds.\"\"\"
+        return str(left + right)
+"""
+
+
+def test_a_tool_with_one_text_is_played_with_that_text(run, typed, tmp_path):
+    file = tmp_path / "bare.py"
+    file.write_text(BARE)
+    typed("bash ls -la", "submit 42", 'bash {"command": "pwd"}', "add 1 2")
+    shown = run("play", str(file)).out
+    assert "ran ls -la\n" in shown
+    assert "submitted 42\n" in shown
+    assert "ran pwd\n" in shown
+    assert "! the arguments are not JSON" in shown
+
+
+def test_call_takes_the_options_of_a_data_file_that_its_error_recommends(run, tmp_path):
+    data = tmp_path / "train.jsonl"
+    data.write_text('{"question": "2 + 2?", "answer": "4"}\n')
+    options = ("--prompt", "question", "--answer", "answer", "--reward", "math_equal_reward")
+    refused = run("call", str(data), "submit", '{"answer": "4"}')
+    assert " ".join(options) in refused.err
+    ran = run("call", str(data), "submit", '{"answer": "4"}', *options)
+    assert ran.out.endswith("reward 1, finished\n")
+    assert run("call", "http://127.0.0.1:1", "submit", *options).status == 2

@@ -15,7 +15,19 @@ from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.settings import Settings
 
-PARTS = {"python", "ors-server", "command", "settings", "environments", "sandbox", "docker", "store", "port", "judge", "user model"}
+PARTS = {
+    "python",
+    "ors-server",
+    "command",
+    "settings",
+    "environments",
+    "sandbox",
+    "docker",
+    "store",
+    "port",
+    "judge",
+    "user model",
+}
 GAMES = {"alfworld", "scienceworld", "webshop"}
 """They have a line where what they need is not installed."""
 

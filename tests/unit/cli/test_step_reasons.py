@@ -37,7 +37,10 @@ def test_metadata_of_any_other_form_says_nothing():
     [
         ({"reward": 0.5, "finished": True}, "reward 0.5"),
         ({"reward": None, "finished": False}, "reward none: this step is not graded"),
-        ({"reward": None, "finished": True, "metadata": None}, "reward none: the environment did not grade the episode"),
+        (
+            {"reward": None, "finished": True, "metadata": None},
+            "reward none: the environment did not grade the episode",
+        ),
         (
             {"reward": None, "finished": False, "metadata": {"episode": {"withheld": 0.5}}},
             "reward none yet: it is paid when the episode ends",

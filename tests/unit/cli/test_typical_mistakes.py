@@ -44,7 +44,11 @@ MISTAKES = [
     ("serve word.py", 1, ["word.py: there is no such file or folder; did you mean words.py?"]),
     ("serve empty.py", 1, ["empty.py: it defines no Environment class"]),
     ("serve words.py:Wrods", 1, ["words.py has no class 'Wrods'; it has Words"]),
-    ("serve broken.py", 1, ["broken.py: importing it failed", "No module named 'nothing_here'", "broken.py:1"]),
+    (
+        "serve broken.py",
+        1,
+        ["broken.py: importing it failed", "No module named 'nothing_here'", "broken.py:1"],
+    ),
     ("serve notes.txt", 1, ["notes.txt: expected a .py file", ".jsonl"]),
     ("serve gymnasium/Taxi-v9", 1, ["gymnasium/Taxi-v9", "came 'Taxi-v9'", "list --available"]),
     ("serve gym/Taxi-v3", 1, ["there is no environment 'gym/Taxi-v3'", "gymnasium"]),
