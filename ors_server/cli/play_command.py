@@ -57,8 +57,9 @@ def play(options: PlayOptions) -> None:
     """Play a task by hand.
 
     Lines are read from standard input, so that a script can play too: each is a tool's name and its arguments
-    as JSON; a tool with one text takes it as it is (`bash ls -la`). An unknown tool, or arguments that do not fit its schema, never reach the environment. The
-    episode's figures are shown at the end. The status is 1 if a reward could not be computed.
+    as JSON; a tool with one text takes it as it is (`bash ls -la`). An unknown tool, or arguments that do not
+    fit its schema, never reach the environment. The episode's figures are shown at the end. The status is 1
+    if a reward could not be computed.
     """
     from ors_server.testing.local_episode import play as play_episode
 

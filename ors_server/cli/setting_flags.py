@@ -18,7 +18,6 @@ from ors_server.cli.command_options import Command, from_fields
 from ors_server.cli.examples import epilog_of
 from ors_server.settings import Flag, Settings, names_of
 
-
 COMMON: dict[str | None, dict[str, str]] = {
     None: {
         "references": "Environments: name, path or data file; all by default.",

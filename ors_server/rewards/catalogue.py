@@ -96,8 +96,8 @@ def find_reward(name: str) -> Reward:
     near = difflib.get_close_matches(name, list(reward_names()), n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownRewardError(
-        f"there is no reward named {name!r}; {hint}`ors-server rewards` lists them, and module:name finds your "
-        "own"
+        f"there is no reward named {name!r}; {hint}`ors-server rewards` lists them, and module:name finds "
+        "your own"
     )
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from ors_server.authoring import loading
 from ors_server.authoring.loading import (
+    UnusableEnvironment,
     find_classes,
     installed_environments,
     load_environments,
-    UnusableEnvironment,
     usable_environments,
 )
 from ors_server.cli.main import main

@@ -90,9 +90,9 @@ def test_a_taken_port_is_told_in_one_line(run):
         port = taken.getsockname()[1]
         ran = run("serve", REFENV, "--port", str(port))
     assert ran.status == 1
-    assert (
-        ran.err
-        == f"ors-server: cannot listen on 127.0.0.1:{port}: Address already in use; choose another --port, or 0 for a free one\n"
+    assert ran.err == (
+        f"ors-server: cannot listen on 127.0.0.1:{port}: Address already in use; choose another --port, or 0 "
+        "for a free one\n"
     )
     with pytest.raises(CommandError, match=r"cannot listen on no\.such\.host\.invalid:0"):
         bind("no.such.host.invalid", 0)

@@ -1,4 +1,4 @@
-"""What newcomers type wrong, and what they must read then: the place of the mistake, and what to type instead."""
+"""What newcomers type wrong, and what they must read then: the mistake, and what to type instead."""
 
 import io
 import json
