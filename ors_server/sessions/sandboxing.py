@@ -97,7 +97,7 @@ async def open_sandboxes(
         log.warning("no_sandbox", environments=needing, reason=str(error))
         yield Sandboxes(refusal=str(error))
         return
-    log.info("sandbox", backend=chosen.report.backend, level=int(chosen.report.strength))
+    log.info("sandbox", backend=chosen.report.backend, isolation=int(chosen.report.strength))
     log.debug("sandbox_report", **chosen.report.as_dict(), refused=dict(chosen.refused))
     try:
         yield Sandboxes(chosen.backend, chosen.report)
