@@ -1,6 +1,7 @@
 """Prints data on standard output and errors on standard error."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,10 @@ from typing import Any
 from ors_server.cli.colours import paint
 from ors_server.cli.printable import clean
 from ors_server.errors import ClientError
+
+
+_BREAKS = re.compile(r"\s*[^\S ]\s*")
+"""White space that is more than spaces, which stay: a path may have several."""
 
 
 class CommandError(ClientError):
@@ -59,6 +64,6 @@ def complain(text: str, *, style: str = "") -> None:
     Args:
         style: A name in `colours.STYLES`, for terminals that have colours.
     """
-    line = f"ors-server: {clean(' '.join(text.split()))}"
+    line = f"ors-server: {clean(_BREAKS.sub(' ', text.strip()))}"
     sys.stderr.write(f"{paint(line, style, sys.stderr)}\n")
     sys.stderr.flush()

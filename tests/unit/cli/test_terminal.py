@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ors_server import ToolError, tool
 from ors_server.cli.colours import paint
 from ors_server.cli.command_output import complain, say, say_json
+from ors_server.cli.play_command import say_wrapped
 from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, cut, make_console, make_table
 from tests.fixtures.single_task import SingleTask
@@ -158,3 +160,17 @@ def test_a_text_cannot_end_its_colour(monkeypatch):
     monkeypatch.setattr("sys.stderr", screen)
     complain("failed: \x1b[0m", style="dim")
     assert screen.getvalue() == "\x1b[2mors-server: failed: \\x1b[0m\x1b[0m\n"
+
+
+def test_a_message_keeps_the_spaces_of_a_path(capsys):
+    complain("failed: /tmp/my  folder/a.toml\n  line 2\t!\n")
+    assert capsys.readouterr().err == "ors-server: failed: /tmp/my  folder/a.toml line 2 !\n"
+
+
+def test_no_line_is_broken_inside_a_path(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    path = f"/work/{'folder-of-a-long-name/' * 4}file.py"
+    say_wrapped(f"The file that was left out of it is {path} and nothing else")
+    assert path in screen.getvalue().split()
