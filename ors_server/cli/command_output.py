@@ -10,7 +10,6 @@ from ors_server.cli.colours import paint
 from ors_server.cli.printable import clean
 from ors_server.errors import ClientError
 
-
 _BREAKS = re.compile(r"\s*[^\S ]\s*")
 """White space that is more than spaces, which stay: a path may have several."""
 
