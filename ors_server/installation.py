@@ -148,6 +148,13 @@ class Intruder:
     is_harmless: bool = False
     """Whether it is this package under its earlier name."""
 
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if not self.name:
+            return "rename that folder, or run Python elsewhere"
+        return f"{uninstall_hint(self.name)} && {reinstall_hint()}"
+
 
 def find_intruders() -> list[Intruder]:
     """Return the other distributions and folders that have this package's import package or command."""

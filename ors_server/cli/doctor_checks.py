@@ -24,8 +24,6 @@ from ors_server.installation import (
     find_intruders,
     install_hint,
     openreward_hint,
-    reinstall_hint,
-    uninstall_hint,
 )
 
 if TYPE_CHECKING:
@@ -118,12 +116,8 @@ def versions() -> Iterator[Finding]:
 def other_packages() -> Iterator[Finding]:
     """Check whether another distribution has this package's names; yields nothing if none has."""
     for intruder in find_intruders():
-        if not intruder.name:
-            yield Finding("name clash", PROBLEM, intruder.text, "rename that folder, or run Python elsewhere")
-            continue
-        remedy = f"{uninstall_hint(intruder.name)} && {reinstall_hint()}"
         outcome = MISSING if intruder.is_harmless else PROBLEM
-        yield Finding("name clash", outcome, intruder.text, remedy)
+        yield Finding("name clash", outcome, intruder.text, intruder.remedy)
     name, _, version = EMPTY_OPENREWARD.partition(" ")
     if _version(name) == version:
         yield Finding(name, MISSING, f"{EMPTY_OPENREWARD} is empty", openreward_hint())

@@ -144,12 +144,23 @@ def _report(error: Exception, *, debug: bool) -> int:
     for line in getattr(first_of(error), "reports", ()):
         complain(line)
     complain(explain(error))
+    if isinstance(error, ImportError | AttributeError):
+        _name_intruders()
     if isinstance(error, _UsageError):
         context = getattr(error, "ctx", None)
         path = "ors-server" if context is None else context.command_path
         complain(f"Try {path} --help")
     is_misuse = isinstance(error, _UsageError | MisuseError | SettingsError)
     return ExitStatus.MISUSED if is_misuse else ExitStatus.FAILED
+
+
+def _name_intruders() -> None:
+    """Print what else has this package's names, which may have replaced files of this package."""
+    from ors_server.installation import find_intruders
+
+    for intruder in find_intruders():
+        if not intruder.is_harmless:
+            complain(f"{intruder.text}: {intruder.remedy}")
 
 
 def explain(error: BaseException) -> str:

@@ -266,3 +266,15 @@ def test_doctor_lists_unknown_variables_and_the_help_is_shown_in_spite_of_them(r
     findings = {finding["name"]: finding for finding in run("doctor", "--json").json}
     assert "did you mean 'ORS_PORT'?" in findings["settings"]["text"]
     assert run("serve", "--help").status == 0
+
+
+def test_a_file_that_another_project_of_the_name_replaced_is_explained(run, monkeypatch, tmp_path):
+    info = tmp_path / "ors_server-0.2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ors-server\nVersion: 0.2.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ors_server.cli.doctor_checks", None)  # what makes an import fail
+    ran = run("doctor")
+    assert ran.status == 1
+    assert "the distribution ors-server 0.2.0 is another project" in ran.err
+    assert "pip uninstall -y ors-server" in ran.err
