@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 
 import pytest
@@ -170,7 +169,7 @@ def test_a_message_keeps_the_spaces_of_a_path(capsys):
 def test_no_line_is_broken_inside_a_path(monkeypatch):
     screen = Screen()
     monkeypatch.setattr("sys.stdout", screen)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    monkeypatch.setenv("COLUMNS", "40")
     path = f"/work/{'folder-of-a-long-name/' * 4}file.py"
     say_wrapped(f"The file that was left out of it is {path} and nothing else")
     assert path in screen.getvalue().split()
