@@ -137,7 +137,9 @@ $(VENV)/.locked: $(BIN)/python requirements/runtime.lock requirements/build.lock
 	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements/runtime.lock -r requirements/build.lock
 	touch $@
 
+# Earlier versions were the distribution ors-server; removed after this one, it would take the command along.
 $(VENV)/.runtime: $(VENV)/.locked pyproject.toml
+	$(BIN)/python -m pip uninstall -q -y ors-server 2>/dev/null
 	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	touch $@
 

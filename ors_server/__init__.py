@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from ors_server.grading.pytest_cases import grade_pytest
     from ors_server.grading.stdio_cases import PythonProgram, grade_stdio
     from ors_server.grading.text_comparison import TextComparison
+    from ors_server.installation import install_hint
     from ors_server.offload import OffloadLimits, OverLimitError
     from ors_server.offload import run as run_offloaded
     from ors_server.offload.child_variables import child_variables
@@ -241,6 +242,7 @@ __all__ = [
     "grade_pytest",
     "grade_stdio",
     "graded_output",
+    "install_hint",
     "list_rewards",
     "llm_judge_reward",
     "math_equal_reward",
@@ -292,6 +294,7 @@ _HOMES = {
     "grading.pytest_cases": "grade_pytest",
     "grading.stdio_cases": "PythonProgram grade_stdio",
     "grading.text_comparison": "TextComparison",
+    "installation": "install_hint",
     "offload.child_variables": "child_variables",
     "offload": "OffloadLimits OverLimitError run_offloaded",
     "policy": "EpisodePolicy PenaltyCause",

@@ -111,6 +111,16 @@ def check_variables(names: Iterable[str], known: Collection[str]) -> None:
             )
 
 
+def may_be_wrong(names: Iterable[str]) -> bool:
+    """Return whether a variable may be unknown, without knowing the settings: they take long to import."""
+    return any(
+        name.upper().startswith(PREFIX)
+        and name.upper() not in OTHER_VARIABLES
+        and not name.upper().startswith(_TESTS)
+        for name in names
+    )
+
+
 def _nearest(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return f", did you mean {near[0]!r}?" if near else f": expected one of {', '.join(sorted(known))}."

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ors_server.authoring.sources import FORCE, Source, load_source, source_names
+from ors_server.installation import DISTRIBUTION
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "gallery.json"
@@ -47,10 +48,15 @@ def page(data: dict[str, dict[str, Any]]) -> str:
     sources = [load_source(name) for name in source_names()]
     rows = "".join(
         f"| [{source.name}]({source.homepage}) | {len(source.list_names()) or 'any'} | {source.licence} | "
-        f"`{source.install_command}` |\n"
+        f"`{_published_command(source)}` |\n"
         for source in sources
     )
     return HEAD + rows + "".join(_section(source, data) for source in sources)
+
+
+def _published_command(source: Source) -> str:
+    """Return the command that installs what a source needs, for somebody without a checkout."""
+    return source.install or f"pip install '{DISTRIBUTION}[{source.extra_name}]'"
 
 
 def _section(source: Source, data: dict[str, dict[str, Any]]) -> str:

@@ -1,11 +1,14 @@
 """Finds environments by name, `module:Class`, or path, and defines them."""
 
+import difflib
 import importlib
 import inspect
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +17,7 @@ from typing import Any
 from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.code_names import name_code
 from ors_server.authoring.declared.references import find_declared
+from ors_server.authoring.declared.rows.choose_source import ENDINGS
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
@@ -23,15 +27,14 @@ from ors_server.authoring.source_places import name_place
 from ors_server.authoring.sources import find_sourced, source_names
 from ors_server.errors import AuthorError, EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.importing import NotAPythonFileError, import_file
+from ors_server.installation import DISTRIBUTION, openreward_hint
 from ors_server.logs import get_logger
+from ors_server.resources.resource_errors import MissingRequirementError
 
 log = get_logger("ors_server.environments")
 
 ENTRY_POINT_GROUP = "ors_server.environments"
 """Entry points under which installed packages offer environments by name."""
-
-OWN_PACKAGE = "ors-server"
-"""The package whose environments keep their names."""
 
 
 def define(cls: type) -> EnvironmentDefinition:
@@ -116,32 +119,50 @@ def installed_environments() -> dict[str, str]:
     return {name: found[name][1].value for name in sorted(found)}
 
 
-def usable_environments(on_unusable: Callable[[str], None]) -> dict[str, EnvironmentDefinition]:
+@dataclass(frozen=True, slots=True)
+class UnusableEnvironment:
+    """An installed environment that is left out."""
+
+    name: str
+    """The name of its entry point."""
+    place: str
+    """Its class, and the distribution that offers it."""
+    reason: str
+    is_missing_requirement: bool = False
+    """Whether only an optional program or package is missing; then the reason says how to install it."""
+
+    def __str__(self) -> str:
+        """Render it as one sentence."""
+        return f"left out {self.name} ({self.place}): {self.reason}"
+
+
+def usable_environments(
+    on_unusable: Callable[[UnusableEnvironment], None],
+) -> dict[str, EnvironmentDefinition]:
     """Return the installed environments that load and whose names are unique, by their entry points' names.
 
     Args:
-        on_unusable: Called for each that is left out, with the reason.
+        on_unusable: Called for each that is left out.
     """
     offered, taken = installed_environments(), dict[str, str]()
     usable: dict[str, EnvironmentDefinition] = {}
     for package, point in _offers():
         if point.name not in offered:
             continue
-        label = f"{point.name} ({point.value} of {package})"
+        unusable = partial(UnusableEnvironment, point.name, f"{point.value} of {package}")
         if offered[point.name] != point.value:
-            on_unusable(f"left out {label}: {offered[point.name]} has the name; serve it by {point.value}")
+            on_unusable(unusable(f"{offered[point.name]} has the name; serve it by {point.value}"))
             continue
         try:
             (definition,) = map(define, _find_classes(point.name, offered))
         except (AuthorError, UnknownEnvironmentError) as error:
-            on_unusable(f"left out {label}: {error}")
+            is_missing = isinstance(error.__cause__, MissingRequirementError)
+            on_unusable(unusable(str(error), is_missing_requirement=is_missing))
             continue
         if taken.setdefault(definition.name, point.name) == point.name:
             usable[point.name] = definition
         else:
-            on_unusable(
-                f"left out {label}: {taken[definition.name]} has its name {definition.name!r} already"
-            )
+            on_unusable(unusable(f"{taken[definition.name]} has its name {definition.name!r} already"))
     return {name: usable[name] for name in sorted(usable)}
 
 
@@ -151,7 +172,7 @@ def _offers() -> list[tuple[str, EntryPoint]]:
         ("an unknown package" if point.dist is None else point.dist.name, point)
         for point in entry_points(group=ENTRY_POINT_GROUP)
     ]
-    return sorted(offers, key=lambda offer: (offer[0] != OWN_PACKAGE, offer[0]))
+    return sorted(offers, key=lambda offer: (offer[0] != DISTRIBUTION, offer[0]))
 
 
 def find_classes(reference: str) -> list[type]:
@@ -181,7 +202,7 @@ def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
         return [found]
     classes = _environment_classes(module)
     if not classes:
-        raise UnknownEnvironmentError(f"{reference}: {place} holds no Environment class")
+        raise UnknownEnvironmentError(f"{reference}: it defines no Environment class")
     return [cls for cls in classes if not _is_only_a_base(cls, classes)]
 
 
@@ -194,28 +215,72 @@ def _split_reference(reference: str) -> tuple[str, str, str]:
 
 def _import(place: str, reference: str, installed: list[str]) -> ModuleType:
     path = Path(place)
+    _check_place(path, place, reference, installed)
     try:
         if path.suffix == ".py" or "/" in place or path.is_dir():
             return _import_path(path, reference)
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name is not None and place.startswith(error.name):
-            raise UnknownEnvironmentError(
-                f"{reference!r} is no installed environment ({', '.join(installed) or 'none'}), "
-                "no importable module, no path to a .py file or folder, and no SOURCE/NAME of the sources "
-                f"{', '.join(source_names()) or '(none)'}"
-            ) from error
+            raise UnknownEnvironmentError(_unknown(reference, installed)) from error
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
     except EnvironmentDefinitionError:
         raise
+    except MissingRequirementError as error:
+        raise EnvironmentDefinitionError(f"{reference}: {error}") from error
     except (Exception, SystemExit) as error:
         raise EnvironmentDefinitionError(f"{reference}: importing it failed: {_why(error)}") from error
+
+
+def _check_place(path: Path, place: str, reference: str, installed: list[str]) -> None:
+    """Refuse a place that cannot be an environment's, before anything is imported.
+
+    Raises:
+        UnknownEnvironmentError: If it is a path to nothing, a file of another kind, or the name of a module
+            of Python's own without a class.
+    """
+    if path.suffix == ".py" or "/" in place:
+        if path.exists():
+            return
+        if path.suffix == ".py" or place.startswith((".", "/", "~")) or path.parent.is_dir():
+            raise UnknownEnvironmentError(f"{reference}: there is no such file or folder{_neighbour(path)}")
+        raise UnknownEnvironmentError(_unknown(reference, installed))
+    if path.is_file():
+        raise UnknownEnvironmentError(
+            f"{reference}: expected a .py file, a folder, a declaration (.toml) or a data file "
+            f"({', '.join(ENDINGS)})"
+        )
+    if place == reference and place.partition(".")[0] in sys.stdlib_module_names and not path.is_dir():
+        raise UnknownEnvironmentError(_unknown(reference, installed))
+
+
+def _neighbour(path: Path) -> str:
+    """Name the file or folder beside a missing one whose name is most like it."""
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {path.parent / near[0]}?" if near else ""
+
+
+def _unknown(reference: str, installed: list[str]) -> str:
+    longer = [name for name in installed if name.startswith(reference) or reference.startswith(name)]
+    near = longer or difflib.get_close_matches(reference, installed, n=1)
+    hint = f"; did you mean {near[0]!r}? Expected" if near else ": expected"
+    return (
+        f"there is no environment {reference!r}{hint} an installed one "
+        f"({', '.join(installed) or 'none'}), module:Class, the path of a .py file, a folder or a data file, "
+        f"or SOURCE/NAME of the sources {', '.join(source_names()) or '(none)'}"
+    )
 
 
 def _why(error: BaseException) -> str:
     text = describe_authors(error)
     if isinstance(error, ImportError) and "no known parent package" in str(error):
         return f"{text}; write `import neighbour`, or put an __init__.py into the folder"
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "openreward":
+        return f"{text}; {openreward_hint()}"
     return text
 
 

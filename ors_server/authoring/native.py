@@ -33,6 +33,7 @@ from ors_server.authoring.tool import MARK, ToolMarks, Toolset
 from ors_server.authoring.toolset_names import find_toolset
 from ors_server.authoring.volatile import read_volatile
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.resources.resource_errors import MissingRequirementError
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import takes_group
 from ors_server.rewards.result import RewardResult
@@ -128,6 +129,8 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
         raise EnvironmentDefinitionError(
             f'{where} must define list_splits, for instance as a class method that returns ["train", "test"]'
         ) from error
+    except MissingRequirementError as error:
+        raise EnvironmentDefinitionError(f"{cls.name or cls.__name__}: {error}") from error
     except Exception as error:
         raise EnvironmentDefinitionError(f"{where} failed: {describe_authors(error)}") from error
     if inspect.isawaitable(raw):

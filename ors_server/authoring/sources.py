@@ -8,6 +8,7 @@ which it adapts only when an environment is made.
 import difflib
 import hashlib
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -16,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from ors_server.authoring.boundary import describe_authors
 from ors_server.authoring.environment import Environment
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
+from ors_server.installation import install_hint, package_hint
 from ors_server.logs import get_logger
 
 log = get_logger("ors_server.sources")
@@ -28,6 +30,7 @@ _LONGEST = 64
 """Characters of an environment's name."""
 _DIGEST = 8
 _NEAREST = 3
+_PIP_INSTALL = "pip install "
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Source:
     is_open: bool = False
     """Whether `make` takes other names too, such as addresses; it raises for those that it does not know."""
     extra: str = ""
-    """Extra of ors-server that installs what is required; the name with hyphens by default."""
+    """Extra of ors-mcp-server that installs what is required; the name with hyphens by default."""
     install: str = ""
     """Command that installs what is required; that of the extra by default."""
     find_version: Callable[[str], str | None] | None = None
@@ -60,8 +63,15 @@ class Source:
 
     @property
     def install_command(self) -> str:
-        """The command that installs what this source requires."""
-        return self.install or f"pip install 'ors-server[{self.extra or self.name.replace('_', '-')}]'"
+        """The command that installs what this source requires, with the pip of this Python."""
+        if self.install.startswith(_PIP_INSTALL):
+            return package_hint(*shlex.split(self.install.removeprefix(_PIP_INSTALL)))
+        return self.install or install_hint(self.extra_name)
+
+    @property
+    def extra_name(self) -> str:
+        """The extra of this package that has what is required, unless `install` is another command."""
+        return self.extra or self.name.replace("_", "-")
 
     def missing(self) -> list[str]:
         """Return what is not installed as required: for each, what was expected and what came."""

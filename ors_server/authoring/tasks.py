@@ -78,21 +78,22 @@ class ClassTasks:
         if "get_task" not in self._written:
             tasks = await self._listed(split)
             if tasks is None or not -len(tasks) <= index < len(tasks):
-                raise UnknownTaskError(_no_task(split, index))
+                raise UnknownTaskError(_no_task(split, index, None if tasks is None else len(tasks)))
             return tasks[index]
         asked = index
         if index < 0:
             index += await self.num_tasks(split)
         if index < 0:
-            raise UnknownTaskError(_no_task(split, asked))
+            raise UnknownTaskError(_no_task(split, asked, await self.num_tasks(split)))
         try:
             return self._check_task(await self._call("get_task", split, index))
         except AuthorRaisedError as raised:  # an IndexError
-            raise UnknownTaskError(_no_task(split, index)) from raised
+            raise UnknownTaskError(_no_task(split, index, await self._count_if_known(split))) from raised
         except EnvironmentFailedError as failed:  # some other error of an author who does not check the index
-            if index < await self.num_tasks(split):
+            count = await self.num_tasks(split)
+            if index < count:
                 raise
-            raise UnknownTaskError(_no_task(split, index)) from failed
+            raise UnknownTaskError(_no_task(split, index, count)) from failed
 
     async def get_task_range(self, split: str, start: int | None, stop: int | None) -> list[JSONObject]:
         """Return a slice of a split's tasks, with Python's rules for slices."""
@@ -104,6 +105,12 @@ class ClassTasks:
             return tasks[start:stop]
         indices = range(await self.num_tasks(split))[start:stop]
         return [await self.get_task(split, index) for index in indices]
+
+    async def _count_if_known(self, split: str) -> int | None:
+        try:
+            return await self.num_tasks(split)
+        except EnvironmentFailedError:
+            return None
 
     async def _listed(self, split: str) -> list[JSONObject] | None:
         if "list_tasks" not in self._written or split in self._unlistable:
@@ -157,5 +164,8 @@ class ClassTasks:
         raise EnvironmentFailedError(f"{self._where}: a task is a JSON object, not {type(task).__name__}")
 
 
-def _no_task(split: str, index: int) -> str:
-    return f"Invalid index {index} in split {split!r}"
+def _no_task(split: str, index: int, count: int | None) -> str:
+    text = f"Invalid index {index} in split {split!r}"
+    if count is None:
+        return text
+    return f"{text}: expected 0 to {count - 1}" if count else f"{text}: it has no tasks"

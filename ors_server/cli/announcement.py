@@ -9,6 +9,7 @@ import anyio
 
 from ors_server.cli.command_output import say, say_json
 from ors_server.errors import OrsServerError
+from ors_server.installation import find_activation
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes
 from ors_server.store.location import MEMORY, parse_location
@@ -42,6 +43,8 @@ class Announcement:
     """The sandbox backend, or why there is none."""
     record: str = MEMORY
     """Where the record is kept, without a password."""
+    activation: str = ""
+    """What a shell needs so that it finds the command `ors-server`; empty if it does."""
 
     def as_json(self) -> dict[str, Any]:
         """Render the announcement with JSON types."""
@@ -73,7 +76,7 @@ async def survey(app: "App", host: str, port: int) -> Announcement:
                     continue
         environments.append(Served(definition.name, definition.version, splits))
     record = parse_location(app.settings.record).display_name
-    return Announcement(url, not app.keyring.is_open, environments, app.sandboxes, record)
+    return Announcement(url, not app.keyring.is_open, environments, app.sandboxes, record, find_activation())
 
 
 def announce(announcement: Announcement, *, as_json: bool) -> None:
@@ -105,6 +108,7 @@ def lines_of(announcement: Announcement) -> list[str]:
         f"  harness  {_client_variables(announcement)} python your_evaluation.py",
         f'  trainer  OpenRewardSpec("{url}", num_tasks=64)',
         "  author   ors-server new my_environment",
+        *([f"  shell    {announcement.activation}"] if announcement.activation else []),
         "",
         "Stop with Ctrl-C.",
     ]

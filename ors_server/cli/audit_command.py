@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ors_server.cli.audit_recorded import RecordedAuditOptions, run_recorded_audit
-from ors_server.cli.command_output import MisuseError, say
+from ors_server.cli.command_output import MisuseError, make_folder_of, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
-from ors_server.cli.terminal import make_console, make_table, progress_lines
+from ors_server.cli.terminal import make_console, make_table, progress_lines, verdict_cell
 from ors_server.printable import clean, clean_line
 
 if TYPE_CHECKING:
@@ -192,15 +192,17 @@ def _write(options: AuditCommandOptions, report: "AuditReport") -> None:
     if options.report is not None:
         from ors_server.audit.audit_page import page_of
 
-        options.report.write_text(page_of(report), encoding="utf-8")
+        make_folder_of(options.report).write_text(page_of(report), encoding="utf-8")
     if options.sarif is not None:
         from ors_server.audit.sarif import sarif_of
 
-        options.sarif.write_text(f"{json.dumps(sarif_of(report), indent=2)}\n", encoding="utf-8")
+        make_folder_of(options.sarif).write_text(
+            f"{json.dumps(sarif_of(report), indent=2)}\n", encoding="utf-8"
+        )
     if options.summary is not None:
         from ors_server.audit.summary import summary_of
 
-        options.summary.write_text(summary_of(report), encoding="utf-8")
+        make_folder_of(options.summary).write_text(summary_of(report), encoding="utf-8")
 
 
 def _show_openenv(options: AuditCommandOptions, target: str, report: "AuditReport") -> None:
@@ -226,7 +228,7 @@ def _show(options: AuditCommandOptions, report: "AuditReport") -> None:
 
     table = make_table("id", "class", "verdict", "why", left=4)
     for row in rows_of(report):
-        table.add_row(row.id, row.title, row.verdict, clean_line(row.why))
+        table.add_row(row.id, row.title, verdict_cell(row.verdict), clean_line(row.why))
     make_console().print(table)
     for failure in detailed(report):
         say()

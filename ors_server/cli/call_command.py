@@ -12,12 +12,16 @@ import typer
 
 from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import MisuseError, say, say_json
+from ors_server.cli.data_options import DataOptions, declared_keys, resolve_references
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
+from ors_server.cli.step_reasons import describe_reward, is_unjudged
+
+_EXPECTED = """expected one such as '{"answer": "42"}'"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallOptions(TaskPlaceOptions):
+class CallOptions(DataOptions, TaskPlaceOptions):
     """Options of `call`."""
 
     where: Annotated[
@@ -44,7 +48,9 @@ class CallOptions(TaskPlaceOptions):
 
 
 def call(options: CallOptions) -> None:
-    """Make one tool call and show its output; the status is 1 where the call was refused or failed.
+    """Make one tool call and show its output.
+
+    The status is 1 if the call was refused or failed, or its reward could not be computed.
 
     Without --session the call is made in a session of its own, which ends after it. A server's API key is
     read from the environment variable ORS_API_KEY.
@@ -55,13 +61,15 @@ def call(options: CallOptions) -> None:
 
     arguments = read_arguments(options.arguments)
     if options.session is not None and not is_url(options.where):
-        raise MisuseError("--session needs a running server's URL")
+        raise MisuseError("--session needs a running server's URL, such as http://127.0.0.1:8080")
+    if declared_keys(options) and is_url(options.where):
+        raise MisuseError("the options of data files need a data file, such as train.jsonl, not a URL")
     result = anyio.run(_call, options, arguments)
     if options.json:
         say_json(result)
     else:
         show(result)
-    if result["kind"] != "completed":
+    if is_failed(result):
         raise typer.Exit(ExitStatus.FAILED)
 
 
@@ -74,9 +82,9 @@ def read_arguments(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
-        raise MisuseError(f"the arguments are not JSON: {error}") from error
+        raise MisuseError(f"the arguments are not JSON: {error}; {_EXPECTED}") from error
     if not isinstance(arguments, dict):
-        raise MisuseError(f"the arguments are a JSON object, not {type(arguments).__name__}")
+        raise MisuseError(f"the arguments are a JSON object, not {type(arguments).__name__}; {_EXPECTED}")
     return cast("dict[str, Any]", arguments)
 
 
@@ -88,8 +96,13 @@ def show(result: dict[str, Any]) -> None:
     output = result["output"]
     for block in output["blocks"]:
         say(block["text"] if block["type"] == "text" else f"[{block.get('mimeType', block['type'])}]")
-    reward = "none" if output["reward"] is None else f"{output['reward']:g}"
-    say(f"reward {reward}{', finished' if output['finished'] else ''}")
+    style = "bad" if is_failed(result) else "notice" if output["reward"] is None else "good"
+    say(f"{describe_reward(output)}{', finished' if output['finished'] else ''}", style=style)
+
+
+def is_failed(result: dict[str, Any]) -> bool:
+    """Return whether a call was refused or failed, or its judgement failed."""
+    return result["kind"] != "completed" or is_unjudged(result["output"])
 
 
 async def _call(options: CallOptions, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +141,8 @@ async def _open(options: CallOptions) -> AsyncGenerator[Callable[..., Awaitable[
     from ors_server.client.connection import HttpRequest
     from ors_server.testing.local_client import open_environment
 
-    async with open_environment(options.where) as local:
+    (environment,) = resolve_references([options.where], options)
+    async with open_environment(environment) as local:
 
         async def request(method: str, path: str, body: Any = None) -> Any:
             return await local.client.server.connection.ask(HttpRequest(method, f"/_ors{path}", body))

@@ -19,6 +19,7 @@ Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
 
 _MARKS = {"pass": "ok  ", "fail": "FAIL", "skip": "-   "}
+_STYLES = {"pass": "good", "fail": "bad", "skip": "dim"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def check(options: CheckOptions) -> None:
     def report(row: Row) -> None:
         rows.append(row)
         if not options.json and (row["outcome"] == "fail" or not options.quiet):
-            say(_line(row))
+            say(_line(row), style=_STYLES[row["outcome"]], width=len(_MARKS["fail"]))
 
     anyio.run(suite, options, report)
     _conclude(rows, options)
@@ -176,6 +177,7 @@ def _conclude(rows: list[Row], options: CheckOptions) -> None:
         say_json({"conformant": not failed, "verdicts": rows})
     else:
         count = Counter(row["outcome"] for row in rows)
-        say(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not judged")
+        style = "bad" if failed else "good"
+        say(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not judged", style=style)
     if failed:
         raise typer.Exit(ExitStatus.FAILED)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
@@ -52,11 +53,24 @@ def _as_flags(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
+def refuse_unknown_variables() -> None:
+    """Raise `SettingsError` if an environment variable looks like a setting of this program, and is none."""
+    from ors_server.settings_sources import check_variables, may_be_wrong
+
+    if may_be_wrong(os.environ):
+        from ors_server.settings import Settings
+
+        check_variables(os.environ, Settings.model_fields)
+
+
+def from_fields(command: Callable[[_Options], None], *, checks_variables: bool = True) -> Callable[..., None]:
     """Return a command for typer: a function with a keyword parameter for each field of the options.
 
     The command takes one dataclass, whose fields are annotated as typer's parameters. The help shows the
     options of a class together, in the panel that its class variable `panel` names.
+
+    Args:
+        checks_variables: Whether to refuse unknown environment variables that begin with `ORS_`.
     """
     (options,) = (hint for name, hint in typing.get_type_hints(command).items() if name != "return")
     every = typing.get_type_hints(options, include_extras=True)
@@ -64,6 +78,8 @@ def from_fields(command: Callable[[_Options], None]) -> Callable[..., None]:
 
     def run(**values: Any) -> None:
         with exit_when_output_closes():
+            if checks_variables:
+                refuse_unknown_variables()
             command(options(**values))
 
     for name, hint in hints.items():

@@ -1,11 +1,17 @@
 """Prints data on standard output and errors on standard error."""
 
 import json
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
+from ors_server.cli.colours import paint
 from ors_server.errors import ClientError
 from ors_server.printable import clean
+
+_BREAKS = re.compile(r"\s*[^\S ]\s*")
+"""White space that is more than spaces, which stay: a path may have several."""
 
 
 class CommandError(ClientError):
@@ -20,9 +26,16 @@ class MisuseError(CommandError):
     code = "misuse"
 
 
-def say(text: str = "") -> None:
-    """Print a text, and the end of its line, on standard output; control characters in it are escaped."""
-    sys.stdout.write(f"{clean(text)}\n")
+def say(text: str = "", *, style: str = "", width: int | None = None) -> None:
+    """Print a text, and the end of its line, on standard output; control characters in it are escaped.
+
+    Args:
+        style: A name in `colours.STYLES`, for terminals that have colours.
+        width: Number of characters at the beginning that have the style; all by default.
+    """
+    shown = clean(text)
+    styled = shown if width is None else shown[:width]
+    sys.stdout.write(f"{paint(styled, style, sys.stdout)}{shown[len(styled) :]}\n")
     sys.stdout.flush()
 
 
@@ -31,7 +44,25 @@ def say_json(value: Any) -> None:
     say(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
-def complain(text: str) -> None:
-    """Print a message as one line on standard error: line breaks become spaces, others are escaped."""
-    sys.stderr.write(f"ors-server: {clean(' '.join(text.split()))}\n")
+def make_folder_of(file: Path) -> Path:
+    """Make the folder that a file will be written to, if it is missing; returns the file.
+
+    Raises:
+        CommandError: If it cannot be made.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"cannot make the folder {file.parent}: {error.strerror or error}") from error
+    return file
+
+
+def complain(text: str, *, style: str = "") -> None:
+    """Print a message as one line on standard error: line breaks become spaces, others are escaped.
+
+    Args:
+        style: A name in `colours.STYLES`, for terminals that have colours.
+    """
+    line = f"ors-server: {clean(_BREAKS.sub(' ', text.strip()))}"
+    sys.stderr.write(f"{paint(line, style, sys.stderr)}\n")
     sys.stderr.flush()

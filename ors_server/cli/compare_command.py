@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ors_server.cli.command_output import say, say_json
+from ors_server.cli.command_output import make_folder_of, say, say_json
 from ors_server.cli.reading_options import StatisticsOptions, read_runs, reading_of
 from ors_server.cli.terminal import PIPED_WIDTH, make_console
 
@@ -38,7 +38,7 @@ def compare(options: CompareOptions) -> None:
     except run_comparison.ComparisonError as error:
         raise typer.BadParameter(str(error)) from error
     if options.html is not None:
-        options.html.write_text(comparison_report(comparison), encoding="utf-8")
+        make_folder_of(options.html).write_text(comparison_report(comparison), encoding="utf-8")
     if options.json:
         say_json(run_comparison.COMPARISON.as_json(comparison))
         return

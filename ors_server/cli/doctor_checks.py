@@ -10,13 +10,25 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ors_server._version import __version__
 from ors_server.cli.command_output import CommandError
 from ors_server.errors import OrsServerError
+from ors_server.installation import (
+    COMMAND,
+    EMPTY_OPENREWARD,
+    find_activation,
+    find_intruders,
+    install_hint,
+    openreward_hint,
+)
 
 if TYPE_CHECKING:
+    from ors_server.authoring.loading import UnusableEnvironment
+    from ors_server.rewards.judges import EndpointVariables
     from ors_server.settings import Settings
     from ors_server.store.location import StoreLocation
 
@@ -79,7 +91,7 @@ async def examine() -> list[Finding]:
     """Check every part of this machine that the server uses, without changing anything."""
     from ors_server.settings import Settings, load_settings
 
-    findings = [*versions()]
+    findings = [*versions(), *other_packages(), command()]
     try:
         settings = load_settings()
         findings.append(Finding("settings", OK, _source_of_settings()))
@@ -88,7 +100,7 @@ async def examine() -> list[Finding]:
         settings = Settings.model_construct()
     findings += environments(settings)
     findings += [await sandbox(settings), docker(settings), store(settings), port(settings)]
-    return [*findings, *extras(), *test_programs()]
+    return [*findings, judge(), user_model(), *extras(), *test_programs()]
 
 
 def versions() -> Iterator[Finding]:
@@ -101,13 +113,35 @@ def versions() -> Iterator[Finding]:
     yield Finding("ors-server", OK, f"{__version__}, mcp {version_of('mcp')}")
 
 
+def other_packages() -> Iterator[Finding]:
+    """Check whether another distribution has this package's names; yields nothing if none has."""
+    for intruder in find_intruders():
+        outcome = MISSING if intruder.is_harmless else PROBLEM
+        yield Finding("name clash", outcome, intruder.text, intruder.remedy)
+    name, _, version = EMPTY_OPENREWARD.partition(" ")
+    if _version(name) == version:
+        yield Finding(name, MISSING, f"{EMPTY_OPENREWARD} is empty", openreward_hint())
+
+
+def command() -> Finding:
+    """Check whether the shell finds the command `ors-server` of this installation."""
+    activation = find_activation()
+    found = shutil.which(COMMAND)
+    if not activation:
+        return Finding("command", OK, str(found))
+    text = f"the shell finds {found}" if found else f"the shell does not find {COMMAND}"
+    own = Path(sys.executable).with_name(COMMAND)
+    return Finding("command", MISSING, f"{text}; this installation's is {own}", activation)
+
+
 def environments(settings: "Settings") -> list[Finding]:
     """Check the environments that would be served."""
     from ors_server.authoring.loading import check_names, definitions_of
     from ors_server.cli.serve_command import choose
 
+    unusable: list[UnusableEnvironment] = []
     try:
-        chosen = choose(settings.environments).items()
+        chosen = choose(settings.environments, unusable).items()
         found = [one for reference, loaded in chosen for one in definitions_of(loaded or reference)]
         check_names(found)
     except OrsServerError as error:
@@ -116,7 +150,13 @@ def environments(settings: "Settings") -> list[Finding]:
     names = ", ".join(one.name for one in found)
     if not names:
         return [Finding("environments", MISSING, "none is installed", "ors-server new my_environment")]
-    return [Finding("environments", OK, names)]
+    return [Finding("environments", OK, names), *map(_describe_unusable, unusable)]
+
+
+def _describe_unusable(environment: "UnusableEnvironment") -> Finding:
+    if not environment.is_missing_requirement:
+        return Finding(environment.name, PROBLEM, environment.reason, "correct it, or uninstall its package")
+    return Finding(environment.name, MISSING, "an optional environment", environment.reason)
 
 
 async def sandbox(settings: "Settings") -> Finding:
@@ -222,6 +262,40 @@ def port(settings: "Settings") -> Finding:
     return Finding("port", OK, f"{address} is free")
 
 
+def judge() -> Finding:
+    """Check whether rewards that ask a language model have one."""
+    from ors_server.rewards.judges.judge_endpoint import JUDGE_VARIABLES
+
+    return _endpoint("judge", JUDGE_VARIABLES) or Finding(
+        "judge",
+        MISSING,
+        "none is configured: rewards that ask a language model give no reward",
+        f"export {JUDGE_VARIABLES.base_url}=http://127.0.0.1:8000/v1 {JUDGE_VARIABLES.model}=MODEL",
+    )
+
+
+def user_model() -> Finding:
+    """Check which model plays simulated users."""
+    from ors_server.authoring.simulated_user.model_user import USER_VARIABLES
+
+    scripted = f"simulated users follow their scripts; {USER_VARIABLES.base_url} names a model's endpoint"
+    return _endpoint("user model", USER_VARIABLES) or Finding("user model", OK, scripted)
+
+
+def _endpoint(name: str, variables: "EndpointVariables") -> Finding | None:
+    url, model = os.environ.get(variables.base_url), os.environ.get(variables.model)
+    if not url:
+        return None
+    place = urlsplit(url)
+    shown = place._replace(netloc=place.netloc.rpartition("@")[2], query="").geturl()
+    if not model:
+        missing = f"{variables.base_url} is set, and {variables.model} is not"
+        return Finding(name, PROBLEM, missing, f"export {variables.model}=MODEL")
+    if find_spec("openai") is None:
+        return Finding(name, PROBLEM, f"{model} at {shown} needs the package openai", install_hint("judges"))
+    return Finding(name, OK, f"{model} at {shown}")
+
+
 def extras() -> Iterator[Finding]:
     """Check the optional packages."""
     for extra, (package, purpose) in EXTRAS.items():
@@ -251,7 +325,7 @@ def install_command(packages: str) -> str:
 
 
 def _pip_command(extra: str) -> str:
-    return f"{sys.executable} -m pip install 'ors-server[{extra}]'"
+    return install_hint(extra)
 
 
 def _version(package: str) -> Any:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ors_server.cli.doctor_checks import Finding
 
 _MARKS = {"ok": "ok  ", "missing": "-   ", "problem": "FAIL"}
+_STYLES = {"ok": "good", "missing": "dim", "problem": "bad"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def doctor(options: DoctorOptions) -> None:
 
 
 def _show(finding: "Finding") -> None:
-    say(f"{_MARKS[finding.outcome]} {finding.name:<14} {finding.text}")
+    mark = _MARKS[finding.outcome]
+    say(f"{mark} {finding.name:<14} {finding.text}", style=_STYLES[finding.outcome], width=len(mark))
     if finding.remedy:
         say(f"{'':<19} -> {finding.remedy}")

@@ -7,6 +7,7 @@ import typer
 
 from ors_server.cli.command_options import Command, CommandGroup, from_fields
 from ors_server.cli.episodes_options import EpisodesListOptions, ShowOptions, SourceOptions, TailOptions
+from ors_server.cli.examples import epilog_of
 
 if TYPE_CHECKING:
     from ors_server.store.base import RecordReader
@@ -72,7 +73,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 }
 """The commands of the group by name."""
 for name, command in COMMANDS.items():
-    episodes.command(name, cls=Command)(from_fields(command))
+    episodes.command(name, cls=Command, epilog=epilog_of(f"episodes {name}"))(from_fields(command))
 
 
 def _read(options: SourceOptions, work: "Callable[[RecordReader], Awaitable[None]]") -> None:

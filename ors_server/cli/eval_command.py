@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ors_server.cli.command_output import CommandError, MisuseError, complain, say, say_json
+from ors_server.cli.command_output import CommandError, MisuseError, complain, make_folder_of, say, say_json
 from ors_server.cli.data_options import declared_keys, resolve_references
 from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
@@ -175,7 +175,7 @@ def _conclude(options: EvalOptions, progress: _EvalProgress) -> None:
         from ors_server.evaluation.report.page import run_report
 
         transcripts = transcripts_of(outcome, options.store)
-        options.report.write_text(run_report(summary, outcome, transcripts), encoding="utf-8")
+        make_folder_of(options.report).write_text(run_report(summary, outcome, transcripts), encoding="utf-8")
     _show(options, folder, run, summary)
     counts = summary.overall.counts
     if run.stop_reason is not None:

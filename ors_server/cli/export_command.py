@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ors_server.cli.command_output import complain
+from ors_server.cli.command_output import MisuseError, complain, make_folder_of
 from ors_server.cli.filters import EnvironmentFilter, EpisodeFilters, StoreChoice
 
 if TYPE_CHECKING:
@@ -105,12 +105,15 @@ def export(options: ExportOptions) -> None:
 async def _export(options: ExportOptions, counts: "ExportCounts") -> None:
     from ors_server.cli.filters import open_record, read_filter
     from ors_server.clock import SystemClock
-    from ors_server.export.formats import FormatOptions, make_format
+    from ors_server.export.formats import FormatOptions, UnknownFormatError, make_format
     from ors_server.export.verl import VerlOptions
 
     chat = _chat(options)
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
-    form = make_format(options.format, FormatOptions(chat, options.with_episode, verl))
+    try:
+        form = make_format(options.format, FormatOptions(chat, options.with_episode, verl))
+    except UnknownFormatError as error:
+        raise MisuseError(str(error)) from error
     _check(options, form)
     episode_filter = read_filter(options, options.environment, now=SystemClock().now())
     async with open_record(options.store, "--store") as reader:
@@ -141,7 +144,7 @@ async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "ExportFormat",
     if output == STDOUT:
         await write_lines(rows, sys.stdout.buffer)
         return
-    with atomic_file(Path(output)) as sink:
+    with atomic_file(make_folder_of(Path(output))) as sink:
         if form.columns is None:
             await write_lines(rows, sink)
         else:

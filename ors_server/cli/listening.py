@@ -1,6 +1,7 @@
 """Runs the application on a socket until a signal ends it."""
 
 import asyncio
+import errno
 import gc
 import signal
 import socket
@@ -66,7 +67,8 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         if listener is not None:
             listener.close()
-        raise CommandError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        advice = "; choose another --port, or 0 for a free one" if error.errno == errno.EADDRINUSE else ""
+        raise CommandError(f"cannot listen on {host}:{port}: {error.strerror or error}{advice}") from error
     return listener
 
 

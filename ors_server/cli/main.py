@@ -18,6 +18,7 @@ from ors_server.cli.compare_command import compare
 from ors_server.cli.doctor_command import doctor
 from ors_server.cli.episodes_command import episodes
 from ors_server.cli.eval_command import evaluate
+from ors_server.cli.examples import epilog_of
 from ors_server.cli.exit_status import EPILOG, ExitStatus
 from ors_server.cli.export_command import export
 from ors_server.cli.import_command import import_environments
@@ -48,7 +49,7 @@ class Commands(CommandGroup):
         if name == "serve":
             from ors_server.cli.setting_flags import with_flags
 
-            command = with_flags(serve, ServeOptions)
+            command = with_flags(serve, ServeOptions, shows_all="--help" not in args)
         return name, command, rest
 
 
@@ -94,7 +95,8 @@ PANELS = {
 for panel, names in PANELS.items():
     for name in names:
         if name in COMMANDS:
-            app.command(name, cls=Command, rich_help_panel=panel)(from_fields(COMMANDS[name]))
+            made = from_fields(COMMANDS[name], checks_variables=name != "doctor")  # which reports them
+            app.command(name, cls=Command, rich_help_panel=panel, epilog=epilog_of(name))(made)
         else:
             app.add_typer(GROUPS[name], name=name, rich_help_panel=panel)
 
@@ -142,8 +144,23 @@ def _report(error: Exception, *, debug: bool) -> int:
     for line in getattr(first_of(error), "reports", ()):
         complain(line)
     complain(explain(error))
+    if isinstance(error, ImportError | AttributeError):
+        _name_intruders()
+    if isinstance(error, _UsageError):
+        context = getattr(error, "ctx", None)
+        path = "ors-server" if context is None else context.command_path
+        complain(f"Try {path} --help")
     is_misuse = isinstance(error, _UsageError | MisuseError | SettingsError)
     return ExitStatus.MISUSED if is_misuse else ExitStatus.FAILED
+
+
+def _name_intruders() -> None:
+    """Print what else has this package's names, which may have replaced files of this package."""
+    from ors_server.installation import find_intruders
+
+    for intruder in find_intruders():
+        if not intruder.is_harmless:
+            complain(f"{intruder.text}: {intruder.remedy}")
 
 
 def explain(error: BaseException) -> str:
@@ -152,7 +169,7 @@ def explain(error: BaseException) -> str:
 
     error = first_of(error)
     if isinstance(error, _UsageError):
-        return f"{error.format_message()} Try --help."  # type: ignore[attr-defined]  # click has it
+        return str(error.format_message())  # type: ignore[attr-defined]  # click has it
     if isinstance(error, ValidationError):
         mistakes = (
             f"{'.'.join(str(part) for part in item['loc']) or error.title}: {item['msg']}"

@@ -13,8 +13,10 @@ import typer
 from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import CommandError, say, say_json
 from ors_server.cli.data_options import DataOptions, resolve_references
+from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.line_reading import Read, editing, read_line
 from ors_server.cli.shell_completion import installed_names
+from ors_server.cli.step_reasons import describe_reward, is_unjudged
 from ors_server.printable import clean, clean_line
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ COMMANDS = {
     ":quit": "end the episode",
 }
 HELP = (
-    "Type a tool's name, optionally followed by its arguments as JSON, or "
+    "Type a tool's name, optionally followed by its arguments as JSON or by its only text, or "
     f"{', '.join(list(COMMANDS)[:-1])} or {list(COMMANDS)[-1]}. "
     "Typing mistakes are caught here and cost nothing."
 )
@@ -55,8 +57,9 @@ def play(options: PlayOptions) -> None:
     """Play a task by hand.
 
     Lines are read from standard input, so that a script can play too: each is a tool's name and its arguments
-    as JSON. An unknown tool, or arguments that do not fit its schema, never reach the environment. The
-    episode's figures are shown at the end.
+    as JSON; a tool with one text takes it as it is (`bash ls -la`). An unknown tool, or arguments that do not
+    fit its schema, never reach the environment. The episode's figures are shown at the end. The status is 1
+    if a reward could not be computed.
     """
     from ors_server.testing.local_episode import play as play_episode
 
@@ -68,6 +71,8 @@ def play(options: PlayOptions) -> None:
         figures = episode.summary.as_json()
     if options.json:
         say_json(figures)
+    if figures["unjudged_steps"]:
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 class Player:
@@ -160,8 +165,10 @@ class Player:
             return True
         for block in output.blocks:
             say_wrapped(getattr(block, "text", None) or "[image]")
-        if output.reward is not None:
-            say(f"reward {output.reward:g}")
+        shown = output.model_dump()
+        is_failed = is_unjudged(shown)
+        if output.reward is not None or output.finished or is_failed:
+            say(describe_reward(shown), style="bad" if is_failed else "good")
         return not output.finished
 
     def _arguments(self, name: str, text: str) -> dict[str, Any]:
@@ -175,7 +182,10 @@ class Player:
         if name not in self._schemas:
             raise CommandError(self._unknown(name))
         schema = self._schemas[name] or {}
-        if text:
+        only = _only_text(schema)
+        if text and only and not text.startswith(("{", "[")):
+            arguments = {only: text}
+        elif text:
             arguments = _read_object(text)
         else:
             arguments = self._ask_for_arguments(schema) if sys.stdin.isatty() else {}
@@ -240,9 +250,24 @@ def _wrapped(line: str, width: int, indent: int) -> list[str]:
         width,
         subsequent_indent=margin,
         break_on_hyphens=False,
+        break_long_words=False,  # a path is copied whole
         drop_whitespace=True,
         replace_whitespace=False,
     )
+
+
+def _only_text(schema: dict[str, Any]) -> str | None:
+    """Return the argument that a bare text can only be: the one that is required, or else the first one."""
+    properties: dict[str, Any] = schema.get("properties", {})
+    required: list[str] = schema.get("required", [])
+    name = required[0] if len(required) == 1 else None if required else next(iter(properties), None)
+    return name if name is not None and "string" in _types(properties.get(name, {})) else None
+
+
+def _types(schema: dict[str, Any]) -> list[Any]:
+    """Return the types of a value: of the schema itself, or of what it may be."""
+    kinds = [schema, *schema.get("anyOf", [])]
+    return [kind["type"] for kind in kinds if "type" in kind]
 
 
 def _read_object(text: str) -> dict[str, Any]:

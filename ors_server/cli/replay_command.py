@@ -71,11 +71,13 @@ def replay(options: ReplayOptions) -> None:
 
     verdicts: Counter[str] = Counter()
     anyio.run(_replay, options, read_request(options), verdicts)
+    is_different = bool(set(verdicts) - {"identical"})
     if not options.json:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
         total = verdicts.total()
-        say(f"{total} episode{'' if total == 1 else 's'}: {counts}" if total else "no episodes")
-    if set(verdicts) - {"identical"}:
+        style = "bad" if is_different else "good" if total else ""
+        say(f"{total} episode{'' if total == 1 else 's'}: {counts}" if total else "no episodes", style=style)
+    if is_different:
         raise typer.Exit(ExitStatus.FAILED)
 
 

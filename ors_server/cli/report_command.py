@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ors_server.cli.command_output import say, say_json
+from ors_server.cli.command_output import make_folder_of, say, say_json
 from ors_server.cli.reading_options import StatisticsOptions, read_runs, reading_of, transcripts_of
 from ors_server.cli.terminal import PIPED_WIDTH, make_console
 
@@ -49,7 +49,7 @@ def report(options: ReportOptions) -> None:
     summary = summarise(outcome, reading_of(options))
     if options.html is not None:
         transcripts = transcripts_of(outcome, options.store)
-        options.html.write_text(run_report(summary, outcome, transcripts), encoding="utf-8")
+        make_folder_of(options.html).write_text(run_report(summary, outcome, transcripts), encoding="utf-8")
     if options.json:
         say_json(SUMMARY.as_json(summary))
         return

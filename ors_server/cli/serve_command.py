@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ors_server.cli.command_output import MisuseError
+from ors_server.cli.command_output import MisuseError, complain, say
 from ors_server.cli.data_options import DataOptions, resolve_chosen
 from ors_server.cli.shell_completion import installed_names
 
 if TYPE_CHECKING:
     from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.authoring.loading import UnusableEnvironment
 
 STDIO = "Standard input and output"
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)
@@ -22,6 +23,12 @@ COLLECTOR_THRESHOLDS = (20_000, 20, 50)
 A server keeps most objects that it creates, so collecting as often as Python does takes a fifth of the time
 of its start and of each call, and frees almost nothing.
 """
+
+
+def _show_whole_help(context: typer.Context, *, value: bool) -> None:
+    if value:
+        say(context.get_help())
+        raise typer.Exit
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,12 @@ class ServeOptions(DataOptions):
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON once the server is ready.")] = (
         False
     )
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all", help="Show every flag and exit.", is_eager=True, callback=_show_whole_help
+        ),
+    ] = False
 
 
 def serve(options: ServeOptions) -> None:
@@ -110,11 +123,30 @@ def settings_of(options: ServeOptions) -> dict[str, Any]:
     }
 
 
-def choose(references: list[str] | None) -> "Mapping[str, EnvironmentDefinition | None]":
-    """Return the references, or else all installed environments that can be loaded, which then are loaded."""
+def choose(
+    references: list[str] | None, unusable: "list[UnusableEnvironment] | None" = None
+) -> "Mapping[str, EnvironmentDefinition | None]":
+    """Return the references, or else all installed environments that can be loaded, which then are loaded.
+
+    Args:
+        unusable: Takes the installed environments that are left out; by default they are printed.
+    """
     if references:
         return dict.fromkeys(references)
     from ors_server.authoring.loading import usable_environments
-    from ors_server.cli.command_output import complain
 
-    return usable_environments(complain)
+    left_out: list[UnusableEnvironment] = [] if unusable is None else unusable
+    usable = usable_environments(left_out.append)
+    if unusable is None:
+        _report_unusable(left_out)
+    return usable
+
+
+def _report_unusable(unusable: "list[UnusableEnvironment]") -> None:
+    """Print a line for each broken environment, and one for all whose requirements are not installed."""
+    for environment in unusable:
+        if not environment.is_missing_requirement:
+            complain(str(environment))
+    missing = [environment.name for environment in unusable if environment.is_missing_requirement]
+    if missing:
+        complain(f"not installed: {', '.join(missing)} (optional); ors-server doctor shows how", style="dim")

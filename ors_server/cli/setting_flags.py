@@ -15,11 +15,44 @@ from pydantic.fields import FieldInfo
 
 from ors_server.attribute_docs import attribute_docs
 from ors_server.cli.command_options import Command, from_fields
+from ors_server.cli.examples import epilog_of
 from ors_server.settings import Flag, Settings, names_of
 
+COMMON: dict[str | None, dict[str, str]] = {
+    None: {
+        "references": "Environments: name, path or data file; all by default.",
+        "config": "TOML file of settings.",
+        "reload": "Load environments again when their files change.",
+        "stdio": "Serve one MCP client over standard input and output.",
+        "json": "Print one line of JSON once the server is ready.",
+        "help_all": "Show every flag, and exit.",
+        "help": "Show the common flags, and exit.",
+    },
+    "Server": {
+        "host": "Address to bind to; 127.0.0.1 by default.",
+        "port": "TCP port; 8080 by default, 0 for a free one.",
+        "api_keys_file": "TOML file of API keys.",
+        "sandbox": "What isolates agents' commands; the strongest by default.",
+        "store": "Where episodes are recorded; a SQLite file by default.",
+        "log_level": "debug, info, warning or error.",
+    },
+    "Data files": {
+        "prompt": "Field with the prompt, or a template.",
+        "answer": "Field with the right answer.",
+        "reward": "Name of the reward, such as math_equal_reward.",
+        "recipe": "How a well-known data set is read.",
+    },
+}
+"""What the short help of `serve` shows: panel -> option -> text."""
 
-def with_flags(command: Callable[[Any], None], options: type) -> Any:
-    """Return a command of typer that takes a frozen dataclass of options and a flag for each setting."""
+
+def with_flags(command: Callable[[Any], None], options: type, *, shows_all: bool = True) -> Any:
+    """Return a command of typer that takes a frozen dataclass of options and a flag for each setting.
+
+    Args:
+        shows_all: Whether the help shows every flag, with its whole text; otherwise the common ones, with one
+            line each.
+    """
     every = options_with_flags(options)
 
     def run(options: Any) -> None:
@@ -28,8 +61,33 @@ def with_flags(command: Callable[[Any], None], options: type) -> Any:
     run.__doc__ = command.__doc__
     run.__annotations__ = {"options": every}
     app = typer.Typer(add_completion=False)
-    app.command(cls=Command)(from_fields(run))
-    return typer.main.get_command(app)
+    app.command(cls=Command, epilog=epilog_of(command.__name__))(from_fields(run))
+    made: Any = typer.main.get_command(app)
+    if not shows_all:
+        _shorten_help(made)
+    return made
+
+
+def _shorten_help(command: Any) -> None:
+    """Hide what is not common, and show the rest with one line each."""
+    panels = {name: panel for panel, texts in COMMON.items() for name in texts}
+    command.help = command.help.partition("\n\n")[0]
+    for parameter in command.params:
+        name = parameter.name
+        parameter.hidden = name not in panels
+        if parameter.hidden:
+            continue
+        panel = parameter.rich_help_panel = panels[name]
+        parameter.help = COMMON[panel][name]
+        if parameter.param_type_name == "option":
+            parameter.show_envvar = parameter.show_default = False
+            parameter.metavar = _short_placeholder(parameter.metavar)
+
+
+def _short_placeholder(metavar: str | None) -> str | None:
+    if metavar is None or "|" not in metavar:
+        return metavar
+    return "NAME" if metavar.islower() else metavar.partition("|")[0]
 
 
 def options_with_flags(options: type) -> type:

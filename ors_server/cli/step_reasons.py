@@ -21,6 +21,28 @@ def reasons_of(metadata: Mapping[str, Any]) -> Iterator[str]:
         yield f"and {len(stated) - MOST} more; --full shows all of them"
 
 
+def describe_reward(output: Mapping[str, Any]) -> str:
+    """Return the reward of an output, as the control API gives it, or why there is none, on one line."""
+    if output["reward"] is not None:
+        return f"reward {output['reward']:g}"
+    metadata = _mapping(output.get("metadata"))
+    reasons = list(reasons_of(metadata))
+    if reasons:
+        return f"reward none, {', '.join(reasons)}"
+    if _mapping(metadata.get("episode")).get("withheld"):
+        return "reward none yet: it is paid when the episode ends"
+    if output["finished"]:
+        return "reward none: the environment did not grade the episode"
+    return "reward none: this step is not graded"
+
+
+def is_unjudged(output: Mapping[str, Any]) -> bool:
+    """Return whether the judgement of an output, as the control API gives it, failed."""
+    from ors_server import trajectory
+
+    return trajectory.is_unjudged(_mapping(output.get("metadata")))
+
+
 def _items(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 

@@ -8,6 +8,7 @@ import typer
 
 from ors_server.cli.command_options import Command, CommandGroup, from_fields
 from ors_server.cli.command_output import MisuseError, say, say_json
+from ors_server.cli.examples import epilog_of
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.filters import StoreChoice
 
@@ -147,7 +148,7 @@ COMMANDS: dict[str, Callable[[Any], None]] = {
 }
 """The commands of the group by name."""
 for name, command in COMMANDS.items():
-    store.command(name, cls=Command)(from_fields(command))
+    store.command(name, cls=Command, epilog=epilog_of(f"store {name}"))(from_fields(command))
 
 
 def _location(options: StoreCommandOptions) -> "StoreLocation":

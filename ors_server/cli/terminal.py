@@ -115,6 +115,14 @@ def make_table(*headings: str, left: int = 1, **column: Any) -> "Table":
     return table
 
 
+def verdict_cell(verdict: str) -> "Text":
+    """Return a cell with a verdict, in its colour where the terminal has colours."""
+    from rich.text import Text
+
+    styles = {"fail": "bold red", "warn": "yellow", "pass": "green"}
+    return Text(verdict, style=styles.get(verdict.lower(), "dim"))
+
+
 @contextmanager
 def progress_bar(total: int | None) -> Generator[Callable[[int, str], None]]:
     """Show a bar on standard error, if that is a terminal; yields a function of its position and text."""

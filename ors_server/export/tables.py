@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from ors_server.errors import ClientError
+from ors_server.installation import install_hint
 from ors_server.wire import JSONObject
 
 ROWS = 1024
@@ -30,7 +31,7 @@ def load_pyarrow() -> Any:
         return importlib.import_module("pyarrow")
     except ImportError as error:
         raise ExtraMissingError(
-            "parquet files need pyarrow: install the extra with pip install 'ors-server[export]'"
+            f"parquet files need pyarrow: install the extra with {install_hint('export')}"
         ) from error
 
 

@@ -24,6 +24,7 @@ from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.function_answer import read_answer
 from ors_server.grading.grading_errors import GraderFailedError, GradingError
+from ors_server.installation import install_hint
 from ors_server.offload import OverLimitError
 from ors_server.processes import lower_priority
 from ors_server.sandboxes.processor_usage import usage_of
@@ -131,7 +132,7 @@ async def _grade(evidence: Evidence, suite: _Suite) -> CaseReport:
 
 def _check(suite: _Suite) -> None:
     if importlib.util.find_spec("pytest") is None:
-        raise GraderFailedError("hidden tests need pytest: install ors-server[grading]")
+        raise GraderFailedError(f"hidden tests need pytest: {install_hint('grading')}")
     if not suite.tests or not suite.modules:
         raise GradingError("hidden tests need at least one file, and one module of the agent's")
     for name in suite.tests:

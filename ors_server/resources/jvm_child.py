@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ors_server.installation import package_hint
 from ors_server.offload.child_variables import worker_variables
 from ors_server.resources.resource_errors import MissingRequirementError, ResourceError
 from ors_server.resources.watched_child import WatchedChild
@@ -223,6 +224,8 @@ def _import_py4j() -> tuple[Any, Any]:
     try:
         modules = import_module("py4j.java_gateway"), import_module("py4j.protocol")
     except ImportError as error:
-        raise MissingRequirementError(f"the package py4j is missing ({error}): pip install py4j") from error
+        raise MissingRequirementError(
+            f"the package py4j is missing ({error}): {package_hint('py4j')}"
+        ) from error
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs the errors that it raises
     return modules

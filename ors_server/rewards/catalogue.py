@@ -1,5 +1,6 @@
 """Every reward that comes with the library, by name; each is imported on first use."""
 
+import difflib
 import inspect
 import os
 import re
@@ -92,8 +93,11 @@ def find_reward(name: str) -> Reward:
         return as_reward(_at(name))
     if (home := home_of(name)) is not None:
         return as_reward(getattr(import_module(home), name))
+    near = difflib.get_close_matches(name, list(reward_names()), n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownRewardError(
-        f"there is no reward named {name!r}; `ors-server rewards` lists them, and module:name finds your own"
+        f"there is no reward named {name!r}; {hint}`ors-server rewards` lists them, and module:name finds "
+        "your own"
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ors_server.installation import install_hint
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
 
 _T = TypeVar("_T")
@@ -139,7 +140,7 @@ def _package() -> Any:
         return importlib.import_module("docker")
     except ImportError as error:
         raise SandboxUnavailableError(
-            "the docker package is not installed: pip install 'ors-server[docker]'"
+            f"the docker package is not installed: {install_hint('docker')}"
         ) from error
 
 

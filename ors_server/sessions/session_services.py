@@ -186,7 +186,9 @@ async def open_sandboxes(
         _sandbox_log.warning("no_sandbox", environments=needing, reason=str(error))
         yield Sandboxes(refusal=str(error))
         return
-    _sandbox_log.info("sandbox", **chosen.report.as_dict(), refused=dict(chosen.refused))
+    report = chosen.report
+    _sandbox_log.info("sandbox", backend=report.backend, isolation=int(report.strength))
+    _sandbox_log.debug("sandbox_report", **report.as_dict(), refused=dict(chosen.refused))
     try:
         yield Sandboxes(chosen.backend, chosen.report)
     finally:

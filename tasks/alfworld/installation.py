@@ -7,7 +7,8 @@ import os
 import subprocess
 from functools import cache
 
-from ors_server import child_variables
+from ors_server import child_variables, install_hint
+from ors_server.resources import MissingRequirementError
 
 PYTHON_VARIABLE = "ORS_ALFWORLD_PYTHON"
 MODULES = ("alfworld", "fast_downward", "textworld")
@@ -16,7 +17,7 @@ _LOOK_LIMIT = 60.0
 _LOOK = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))"
 
 
-class NotInstalledError(RuntimeError):
+class NotInstalledError(MissingRequirementError):
     """There is no alfworld."""
 
 
@@ -30,8 +31,9 @@ def find_interpreter() -> str | None:
     if python is None:
         if not all(importlib.util.find_spec(module) for module in MODULES):
             raise NotInstalledError(
-                "alfworld is not installed: run `pip install 'ors-server[alfworld]'` (it compiles with make "
-                f"and g++), or set {PYTHON_VARIABLE} to a Python that has alfworld"
+                "alfworld is not installed: run "
+                f"`{install_hint('alfworld')}` (it compiles with make and g++), "
+                f"or set {PYTHON_VARIABLE} to a Python that has alfworld"
             )
         return None
     _check(python)

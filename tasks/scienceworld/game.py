@@ -5,16 +5,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ors_server import install_hint
 from ors_server.resources import JvmChild, MissingRequirementError, find_java
-from ors_server_tasks.scienceworld.catalogue import SCIENCEWORLD_VERSION, check_variation
+from ors_server_tasks.scienceworld.catalogue import check_variation
 
 REWARD_QUERY = "get_reward"
 """The word with which AgentFly's tools and rewards ask `step` for the score."""
 _START_TIMEOUT = 240.0
 """Seconds that a JVM may take to start, and to load a task, for which it loads most of its classes."""
-_PACKAGE_MISSING = (
-    f"the package {{}} is missing. Install it: pip install scienceworld=={SCIENCEWORLD_VERSION}"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,9 @@ def find_package() -> Path:
 def _find_installed(package: str) -> Path:
     found = find_spec(package)
     if found is None or found.origin is None:
-        raise MissingRequirementError(_PACKAGE_MISSING.format(package))
+        raise MissingRequirementError(
+            f"the package {package} is missing. Install it: {install_hint('scienceworld')}"
+        )
     return Path(found.origin).parent
 
 

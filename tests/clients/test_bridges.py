@@ -1,7 +1,7 @@
 """Environments of this server inside the environment classes of trainers, each with its real package.
 
 The packages' environments have what `ors_server.client` needs, and ors_server itself from its folder, as
-`pip install --no-deps ors-server` gives it.
+`pip install --no-deps ors-mcp-server` gives it.
 """
 
 import pytest

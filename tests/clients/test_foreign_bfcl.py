@@ -11,6 +11,7 @@ from ors_server.adapters import bfcl
 from ors_server.adapters.bfcl import PACKAGE, BfclConversation, from_bfcl
 from ors_server.authoring.sources import load_source
 from ors_server.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
+from ors_server.installation import package_hint
 from ors_server.testing import check_environment
 from ors_server.testing.local_client import CallRefusedError, open_environment
 from tests.clients.conftest import client_python
@@ -212,7 +213,7 @@ def test_a_python_without_bfcl_is_named_with_the_command_that_mends_it(monkeypat
         load_source("bfcl").load("multi_turn_base")
     assert str(raised.value) == (
         "bfcl: expected bfcl-eval==2026.3.23, and it is not installed; run "
-        "pip install --no-deps bfcl-eval==2026.3.23"
+        f"{package_hint('--no-deps', 'bfcl-eval==2026.3.23')}"
     )
 
 

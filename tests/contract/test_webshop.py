@@ -14,6 +14,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from ors_server import install_hint
 from ors_server.testing import open_environment, play
 from ors_server_tasks.webshop import WebShop
 from ors_server_tasks.webshop.game import WebShopGame
@@ -259,7 +260,7 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=110
     )
     assert done.returncode != 0
-    told = "the environment webshop needs rapidfuzz: type pip install 'ors-server[webshop]'"
+    told = f"webshop: rapidfuzz not installed: run {install_hint('webshop')}"
     assert told in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 

@@ -70,4 +70,4 @@ def test_every_bundled_environment_has_an_entry_point_that_leads_to_its_class():
 
 
 def test_the_installed_version_is_the_package_s():
-    assert version("ors-server") == ors_server.__version__
+    assert version("ors-mcp-server") == ors_server.__version__

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ors_server.errors import InvalidRequestError
+from ors_server.installation import package_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def to_verifiers(
     Raises:
         InvalidRequestError: If verifiers 0.1.14 to 0.3 is not installed.
     """
-    _require("to_verifiers", "verifiers", ("0.1.14", "0.4"), "pip install 'verifiers>=0.1.14,<0.4'")
+    _require("to_verifiers", "verifiers", ("0.1.14", "0.4"))
     served = ServedEnvironment(url, environment, split, api_key, options.pop("policy", {}))
     return import_module(f"{__name__}.verifiers_env").make_env(served, **options)
 
@@ -80,7 +81,7 @@ def to_skyrl_gym(
     Raises:
         InvalidRequestError: If skyrl-gym 0.4 is not installed.
     """
-    _require("to_skyrl_gym", "skyrl-gym", ("0.4", "0.5"), "pip install 'skyrl-gym>=0.4,<0.5'")
+    _require("to_skyrl_gym", "skyrl-gym", ("0.4", "0.5"))
     served = ServedEnvironment(url, environment, split, api_key, policy or {})
     made: type[Any] = import_module(f"{__name__}.skyrl_env").make_class(served)
     return made
@@ -102,16 +103,17 @@ def to_openenv(
     Raises:
         InvalidRequestError: If openenv-core 0.3 is not installed.
     """
-    _require("to_openenv", "openenv-core", ("0.3", "0.4"), "pip install 'openenv-core>=0.3,<0.4'")
+    _require("to_openenv", "openenv-core", ("0.3", "0.4"))
     served = ServedEnvironment(url, environment, split, api_key, policy or {})
     made: type[Any] = import_module(f"{__name__}.openenv_env").make_class(served)
     return made
 
 
-def _require(bridge: str, package: str, versions: tuple[str, str], command: str) -> None:
+def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
     """Raise unless a package is installed whose version is in the half-open range."""
     low, high = versions
     wanted = f"{bridge} expected {package} from {low} up to, not including, {high}"
+    command = package_hint(f"{package}>={low},<{high}")
     try:
         found = version(package)
     except PackageNotFoundError as error:

@@ -1,6 +1,5 @@
 """The reward of a declared environment: found by name, with its options fixed and its fields checked."""
 
-import difflib
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing_extensions import override
 from ors_server.authoring.declared.declaration import Declaration, RewardChoice
 from ors_server.authoring.declared.row_faults import RowFaultError, show_names, show_value
 from ors_server.errors import EnvironmentDefinitionError
-from ors_server.rewards.catalogue import find_reward, reward_names
+from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.define import DelegatingReward, Reward
 from ors_server.rewards.reward_errors import RewardError
@@ -180,9 +179,7 @@ def _make(choice: RewardChoice, folder: Path, declared: frozenset[str], paths: F
         inner = find_reward(name)
         signature = inner.signature
     except RewardError as error:
-        near = difflib.get_close_matches(name, list(reward_names()), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise EnvironmentDefinitionError(f"reward: {error}{hint}") from error
+        raise EnvironmentDefinitionError(f"reward: {error}") from error
     _check_options(choice, inner, signature)
     return DeclaredReward(inner, choice.options, declared, paths)
 

@@ -79,8 +79,12 @@ def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironm
 
 
 def _check_kind(data: str) -> None:
-    if not data.startswith(PREFIX) and not Path(data).is_dir():
-        check_readable(Path(data))
+    path = Path(data)
+    if data.startswith(PREFIX) or path.is_dir():
+        return
+    if "*" not in path.name and not path.exists():
+        raise EnvironmentDefinitionError(f"{data}: there is no such file; correct the path")
+    check_readable(path)
 
 
 def environment_name(text: str) -> str:

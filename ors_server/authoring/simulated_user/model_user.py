@@ -15,6 +15,7 @@ from ors_server.authoring.simulated_user.conversation import SimulatedUser, User
 from ors_server.authoring.simulated_user.scripted_user import ScriptedUser
 from ors_server.authoring.simulated_user.user_errors import UserError, UserSettingsError
 from ors_server.authoring.simulated_user.user_script import UserScript
+from ors_server.installation import install_hint
 from ors_server.rewards.judges.accounting import CHARACTERS_PER_TOKEN, usage_of
 from ors_server.rewards.judges.hardening import fence
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointVariables
@@ -138,6 +139,5 @@ def _import_openai() -> None:
         import_module("openai")
     except ImportError as error:
         raise UserSettingsError(
-            "a user that a model plays needs the package openai; install the extra: pip install "
-            "'ors-server[judges]'"
+            f"a user that a model plays needs the package openai; install the extra: {install_hint('judges')}"
         ) from error

@@ -13,6 +13,7 @@ from typing import Any
 
 from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agents.base import AgentError, AgentSettingsError
+from ors_server.installation import install_hint
 from ors_server.rewards.judges.chat_replies import (
     InvalidReplyError,
     RetryableReplyError,
@@ -144,8 +145,7 @@ def load_openai() -> Any:
         return import_module("openai")
     except ImportError as error:
         raise AgentSettingsError(
-            "language models play through the package openai; install the extra: "
-            "pip install 'ors-server[eval]'"
+            f"language models play through the package openai; install the extra: {install_hint('eval')}"
         ) from error
 
 

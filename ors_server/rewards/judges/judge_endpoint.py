@@ -17,6 +17,7 @@ from anyio.lowlevel import RunVar
 
 from ors_server.bounded_http import ACCEPTED_CODINGS
 from ors_server.clock import Clock, SystemClock
+from ors_server.installation import install_hint
 from ors_server.rewards.judges.chat_replies import (
     InvalidReplyError,
     RetryableReplyError,
@@ -282,7 +283,7 @@ def _load() -> Any:
         return import_module("openai")
     except ImportError as error:
         raise JudgeSettingsError(
-            "judges need the package openai; install the extra: pip install 'ors-server[judges]'"
+            f"judges need the package openai; install the extra: {install_hint('judges')}"
         ) from error
 
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from ors_server.installation import install_hint
 from ors_server.rewards.reward_errors import MissingPackageError
 
 
@@ -13,5 +14,5 @@ def load_package(name: str) -> Any:
     except ImportError as error:
         raise MissingPackageError(
             f"this reward needs the package {name.partition('.')[0]}; "
-            "install the extra: pip install 'ors-server[text]'"
+            f"install the extra: {install_hint('text')}"
         ) from error

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ors_server.errors import SettingsError
+from ors_server.installation import install_hint
 from ors_server.store.location import StoreLocation
 from ors_server.store.sql.database import WriteFailure, is_about_values
 from ors_server.store.store_options import Durability
@@ -35,7 +36,7 @@ class PostgresDatabase:
         if importlib.util.find_spec("psycopg") is None:
             raise SettingsError(
                 "an episode store in PostgreSQL needs the package psycopg, which is not installed; "
-                "run: pip install 'ors-server[postgres]'"
+                f"run: {install_hint('postgres')}"
             )
         self._location = location
         self._durability = durability

@@ -8,6 +8,7 @@ import pytest
 from ors_server.adapters import bridges, to_openenv, to_skyrl_gym, to_verifiers
 from ors_server.adapters.bridges.text_calls import TextCallError, describe_tools, read_moves
 from ors_server.errors import InvalidRequestError
+from ors_server.installation import package_hint
 from ors_server.wire import TerminalToolSpec, ToolListing, ToolSpec
 
 ECHO = ToolSpec(name="echo", description="Echoes.", input_schema={"type": "object"})
@@ -26,15 +27,17 @@ def test_a_bridge_names_the_package_that_is_not_installed_and_the_command(bridge
         bridge("http://127.0.0.1:1")
     assert str(raised.value) == (
         f"{bridge.__name__} expected {package} from {low} up to, not including, {high}, and it is not "
-        f"installed: pip install '{package}>={low},<{high}'"
+        f"installed: {package_hint(f'{package}>={low},<{high}')}"
     )
 
 
 @pytest.mark.parametrize("bridge", BRIDGES)
 def test_a_bridge_names_the_wrong_version(bridge, monkeypatch):
-    package, _, _, found = BRIDGES[bridge]
+    package, low, high, found = BRIDGES[bridge]
     monkeypatch.setattr(bridges, "version", {package: found}.__getitem__)
-    with pytest.raises(InvalidRequestError, match=f"came version {found}: pip install"):
+    with pytest.raises(
+        InvalidRequestError, match=f"came version {found}: .*pip install '{package}>={low},<{high}'"
+    ):
         bridge("http://127.0.0.1:1")
 
 

@@ -11,6 +11,7 @@ from ors_server.authoring.sources import Source, served_name, source_names
 from ors_server.authoring.tool import tool
 from ors_server.cli.main import main
 from ors_server.evaluation.import_proofs import prove
+from ors_server.installation import install_hint
 from ors_server.wire import ToolOutput
 
 pytestmark = pytest.mark.external
@@ -22,7 +23,7 @@ def test_what_could_be_had_is_listed_with_the_command_that_installs_it(capsys):
     assert set(sources) == set(source_names())
     assert sources["reasoning_gym"]["installed"]
     assert len(sources["reasoning_gym"]["environments"]) == 105
-    assert sources["gymnasium"]["install"] == "pip install 'ors-server[gymnasium]'"
+    assert sources["gymnasium"]["install"] == install_hint("gymnasium")
     assert main(["list", "--available"]) == 0
     assert "105 (7 broken)" in capsys.readouterr().out
     assert main(["list", "--available", "reasoning_gym"]) == 0
@@ -36,7 +37,10 @@ def test_a_source_of_another_version_is_reported(capsys, monkeypatch):
     (described,) = json.loads(capsys.readouterr().out)
     assert not described["installed"]
     assert main(["import", "gymnasium/Taxi-v4"]) == 1
-    assert "expected gymnasium==0.1, came version 1.4.0; run pip install" in capsys.readouterr().err
+    assert (
+        f"expected gymnasium==0.1, came version 1.4.0; run {install_hint('gymnasium')}"
+        in capsys.readouterr().err
+    )
     assert main(["list", "--available"]) == 0
     assert "gymnasium: expected gymnasium==0.1" in capsys.readouterr().err
 

@@ -1,5 +1,6 @@
 """Finding environments: by path, by module, by installed name; a broken offer of a package stops nobody."""
 
+import json
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -7,6 +8,7 @@ import pytest
 
 from ors_server.authoring import loading
 from ors_server.authoring.loading import (
+    UnusableEnvironment,
     find_classes,
     installed_environments,
     load_environments,
@@ -14,6 +16,7 @@ from ors_server.authoring.loading import (
 )
 from ors_server.cli.main import main
 from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.installation import install_hint
 
 
 def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatch):
@@ -44,9 +47,9 @@ def test_references_lead_to_classes_by_path_module_and_name(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("code", "reference", "error", "words"),
     [
-        (None, "no_such_environment", UnknownEnvironmentError, "no installed environment"),
-        (None, "{tmp}/missing.py", UnknownEnvironmentError, "no path"),
-        ("x = 1", "{file}", UnknownEnvironmentError, "holds no Environment class"),
+        (None, "no_such_environment", UnknownEnvironmentError, "there is no environment"),
+        (None, "{tmp}/missing.py", UnknownEnvironmentError, "there is no such file or folder"),
+        ("x = 1", "{file}", UnknownEnvironmentError, "defines no Environment class"),
         ("x = 1", "{file}:Nope", UnknownEnvironmentError, "has no class 'Nope'"),
         ("1 / 0", "{file}", EnvironmentDefinitionError, "ZeroDivisionError"),
         ("import sys; sys.exit(3)", "{file}", EnvironmentDefinitionError, "SystemExit"),
@@ -94,12 +97,13 @@ def offer(monkeypatch):
 def test_a_bundled_name_is_not_replaced_and_the_other_package_is_named(offer):
     offer(
         ("aaa", "math_word_problems", "aaa.thing:Thing"),
-        ("ors-server", "math_word_problems", BUNDLED),
+        ("ors-mcp-server", "math_word_problems", BUNDLED),
         ("zzz", "math_word_problems", "zzz.thing:Thing"),
     )
     assert installed_environments() == {"math_word_problems": BUNDLED}
-    told: list[str] = []
-    assert list(usable_environments(told.append)) == ["math_word_problems"]
+    unusable: list[UnusableEnvironment] = []
+    assert list(usable_environments(unusable.append)) == ["math_word_problems"]
+    told = list(map(str, unusable))
     assert [f"aaa.thing:Thing of {name}" in " ".join(told) for name in ("aaa", "zzz")] == [True, False]
     assert all("has the name" in text for text in told)
     assert len(told) == 2
@@ -109,7 +113,7 @@ def test_a_bundled_name_is_not_replaced_and_the_other_package_is_named(offer):
     "value", ["no_such_module_at_all:Thing", "ors_server.wire:NoSuchClass", "ors_server.wire:TextBlock"]
 )
 def test_a_broken_entry_point_does_not_stop_list(offer, capsys, value):
-    offer(("broken", "broken", value), ("ors-server", "math_word_problems", BUNDLED))
+    offer(("broken", "broken", value), ("ors-mcp-server", "math_word_problems", BUNDLED))
     assert main(["list"]) == 0
     shown = capsys.readouterr()
     assert "math_word_problems" in shown.out
@@ -117,8 +121,29 @@ def test_a_broken_entry_point_does_not_stop_list(offer, capsys, value):
 
 
 def test_another_name_for_a_class_with_a_bundled_name_is_left_out(offer):
-    offer(("other", "arithmetic", BUNDLED), ("ors-server", "math_word_problems", BUNDLED))
-    told: list[str] = []
-    assert list(usable_environments(told.append)) == ["math_word_problems"]
-    assert "arithmetic" in told[0]
-    assert "has its name 'math_word_problems' already" in told[0]
+    offer(("other", "arithmetic", BUNDLED), ("ors-mcp-server", "math_word_problems", BUNDLED))
+    unusable: list[UnusableEnvironment] = []
+    assert list(usable_environments(unusable.append)) == ["math_word_problems"]
+    assert unusable[0].name == "arithmetic"
+    assert "has its name 'math_word_problems' already" in str(unusable[0])
+
+
+def test_environments_whose_requirements_are_not_installed_are_one_line(offer, capsys, monkeypatch):
+    monkeypatch.setattr("ors_server_tasks.scienceworld.game.find_spec", lambda name: None)
+    monkeypatch.setattr("ors_server_tasks.alfworld.installation.MODULES", ("no_such_module",))
+    monkeypatch.delenv("ORS_ALFWORLD_PYTHON", raising=False)
+    offer(
+        ("ors-mcp-server", "math_word_problems", BUNDLED),
+        ("ors-mcp-server", "alfworld", "ors_server_tasks.alfworld:AlfworldTasks"),
+        ("ors-mcp-server", "scienceworld", "ors_server_tasks.scienceworld:ScienceWorld"),
+    )
+    assert main(["list"]) == 0
+    said = capsys.readouterr().err
+    assert said == (
+        "ors-server: not installed: alfworld, scienceworld (optional); ors-server doctor shows how\n"
+    )
+    assert main(["doctor", "--json"]) == 0
+    findings = {found["name"]: found for found in json.loads(capsys.readouterr().out)}
+    assert findings["scienceworld"]["outcome"] == findings["alfworld"]["outcome"] == "missing"
+    assert install_hint("scienceworld") in findings["scienceworld"]["remedy"]
+    assert install_hint("alfworld") in findings["alfworld"]["remedy"]

@@ -18,6 +18,7 @@ from ors_server.authoring.sources import (
 from ors_server.cli.main import main
 from ors_server.cli.shell_completion import installed_names
 from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.installation import install_hint, package_hint
 
 MODULE = """
 from ors_server import Environment, tool
@@ -106,7 +107,7 @@ def test_a_file_of_that_path_comes_before_a_source(games, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "games" / "beta").mkdir(parents=True)
     (tmp_path / "games" / "beta" / "__init__.py").write_text("x = 1")
-    with pytest.raises(UnknownEnvironmentError, match="holds no Environment class"):
+    with pytest.raises(UnknownEnvironmentError, match="defines no Environment class"):
         find_classes("games/beta")
 
 
@@ -151,7 +152,7 @@ def test_an_unknown_source_is_refused_with_the_nearest(games):
     assert str(caught.value) == (
         "unknown source 'gams'; expected games; ors-server list --available lists all"
     )
-    with pytest.raises(UnknownEnvironmentError, match=r"no SOURCE/NAME of the sources .*games"):
+    with pytest.raises(UnknownEnvironmentError, match=r"SOURCE/NAME of the sources .*games"):
         find_classes("gams/beta")
 
 
@@ -161,8 +162,7 @@ def test_a_missing_package_is_refused_with_the_command_that_installs_it(games):
     with pytest.raises(EnvironmentDefinitionError) as caught:
         absent.load("beta")
     assert str(caught.value) == (
-        "games: expected no-such-package-at-all==1.2, and it is not installed; run pip install "
-        "'ors-server[games]'"
+        f"games: expected no-such-package-at-all==1.2, and it is not installed; run {install_hint('games')}"
     )
 
 
@@ -171,7 +171,7 @@ def test_a_package_of_another_version_is_refused(games):
     with pytest.raises(EnvironmentDefinitionError) as caught:
         pinned.load("beta")
     assert str(caught.value) == (
-        "games: expected made_up_games==2.0, came version 1.0; run pip install made_up_games==2.0"
+        f"games: expected made_up_games==2.0, came version 1.0; run {package_hint('made_up_games==2.0')}"
     )
     elsewhere = replace(pinned, find_version=lambda _: "2.0")
     assert elsewhere.load("beta").name == "games_beta"

@@ -63,7 +63,9 @@ def test_list_says_so_when_nothing_is_installed(run, monkeypatch):
 def test_a_call_shows_the_output_and_the_reward(run):
     ran = run("call", f"{REFENV}:RefEnv", "echo", '{"text": "hello"}')
     assert (ran.status, ran.out) == (0, "hello\nreward 1, finished\n")
-    assert run("call", f"{REFENV}:RefEnv", "add", '{"a": 1}').out == "3\nreward none\n"
+    assert (
+        run("call", f"{REFENV}:RefEnv", "add", '{"a": 1}').out == "3\nreward none: this step is not graded\n"
+    )
     assert run("call", f"{REFENV}:RefEnv", "image").out == "a pixel\n[image/png]\nreward 0.25\n"
 
 
@@ -76,7 +78,7 @@ def test_a_call_picks_the_environment_and_the_task(run):
 
 def test_a_call_reads_its_arguments_from_standard_input(run, typed):
     typed('{"a": 2, "b": 5}')
-    assert run("call", f"{REFENV}:RefEnv", "add", "-").out == "7\nreward none\n"
+    assert run("call", f"{REFENV}:RefEnv", "add", "-").out == "7\nreward none: this step is not graded\n"
 
 
 @pytest.mark.parametrize(("tool", "arguments", "kind"), [("nope", "{}", "refused"), ("boom", "{}", "failed")])
@@ -247,3 +249,92 @@ async def test_only_urls_are_called_over_the_wire():
     with pytest.raises(ClientError, match="expected a URL"):
         async with open_server("ftp://127.0.0.1"):
             pass
+
+
+JUDGED = """
+from ors_server import TextBlock, ToolOutput, llm_judge_reward, tool
+from tests.fixtures.single_task import SingleTask
+
+class Judged(SingleTask):
+    name = "judged"
+    reward = llm_judge_reward
+
+    @tool
+    async def submit(self, answer: str) -> ToolOutput:
+        \"\"\"Ends the episode.\"\"\"
+        return ToolOutput(blocks=[TextBlock(text="noted")], finished=True)
+"""
+
+
+@pytest.fixture
+def judged(tmp_path, monkeypatch):
+    """An environment that asks a judge, which is not configured."""
+    monkeypatch.delenv("ORS_JUDGE_BASE_URL", raising=False)
+    file = tmp_path / "judged.py"
+    file.write_text(JUDGED)
+    return str(file)
+
+
+def test_a_judge_that_is_not_configured_is_named_by_call_and_has_status_1(run, judged):
+    ran = run("call", judged, "submit", '{"answer": "x"}')
+    assert ran.status == 1
+    assert "reward none, status: error, reason: " in ran.out
+    assert "set ORS_JUDGE_BASE_URL" in ran.out
+    as_json = run("call", judged, "submit", '{"answer": "x"}', "--json")
+    assert as_json.status == 1
+    assert as_json.json["output"]["metadata"]["reward_status"] == "error"
+
+
+def test_a_judge_that_is_not_configured_is_named_by_play_and_has_status_1(run, typed, judged):
+    typed('submit {"answer": "x"}')
+    ran = run("play", judged)
+    assert ran.status == 1
+    assert "set ORS_JUDGE_BASE_URL" in ran.out
+    typed(":quit")
+    assert run("play", judged).status == 0
+
+
+BARE = """
+from ors_server import tool
+from tests.fixtures.single_task import SingleTask
+
+class Bare(SingleTask):
+    name = "bare"
+
+    @tool
+    def bash(self, command: str | None = None, time_limit: float | None = None, restart: bool = False) -> str:
+        \"\"\"Runs.\"\"\"
+        return f"ran {command}"
+
+    @tool
+    def submit(self, answer: str, note: str = "") -> str:
+        \"\"\"Submits.\"\"\"
+        return f"submitted {answer}"
+
+    @tool
+    def add(self, left: int, right: int) -> str:
+        \"\"\"Adds.\"\"\"
+        return str(left + right)
+"""
+
+
+def test_a_tool_with_one_text_is_played_with_that_text(run, typed, tmp_path):
+    file = tmp_path / "bare.py"
+    file.write_text(BARE)
+    typed("bash ls -la", "submit 42", 'bash {"command": "pwd"}', "add 1 2")
+    shown = run("play", str(file)).out
+    assert "ran ls -la\n" in shown
+    assert "submitted 42\n" in shown
+    assert "ran pwd\n" in shown
+    assert "! the arguments are not JSON" in shown
+
+
+def test_call_takes_the_options_of_a_data_file_that_its_error_recommends(run, tmp_path):
+    data = tmp_path / "train.jsonl"
+    data.write_text('{"question": "2 + 2?", "answer": "4"}\n')
+    options = ("--prompt", "question", "--answer", "answer", "--reward", "math_equal_reward")
+    refused = run("call", str(data), "submit", '{"answer": "4"}')
+    assert " ".join(options) in refused.err
+    ran = run("call", str(data), "submit", '{"answer": "4"}', *options)
+    assert ran.out.endswith("reward 1, finished\n")
+    assert run("call", "http://127.0.0.1:1", "submit", *options).status == 2

@@ -4,16 +4,32 @@ import os
 import shutil
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
 from ors_server.cli import doctor_checks
 from ors_server.cli.doctor_checks import EXTRAS, TEST_PROGRAMS, CheckOutcome, install_command
+from ors_server.installation import install_hint, reinstall_hint, uninstall_hint
 from ors_server.sandboxes.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.settings import Settings
 
-PARTS = {"python", "ors-server", "settings", "environments", "sandbox", "docker", "store", "port"}
+PARTS = {
+    "python",
+    "ors-server",
+    "command",
+    "settings",
+    "environments",
+    "sandbox",
+    "docker",
+    "store",
+    "port",
+    "judge",
+    "user model",
+}
+GAMES = {"alfworld", "scienceworld", "webshop"}
+"""They have a line where what they need is not installed."""
 
 
 @pytest.fixture
@@ -31,13 +47,64 @@ def found(run, monkeypatch, tmp_path):
 
 def test_every_part_is_looked_at_and_only_what_is_missing_has_a_remedy(found, tmp_path):
     findings = found()
-    assert set(findings) == PARTS | {f"[{name}]" for name in EXTRAS} | set(TEST_PROGRAMS)
+    assert set(findings) - GAMES == PARTS | {f"[{name}]" for name in EXTRAS} | set(TEST_PROGRAMS)
     assert findings["python"]["text"].endswith(sys.executable)
     assert {"qa", "shell"} <= set(findings["environments"]["text"].split(", "))
     assert findings["store"]["outcome"] == "ok"
     assert not (tmp_path / "new").exists()
     for finding in findings.values():
         assert bool(finding["remedy"]) == (finding["outcome"] != "ok"), finding
+
+
+def test_another_project_s_distribution_of_our_names_is_a_problem(found, tmp_path, monkeypatch):
+    info = tmp_path / "site" / "ors_server-0.2.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ors-server\nVersion: 0.2.0\n")
+    monkeypatch.syspath_prepend(str(info.parent))
+    finding = found(1)["name clash"]
+    assert "the distribution ors-server 0.2.0 is another project" in finding["text"]
+    assert finding["remedy"] == f"{uninstall_hint('ors-server')} && {reinstall_hint()}"
+
+
+def test_a_command_that_the_shell_does_not_find_comes_with_what_to_type(found, monkeypatch):
+    folder = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", "/usr/bin")
+    finding = found()["command"]
+    assert finding["outcome"] == "missing"
+    assert finding["remedy"] == f"source {(folder / 'activate').relative_to(Path.cwd())}"
+    monkeypatch.setenv("PATH", str(folder))
+    assert found()["command"]["outcome"] == "ok"
+
+
+def test_the_empty_openreward_that_pip_takes_beside_us_is_named(found, tmp_path, monkeypatch, run):
+    info = tmp_path / "site" / "openreward-0.0.1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: openreward\nVersion: 0.0.1\n")
+    (info.parent / "openreward").mkdir()
+    (info.parent / "openreward/__init__.py").touch()
+    monkeypatch.syspath_prepend(str(info.parent))
+    assert "clients/bin/pip install openreward" in found()["openreward"]["remedy"]
+    environment = tmp_path / "theirs.py"
+    environment.write_text("from openreward.environments import Environment")
+    ran = run("check", str(environment))
+    assert ran.status == 1
+    assert "No module named 'openreward.environments'" in ran.err
+    assert "clients/bin/pip install openreward" in ran.err
+
+
+def test_the_judge_and_the_user_model_have_lines(found, monkeypatch):
+    for name in ("JUDGE_BASE_URL", "JUDGE_MODEL", "USER_BASE_URL", "USER_MODEL"):
+        monkeypatch.delenv(f"ORS_{name}", raising=False)
+    findings = found()
+    assert findings["judge"]["outcome"] == "missing"
+    assert findings["judge"]["remedy"].startswith("export ORS_JUDGE_BASE_URL=")
+    assert findings["user model"]["outcome"] == "ok"
+    assert "follow their scripts" in findings["user model"]["text"]
+    given = {"ORS_JUDGE_BASE_URL": "http://me:s3cr3t@judge.example/v1?key=s3cr3t", "ORS_JUDGE_MODEL": "big"}
+    findings = found(1, ORS_USER_BASE_URL="http://127.0.0.1:1/v1", **given)
+    assert findings["judge"]["text"] == "big at http://judge.example/v1"
+    assert findings["user model"]["outcome"] == "problem"
+    assert findings["user model"]["remedy"] == "export ORS_USER_MODEL=MODEL"
 
 
 def test_a_person_reads_lines(run, monkeypatch, tmp_path):
@@ -80,7 +147,7 @@ def test_extras_and_programs_that_are_missing_come_with_their_command(monkeypatc
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for finding, extra in zip(doctor_checks.extras(), EXTRAS, strict=True):
         assert finding.outcome is CheckOutcome.MISSING
-        assert finding.remedy.endswith(f"-m pip install 'ors-server[{extra}]'")
+        assert finding.remedy == install_hint(extra)
     assert all(finding.remedy.startswith("sudo dnf install -y ") for finding in doctor_checks.test_programs())
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert "package manager" in install_command("x")

@@ -94,3 +94,24 @@ def test_there_is_a_line_for_each_episode_and_at_debug_for_each_call(serve, tmp_
         (episode,) = [event for event in events if event["event"] == "episode"]
         named = {"session_id", "environment", "steps", "episode_return", "stop_reason", "timestamp"}
         assert named <= set(episode)
+
+
+SHELL = """
+from ors_server import BashTools
+from tests.fixtures.single_task import SingleTask
+
+class Shell(SingleTask):
+    name = "shelled"
+    toolsets = (BashTools,)
+"""
+
+
+def test_the_log_names_the_sandbox_and_leaves_its_report_to_the_banner(serve, tmp_path):
+    file = tmp_path / "shelled.py"
+    file.write_text(SHELL)
+    for level, reports in (("info", 0), ("debug", 1)):
+        server = serve(str(file), "--log-level", level, "--log-format", "json")
+        events = [json.loads(line) for line in server.stop(with_signal=signal.SIGTERM).splitlines()]
+        (sandbox,) = [event for event in events if event["event"] == "sandbox"]
+        assert set(sandbox) == {"event", "level", "logger", "timestamp", "backend", "isolation"}
+        assert [event["event"] for event in events].count("sandbox_report") == reports

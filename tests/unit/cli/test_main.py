@@ -1,18 +1,20 @@
 """What every command has in common: help, one line for an error, an exit status."""
 
 import re
+import shlex
 import subprocess
 import sys
 from itertools import pairwise
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 import typer
 from pydantic import BaseModel, ValidationError
 
 from ors_server import __version__
+from ors_server.cli.examples import EXAMPLES
 from ors_server.cli.exit_status import MEANINGS, ExitStatus
-from ors_server.cli.main import COMMANDS, GROUPS, PANELS, explain, main
+from ors_server.cli.main import COMMANDS, GROUPS, PANELS, app, explain, main
 from ors_server.cli.serve_command import ServeOptions
 from ors_server.cli.setting_flags import options_with_flags
 from ors_server.errors import SettingsError
@@ -42,11 +44,16 @@ def test_every_command_has_help_with_flags_without_a_value_and_no_broken_line_of
     ran = run(*words, "--help")
     shown = ran.out
     assert ran.status == 0
+    name = " ".join(words)
+    for line in EXAMPLES.get(name, ()):
+        assert f"\n {line} " in shown
+        assert line.startswith(f"ors-server {name}")
     assert "Usage: ors-server" in shown
     assert "<bool>" not in shown
     assert "[[" not in shown
     assert re.search(r"^│ +--help +Show this message and exit\.", shown, re.MULTILINE)
-    prose = [line.strip() for line in shown.splitlines() if line.startswith(" ") and len(line.strip()) > 1]
+    lines = [line.strip() for line in shown.splitlines() if line.startswith(" ") and len(line.strip()) > 1]
+    prose = [line for line in lines if not line.startswith("ors-server ")]
     wrapped = [line for line, after in pairwise(prose) if after[:1].islower()]
     assert all(len(line) > 75 for line in wrapped)
 
@@ -59,7 +66,7 @@ def test_the_help_groups_every_command(run):
 
 def test_the_help_of_a_setting_of_names_shows_the_names(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    shown = run("serve", "--help").out
+    shown = run("serve", "--help-all").out
     for field in Settings.model_fields.keys() & get_type_hints(options_with_flags(ServeOptions)).keys():
         names = names_of(Settings.model_fields[field].annotation)
         (about,) = re.findall(rf"^│ --{field.replace('_', '-')} (.+(?:\n│ {{20}}.+)*)", shown, re.MULTILINE)
@@ -110,10 +117,44 @@ def test_the_version_is_an_option_and_a_command(run):
 
 
 @pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("fly",), "ors-server"),
+        (("play",), "ors-server play"),
+        (("list", "--what"), "ors-server list"),
+        (("check", "x", "--tasks", "0"), "ors-server check"),
+        (("store", "stat"), "ors-server store"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_has_status_2_and_a_line_that_names_the_help(run, words, path):
+    ran = run(*words)
+    assert (ran.status, ran.out) == (2, "")
+    message, hint = ran.err.splitlines()
+    assert re.fullmatch(r"ors-server: .+", message)
+    assert "--help" not in message
+    assert hint == f"ors-server: Try {path} --help"
+
+
+@pytest.mark.parametrize("words", EXAMPLES, ids=str)
+def test_every_example_of_the_help_can_be_read(words):
+    for line in EXAMPLES[words]:
+        assert len(line) <= 78
+        command: Any = typer.main.get_command(app)
+        name, rest = "ors-server", shlex.split(line)[1:]
+        while hasattr(command, "commands"):
+            context = command.make_context(name, [], resilient_parsing=True)
+            name, command, rest = command.resolve_command(context, rest)
+        command.make_context(name, rest)
+
+
+def test_every_command_has_an_example():
+    assert {" ".join(words) for words in COMMAND_LINES if words} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize(
     "words",
     [
-        *(("fly",), ("serve", "--port", "high"), ("play",), ("check", "x", "--tasks", "0")),
-        *(("list", "--what"), ("check",), ("check", "x", "--mcp"), ("check", "--sandbox", "jail")),
+        *(("serve", "--port", "high"), ("check",), ("check", "x", "--mcp"), ("check", "--sandbox", "jail")),
         *(("new", "No Name"), ("call", "qa", "search", "{"), ("call", "qa", "search", "[]")),
         *(("serve", "--port", "99999"), ("serve", "--log-level", "loud")),
         ("store", "stats", "--store", "memory"),
@@ -129,7 +170,7 @@ def test_a_command_line_that_makes_no_sense_has_status_2_and_one_line(run, words
 def test_an_unknown_environment_has_status_1_and_one_line(run, command):
     ran = run(command, "no_such_environment")
     assert ran.status == 1
-    assert re.fullmatch(r"ors-server: 'no_such_environment' is no installed environment .*\n", ran.err)
+    assert re.fullmatch(r"ors-server: there is no environment 'no_such_environment': expected .*\n", ran.err)
 
 
 def test_debug_shows_the_traceback_wherever_it_stands(run):
@@ -137,7 +178,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(run):
         ran = run(*words)
         assert ran.status == 1
         assert "Traceback (most recent call last)" in ran.err
-        assert ran.err.splitlines()[-1].startswith("ors-server: 'nope'")
+        assert ran.err.splitlines()[-1].startswith("ors-server: there is no environment 'nope'")
 
 
 class Port(BaseModel):
@@ -205,3 +246,35 @@ def test_importing_the_package_imports_nothing_heavy_and_prints_nothing():
     ran = run_python(program)
     assert ran.stdout == ""
     assert ran.stderr.split()[1] == "False"
+
+
+@pytest.mark.parametrize(
+    "words", [["version"], ["rewards"], ["new", "x"], ["store", "stats"], ["episodes", "list"], ["list"]]
+)
+def test_every_command_refuses_unknown_variables(run, words, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ORS_PROT", "1")
+    ran = run(*words)
+    assert ran.status == 2
+    assert "unknown environment variable ORS_PROT, did you mean 'ORS_PORT'?" in ran.err
+    assert not ran.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_doctor_lists_unknown_variables_and_the_help_is_shown_in_spite_of_them(run, monkeypatch):
+    monkeypatch.setenv("ORS_PROT", "1")
+    findings = {finding["name"]: finding for finding in run("doctor", "--json").json}
+    assert "did you mean 'ORS_PORT'?" in findings["settings"]["text"]
+    assert run("serve", "--help").status == 0
+
+
+def test_a_file_that_another_project_of_the_name_replaced_is_explained(run, monkeypatch, tmp_path):
+    info = tmp_path / "ors_server-0.2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ors-server\nVersion: 0.2.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ors_server.cli.doctor_checks", None)  # what makes an import fail
+    ran = run("doctor")
+    assert ran.status == 1
+    assert "the distribution ors-server 0.2.0 is another project" in ran.err
+    assert "pip uninstall -y ors-server" in ran.err

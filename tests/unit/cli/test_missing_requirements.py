@@ -4,6 +4,8 @@ from importlib import util
 
 import pytest
 
+from ors_server.installation import install_hint
+
 
 @pytest.fixture
 def java(monkeypatch, tmp_path):
@@ -32,4 +34,4 @@ def test_a_package_that_is_missing_is_said_at_the_start(run, java, monkeypatch, 
     ran = run("serve", "scienceworld", "--port", "0")
     (line,) = ran.err.splitlines()
     assert ran.status == 1
-    assert f"the package {package} is missing. Install it: pip install scienceworld==1.2.3" in line
+    assert f"the package {package} is missing. Install it: {install_hint('scienceworld')}" in line

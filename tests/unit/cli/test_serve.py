@@ -90,7 +90,10 @@ def test_a_taken_port_is_told_in_one_line(run):
         port = taken.getsockname()[1]
         ran = run("serve", REFENV, "--port", str(port))
     assert ran.status == 1
-    assert ran.err == f"ors-server: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    assert ran.err == (
+        f"ors-server: cannot listen on 127.0.0.1:{port}: Address already in use; choose another --port, or 0 "
+        "for a free one\n"
+    )
     with pytest.raises(CommandError, match=r"cannot listen on no\.such\.host\.invalid:0"):
         bind("no.such.host.invalid", 0)
 
@@ -171,6 +174,7 @@ def test_the_announcement_has_a_line_for_each_user():
 
 def test_the_announcement_says_where_a_key_goes():
     lines = "\n".join(lines_of(Announcement("http://127.0.0.1:8080", has_keys=True, environments=[])))
+    assert "shell" not in lines
     assert '"headers": {"X-API-Key": "YOUR-KEY"}' in lines
     assert "OPENREWARD_API_KEY=YOUR-KEY" in lines
 
@@ -332,3 +336,8 @@ def test_the_announcement_names_what_is_not_held():
         "http://127.0.0.1:1", has_keys=False, environments=[], sandbox=Sandboxes(refusal="no kernel")
     )
     assert "  none: no kernel\n  Environments that need one cannot be played." in "\n".join(lines_of(without))
+
+
+def test_a_shell_that_does_not_find_the_command_is_told_what_to_type():
+    said = Announcement("http://127.0.0.1:1", has_keys=False, environments=[], activation="source .venv/x")
+    assert "  shell    source .venv/x" in lines_of(said)

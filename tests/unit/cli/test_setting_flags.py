@@ -20,7 +20,7 @@ def test_every_setting_is_a_flag_unless_it_is_a_secret_or_an_argument():
     flags = {option.name for option in with_flags(serve, ServeOptions).params}
     own = {field.name for field in fields(ServeOptions)}
     data = {field.name for field in fields(DataOptions)}
-    assert own == {"references", "stdio", "episode", "config", "json", "reload", *data}
+    assert own == {"references", "stdio", "episode", "config", "json", "reload", "help_all", *data}
     assert flags - own == set(Settings.model_fields) - NO_FLAG
 
 
@@ -64,3 +64,29 @@ def test_the_defaults_in_the_help_are_the_settings_own():
         value = Settings.model_fields[name].get_default(call_default_factory=True)
         written = f"{value:g}" if isinstance(value, float) else str(getattr(value, "value", value))
         assert shown[name] == (False if value in (None, False, []) else written)
+
+
+def test_the_short_help_has_the_common_flags_in_groups_on_one_screen(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("serve", "--help").out
+    assert len(shown.splitlines()) <= 45
+    assert [panel for panel in ("Options", "Data files", "Server") if f"─ {panel} ─" in shown] == [
+        "Options",
+        "Data files",
+        "Server",
+    ]
+    for flag in ("--host", "--port", "--api-keys-file", "--sandbox", "--store", "--prompt", "--help-all"):
+        assert f"│ {flag} " in shown
+    assert "--max-body-bytes" not in shown
+
+
+def test_the_whole_help_has_every_flag(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    ran = run("serve", "--help-all")
+    assert ran.status == 0
+    flags = {option.opts[0] for option in with_flags(serve, ServeOptions).params if option.opts[0][0] == "-"}
+    assert all(f"│ {flag} " in ran.out for flag in flags)
+
+
+def test_flags_that_the_short_help_hides_are_still_taken(run):
+    assert "--max-body-bytes: " in run("serve", REFENV, "--max-body-bytes", "1").err

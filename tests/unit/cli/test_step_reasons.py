@@ -1,6 +1,8 @@
 """Why a step earned what it did: its reward's status and reason, failed cases, faults, and no more."""
 
-from ors_server.cli.step_reasons import MOST, reasons_of
+import pytest
+
+from ors_server.cli.step_reasons import MOST, describe_reward, reasons_of
 
 
 def test_a_reward_without_a_number_says_its_status_and_its_reason():
@@ -28,3 +30,30 @@ def test_many_are_cut_with_a_notice():
 
 def test_metadata_of_any_other_form_says_nothing():
     assert list(reasons_of({"failed_cases": ["a"], "faults": "none", "reward_extras": 3})) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ({"reward": 0.5, "finished": True}, "reward 0.5"),
+        ({"reward": None, "finished": False}, "reward none: this step is not graded"),
+        (
+            {"reward": None, "finished": True, "metadata": None},
+            "reward none: the environment did not grade the episode",
+        ),
+        (
+            {"reward": None, "finished": False, "metadata": {"episode": {"withheld": 0.5}}},
+            "reward none yet: it is paid when the episode ends",
+        ),
+        (
+            {
+                "reward": None,
+                "finished": True,
+                "metadata": {"reward_status": "error", "reward_reason": "no judge is configured"},
+            },
+            "reward none, status: error, reason: no judge is configured",
+        ),
+    ],
+)
+def test_an_output_without_a_reward_says_why(output, line):
+    assert describe_reward(output) == line

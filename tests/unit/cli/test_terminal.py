@@ -1,5 +1,6 @@
 """What a terminal is sent of texts that strangers wrote."""
 
+import io
 import json
 import re
 
@@ -8,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ors_server import ToolError, tool
+from ors_server.cli.colours import paint
 from ors_server.cli.command_output import complain, say, say_json
+from ors_server.cli.play_command import say_wrapped
 from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, cut, make_console, make_table
 from ors_server.printable import clean, clean_line
 from tests.fixtures.single_task import SingleTask
@@ -121,3 +124,52 @@ def test_a_long_text_is_cut_with_a_notice(text, lines, notice):
     whole, told = cut(text, whole=True)
     assert told is None
     assert len("".join(whole)) == len(text.replace("\n", ""))
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "stream", "has"),
+    [
+        ({}, Screen(), True),
+        ({"NO_COLOR": "1"}, Screen(), False),
+        ({"NO_COLOR": ""}, Screen(), True),
+        ({"TERM": "dumb"}, Screen(), False),
+        ({}, io.StringIO(), False),
+    ],
+)
+def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(
+    variables, stream, has, monkeypatch
+):
+    for name, value in {"TERM": "xterm", "NO_COLOR": "", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert paint("pass", "good", stream) == ("\x1b[32mpass\x1b[0m" if has else "pass")
+    assert paint("pass", "", stream) == "pass"
+
+
+def test_a_text_cannot_end_its_colour(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    complain("failed: \x1b[0m", style="dim")
+    assert screen.getvalue() == "\x1b[2mors-server: failed: \\x1b[0m\x1b[0m\n"
+
+
+def test_a_message_keeps_the_spaces_of_a_path(capsys):
+    complain("failed: /tmp/my  folder/a.toml\n  line 2\t!\n")
+    assert capsys.readouterr().err == "ors-server: failed: /tmp/my  folder/a.toml line 2 !\n"
+
+
+def test_no_line_is_broken_inside_a_path(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("COLUMNS", "40")
+    path = f"/work/{'folder-of-a-long-name/' * 4}file.py"
+    say_wrapped(f"The file that was left out of it is {path} and nothing else")
+    assert path in screen.getvalue().split()

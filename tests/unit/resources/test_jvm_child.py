@@ -1,6 +1,7 @@
 """A JVM in a process of its own: what hangs, dies or runs out of memory is killed, and frees who waits."""
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ors_server.installation import package_hint
 from ors_server.resources import JvmChild, MissingRequirementError, ResourceError, find_java
 from tests.fixtures.worker_processes import exists, wait_until_gone
 
@@ -187,5 +189,5 @@ def test_java_that_is_missing_is_said_with_the_command_that_installs_it(monkeypa
 
 def test_py4j_that_is_missing_is_said_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "py4j.java_gateway", None)
-    with pytest.raises(MissingRequirementError, match="pip install py4j"):
+    with pytest.raises(MissingRequirementError, match=re.escape(package_hint("py4j"))):
         JvmChild([])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ors_server.installation import install_hint
 from ors_server.rewards.composite import GatedReward
 from ors_server.rewards.group import score_group_with
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardFieldError
@@ -326,4 +327,4 @@ def test_an_overlap_without_its_package_is_an_error(reward, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)  # what makes an import fail
     result = score(reward, final_response="a", answer="a")
     assert (result.reward, result.status) == (None, "error")
-    assert "pip install 'ors-server[text]'" in str(result.reason)
+    assert install_hint("text") in str(result.reason)

@@ -1,11 +1,13 @@
 """The way to an engine, and what is said when nothing answers."""
 
 import errno
+import re
 import socket
 import sys
 
 import pytest
 
+from ors_server.installation import install_hint
 from ors_server.sandboxes.docker import sweep_containers
 from ors_server.sandboxes.docker_cell import place_of
 from ors_server.sandboxes.docker_containers import PLACE_LABEL, SERVER_LABEL
@@ -18,7 +20,7 @@ IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 def test_without_the_package_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "docker", None)
-    with pytest.raises(SandboxUnavailableError, match=r"pip install 'ors-server\[docker\]'"):
+    with pytest.raises(SandboxUnavailableError, match=re.escape(install_hint("docker"))):
         Engine()
 
 

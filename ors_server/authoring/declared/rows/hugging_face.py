@@ -12,6 +12,7 @@ from typing_extensions import override
 from ors_server.authoring.declared.rows.parquet import as_json_row
 from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow, stamp_of
 from ors_server.errors import EnvironmentDefinitionError
+from ors_server.installation import install_hint
 
 PREFIX = "hf:"
 _ADDRESS = re.compile(r"hf:(?P<name>[^@:]+)(?:@(?P<config>[^@:]+))?(?::(?P<split>[^@:]+))?")
@@ -82,7 +83,7 @@ def _import_datasets(name: str) -> Any:
     except ImportError as error:
         raise EnvironmentDefinitionError(
             f"{PREFIX}{name}: expected the package datasets, and it is not installed: "
-            "pip install 'ors-server[huggingface]'"
+            f"{install_hint('huggingface')}"
         ) from error
 
 

@@ -14,6 +14,7 @@ from typing_extensions import override
 from ors_server.authoring.declared.row_faults import MAX_SHOWN, first_repeated
 from ors_server.authoring.declared.rows.row_source import RowReader, ScannedRow
 from ors_server.errors import EnvironmentDefinitionError
+from ors_server.installation import install_hint
 from ors_server.wire import JSONObject
 
 BATCH_ROWS = 1_000
@@ -31,7 +32,7 @@ class ParquetRows(RowReader):
         except ImportError as error:
             raise EnvironmentDefinitionError(
                 f"{path}: expected the package pyarrow, which reads parquet files, and it is not installed: "
-                "pip install 'ors-server[parquet]'"
+                f"{install_hint('parquet')}"
             ) from error
 
     @override

@@ -1,12 +1,14 @@
 """What an author reads of broken data and declarations: one line with file, place, expected, came, remedy."""
 
 import json
+import re
 
 import pytest
 
 from ors_server.authoring.declared.references import declare_data, find_declared
 from ors_server.authoring.declared.row_faults import BadRowsError
 from ors_server.errors import EnvironmentDefinitionError
+from ors_server.installation import install_hint
 
 GOOD = {"question": "What is 2 + 3?", "answer": "5"}
 LINE = json.dumps(GOOD)
@@ -212,10 +214,10 @@ def test_data_without_options_names_them(write):
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(write, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     path = write("train.parquet", "x")
-    with pytest.raises(EnvironmentDefinitionError, match=r"pip install 'ors-server\[parquet\]'"):
+    with pytest.raises(EnvironmentDefinitionError, match=re.escape(install_hint("parquet"))):
         declare_data(str(path), KEYS)
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
-    with pytest.raises(EnvironmentDefinitionError, match=r"pip install 'ors-server\[huggingface\]'"):
+    with pytest.raises(EnvironmentDefinitionError, match=re.escape(install_hint("huggingface"))):
         declare_data("hf:someone/something:train", KEYS)
     with pytest.raises(EnvironmentDefinitionError, match=r"expected hf:NAME\[@CONFIG\]\[:SPLIT\]"):
         declare_data("hf:", KEYS)

@@ -4,10 +4,12 @@ import collections
 import hashlib
 import json
 import os
+import re
 import sys
 
 import pytest
 
+from ors_server import install_hint
 from ors_server.authoring.loading import load_environments
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server_tasks.alfworld import AlfworldTasks, installation
@@ -134,7 +136,7 @@ def test_a_game_without_its_trajectory_is_refused_by_name(data):
 @pytest.mark.parametrize(
     ("python", "complaint"),
     [
-        (None, r"alfworld is not installed: run `pip install 'ors-server\[alfworld\]'`"),
+        (None, f"alfworld is not installed: run `{re.escape(install_hint('alfworld'))}`"),
         ("/no/such/python", "ORS_ALFWORLD_PYTHON=/no/such/python cannot be started"),
         (sys.executable, "has no alfworld: run `.* -m pip install alfworld=="),
     ],

@@ -1,0 +1,49 @@
+"""The examples that the help of each command ends with."""
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "serve": (
+        "ors-server serve math_word_problems --port 9000",
+        "ors-server serve train.jsonl --recipe gsm8k",
+    ),
+    "list": ("ors-server list", "ors-server list ./words.py --json"),
+    "play": ("ors-server play shell --index 3",),
+    "call": (
+        """ors-server call math_word_problems calculator '{"expression": "1/3 + 1/6"}'""",
+        """ors-server call http://127.0.0.1:8080 search '{"query": "moon"}'""",
+    ),
+    "check": (
+        "ors-server check ./words.py --quiet",
+        "ors-server check http://127.0.0.1:8080/mcp --mcp",
+    ),
+    "audit": ("ors-server audit ./words.py --report audit.html",),
+    "import": ("ors-server import gymnasium/FrozenLake-v1 --check",),
+    "eval": (
+        "ors-server eval qa --agent oracle --limit 4 --attempts 2 --output oracle",
+        "ors-server eval qa --agent openai:MODEL --report report.html",
+    ),
+    "report": ("ors-server report oracle --html report.html",),
+    "compare": ("ors-server compare first second --html comparison.html",),
+    "replay": ("ors-server replay 64cc3f82",),
+    "regrade": ("ors-server regrade --all --reward rouge_l_reward",),
+    "export": ("ors-server export trl --min-return 1 -o data/good.jsonl",),
+    "score": ("ors-server score answers.jsonl --reward math_equal_reward",),
+    "rewards": ("ors-server rewards math_equal_reward",),
+    "new": ("ors-server new my_environment", "ors-server new my_data --declared"),
+    "doctor": ("ors-server doctor",),
+    "version": ("ors-server version --json",),
+    "episodes list": ("ors-server episodes list --environment qa --json",),
+    "episodes show": ("ors-server episodes show 64cc3f82 --full",),
+    "episodes tail": ("ors-server episodes tail --environment qa",),
+    "store stats": ("ors-server store stats",),
+    "store vacuum": ("ors-server store vacuum",),
+    "store prune": ("ors-server store prune --retain-days 30",),
+    "store migrate": ("ors-server store migrate",),
+    "store verify": ("ors-server store verify",),
+}
+"""Command -> lines to type, which differ from each other in purpose."""
+
+
+def epilog_of(name: str) -> str:
+    """Return the end of a command's help: its examples, each a line that is not broken."""
+    lines = EXAMPLES[name]
+    return "\n\n".join((f"Example{'s' if lines[1:] else ''}:", *lines))
