@@ -22,6 +22,9 @@ _STATING: Final = frozenset(
 ) | {"retract", "pronoun", "choosing"}
 _NOT_GAPPED: Final = words_of("so then hence thus therefore now namely finally actually instead rather but a an")
 _TEMPORAL: Final = words_of("after before while when upon")
+_PRONOUNS: Final = words_of("it this that he she they")
+_LONE_LINKS: Final = words_of("for via against despite per")
+_SECOND: Final = words_of("another second new a an")
 _SEVERAL: Final = words_of("all both each any either every")
 _REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})
 _COMPARED: Final = words_of("than")
@@ -92,8 +95,21 @@ def is_only_a_part(right: Sequence[TextToken]) -> bool:
 def is_part_of_place(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether a name is a part of the name of a place or a thing: "the Riga area"."""
     has_article = bool(left) and left[-1].word in ("the", "a", "an")
-    is_noun = bool(right) and right[0].word in _PLACE_NOUNS and not right[0].is_capital
+    is_noun = bool(right) and not right[0].is_capital
+    is_noun = is_noun and (right[0].word in _PLACE_NOUNS or (len(right) == 1 and "source" in right[0].classes))
     return has_article and is_noun and right[0].start == value.token.end + 1
+
+
+def is_related(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a name is only what the thing in question is like, or goes to: "it resembles Riga", "via Riga"."""
+    words = [token.word for token in left]
+    if not words:
+        return False
+    is_verb = len(words) > 1 and not left[1].classes and words[1].endswith("s")
+    is_relation = words[0] in _PRONOUNS and is_verb and words[-1] not in ("in", "at")
+    is_fragment = len(words) == 1 and words[0] in _LONE_LINKS and not right
+    is_second = words[-1] in _SECOND or (words[-1] == "the" and bool(right) and right[0].word == "of")
+    return is_relation or is_fragment or is_second
 
 
 def is_choice_of_others(right: Sequence[TextToken]) -> bool:

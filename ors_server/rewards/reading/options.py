@@ -24,6 +24,7 @@ from ors_server.rewards.reading.option_phrases import (
     is_elsewhere,
     is_gapped,
     is_only_done_there,
+    is_related,
     is_too_much,
     is_declined,
     is_example,
@@ -92,7 +93,7 @@ _FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my pre
 _DEPARTURES: Final = (
     *("came", "come", "hail", "sail", "depart", "left", "start", "set", "originat", "stem", "travel", "flew"),
     *("writ", "wrote", "sent", "post", "report", "mov", "relocat", "transfer", "return", "went", "ship"),
-    *("was", "is", "were"),
+    *("was", "is", "were", "fled", "flee", "led", "lead"),
 )
 _DISTANCES: Final = words_of(
     "miles mile km kilometres kilometers across away far upstream downstream inland hours minutes outskirts "
@@ -103,6 +104,9 @@ _KINDS: Final = words_of("city town capital village port place settlement")
 _VERBAL: Final = frozenset({"copula", "answer", "first_person", "confirm", "result", "epistemic", "harmless"})
 _ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
 _DESCENDING: Final = (
+    "best first",
+    "rank them",
+    "ranking",
     "order of likelihood",
     "order of preference",
     "order of plausibility",
@@ -235,8 +239,10 @@ class OptionReader(ClauseReader):
         is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
         if self.are_labels and is_place and not is_opened:
             return False  # "the battle took place at Riga"
+        is_participle = lead is not None and lead.word == "," and value.clause.tokens[0].word.endswith("ed")
+        is_participle = is_participle and not value.clause.tokens[0].classes  # "Riga, founded by men from Porto"
         is_aside = lead is not None and (
-            lead.word in _BESIDES or (lead.word in _RELATIVES and self._text[lead.start] == ",")
+            lead.word in _BESIDES or (lead.word in _RELATIVES and self._text[lead.start] == ",") or is_participle
         )
         return super()._is_secondary(value) or (self.are_labels and is_aside)
 
@@ -596,6 +602,7 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
         (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
         (_is_noun_phrase(left, right) or is_only_a_part(right), Polarity.INTERMEDIATE),
         (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
+        (value.token.end - value.token.start > 2 and is_related(left, right), Polarity.INTERMEDIATE),  # noqa: PLR2004
         (is_too_much(right), Polarity.DENIED),
         (is_compared(left), Polarity.BOUNDED),
         (is_choice_of_others(right), Polarity.QUOTED),
@@ -604,7 +611,7 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
 
 
 def _is_departure(word: TextToken) -> bool:
-    return word.word.startswith(_DEPARTURES)
+    return word.word.startswith(_DEPARTURES) or (word.word.endswith("ed") and not word.classes)
 
 
 def _is_picked_for_rejection(right: Sequence[TextToken]) -> bool:
