@@ -28,7 +28,8 @@ _CONCEDED: Final = (
     r"(?:gives?|gave|says?|said|rates?|rated|scores?|scored|wants?|asks?)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
 )
 _EXCESSIVE: Final = (
-    r"(?P<gone>NUMBER)\s{1,3}(?:(?:is|was|seems|looks|feels|would\sbe)\s{1,3})?(?:far\s|much\s|a\sbit\s)?too\s{1,3}[a-z]"
+    r"(?P<gone>NUMBER)\s{1,3}(?:(?:is|was|seems|looks|feels|would\sbe)\s{1,3})?"
+    r"(?:far\s|much\s|a\sbit\s)?too\s{1,3}[a-z]"
 )
 _DISOWNED: Final = (
     r"(?P<gone>NUMBER)[.;,\s]{1,4}(?:but\s)?(?:that|this|it)(?:\s(?:is|was)\snot|\s(?:is|was)n't)\s(?:my|the)"
@@ -79,7 +80,7 @@ _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
 _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
-"""What stands for a number that is denied or taken back, so that the label in front of it is the next one's."""
+"""What stands for a number that is denied or taken back, so that its label is the next one's."""
 _NO_SCORE: Final = "\ufffb"
 """What stands for a number that is not asserted for another reason."""
 _REPLACED: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED})
@@ -113,7 +114,7 @@ def asserted_reply(text: str) -> str:
     denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
     others = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
     others += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
-    blanks = {span: _NO_SCORE for span in (*others, *_quotations(text), *_refused(text, spans))}
+    blanks = dict.fromkeys((*others, *_quotations(text), *_refused(text, spans)), _NO_SCORE)
     denied += [match.span("gone") for match in _TOO_MUCH.finditer(text)]
     return _blanked(text, blanks | dict.fromkeys(denied, GAP))
 

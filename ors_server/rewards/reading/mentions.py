@@ -136,7 +136,7 @@ def _without_other_keys(text: str) -> str:
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
     before = text[max(0, statement.start - _KEY_CHARS) : statement.start]
-    field = FIELD_KEY.search(_LIST_START.sub("[\"", before))
+    field = FIELD_KEY.search(_LIST_START.sub('["', before))
     if field is None or _ANSWER_KEY.fullmatch(field[1].strip()):
         return statement
     return replace(statement, polarity=Polarity.INTERMEDIATE)

@@ -1,9 +1,9 @@
-"""Tells what words say of options, by their form: parts of names, sides of a choice, what others choose. Pure."""
+"""Tells what words say of options, by their form: parts of names, sides of a choice. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from ors_server.rewards.reading.polarity import words_of
+from ors_server.rewards.reading.polarity import Classes, words_of
 from ors_server.rewards.reading.sentences import Clause, Sentence, TextToken, Value, classes_in
 
 _WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
@@ -13,49 +13,87 @@ _EXAMPLES: Final = frozenset({"for example", "for instance", "say", "as an examp
 _ADDING: Final = words_of("and or also plus nor maybe perhaps possibly alternatively")
 _LEAVING_OPEN: Final = frozenset({"maybe", "alternative", "undecided", "negative", "reject", "suppose"})
 _POSTPOSED: Final = frozenset(
-    {"i mean", "i meant", "rather", "sorry", "that is", "instead", "pardon", "i should say", "of course", "correction"}
+    {
+        "i mean",
+        "i meant",
+        "rather",
+        "sorry",
+        "that is",
+        "instead",
+        "pardon",
+        "i should say",
+        "of course",
+        "correction",
+    }
 )
 """Words of a correction behind the name that it brings."""
 _MAX_GAPPED: Final = 3
 _STATING: Final = frozenset(
-    {"copula", "answer", "confirm", "result", "correction", "first_person", "harmless", "negative", "yes", "reject"}
+    {
+        "copula",
+        "answer",
+        "confirm",
+        "result",
+        "correction",
+        "first_person",
+        "harmless",
+        "negative",
+        "yes",
+        "reject",
+    }
 ) | {"retract", "pronoun", "choosing"}
-_NOT_GAPPED: Final = words_of("so then hence thus therefore now namely finally actually instead rather but a an")
+_NOT_GAPPED: Final = words_of(
+    "so then hence thus therefore now namely finally actually instead rather but a an"
+)
 _TEMPORAL: Final = words_of("after before while when upon")
 _PRONOUNS: Final = words_of("it this that he she they")
 _LONE_LINKS: Final = words_of("for via against despite per")
 _SECOND: Final = words_of("another second new a an")
+_PART_WORDS: Final = words_of("of like towards toward near as than to from")
+_APPOSED: Final = words_of(
+    "city town capital village port island state republic kingdom country letter option choice name"
+)
 _SEVERAL: Final = words_of("all both each any either every")
-_REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})
+_REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})  # noqa: RUF001  (a dash)
 _COMPARED: Final = words_of("than")
 _NOT_COMPARED: Final = words_of("other else rather different sooner another")
 _RESTRICTING: Final = words_of("only just merely simply")
 _DETERMINERS: Final = words_of("the a an his her its their where one")
 _PLACE_NOUNS: Final = words_of(
-    "area region district county province state airport station harbour harbor port university college school "
+    "area region district county province state airport station harbour harbor port university college "
+    "school"
     "museum bridge road street square valley river bay castle cathedral company team club festival family "
     "agreement treaty accord dialect railway line theatre theater hospital basin plain zoo derby office"
 )
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
-_OWN_SUBJECTS: Final = words_of("i we i'd i'm the question text passage clue clues you that is fits remains it one")
+_OWN_SUBJECTS: Final = words_of(
+    "i we i'd i'm the question text passage clue clues you that is fits remains it one"
+)
 _SUPERLATIVE: Final = words_of("first earliest northernmost southernmost easternmost westernmost foremost")
 _NOT_SUPERLATIVE: Final = words_of(
-    "west east test forest interest honest modest guest request protest contest harvest rest nest priest arrest "
+    "west east test forest interest honest modest guest request protest contest harvest rest nest "
+    "priest arrest"
     "weakest worst least unlikeliest furthest closest nearest best"
 )
 _DECLINING: Final = words_of("don't won't shan't wouldn't can't cannot didn't refuse")
-_DECLINED: Final = words_of("guess bet do so say choose pick answer have to dare will it that gamble speculate")
+_DECLINED: Final = words_of(
+    "guess bet do so say choose pick answer have to dare will it that gamble speculate"
+)
 _RESTARTING: Final = frozenset({"it", "it's", "it is", "it was", "that's", "this is", "that is", "there"})
-_SIDE_WORDS: Final = words_of("in at for by on if when according per under with before after during until from")
+_SIDE_WORDS: Final = words_of(
+    "in at for by on if when according per under with before after during until from"
+)
 
 
 def approves_of_several(sentence: Sentence) -> bool:
-    """Whether a sentence says of all options in front of it that they may be right: "All three seem right."."""
+    """Whether a sentence says of options in front of it that they may be right: "All three seem right."."""
     tokens = sentence.tokens
     first = tokens[0].word.partition(" ")[0] if tokens else ""
     classes = classes_in(tokens)
-    return first in _SEVERAL and "confirm" in classes and not classes & _WRONGNESS and not sentence.is_question
+    return (
+        first in _SEVERAL and "confirm" in classes and not classes & _WRONGNESS and not sentence.is_question
+    )
 
 
 def says_name_alone(sentence: Sentence) -> bool:
@@ -69,7 +107,7 @@ def says_name_alone(sentence: Sentence) -> bool:
 
 
 def denies_each(clause: Clause) -> bool:
-    """Whether a clause says that none of the options in front of it is right: "and found nothing for either"."""
+    """Whether a clause says that no option in front of it is right: "and found nothing for either"."""
     tokens = clause.tokens
     is_lone = len(tokens) == 1 and tokens[0].word in ("neither", "none")
     return is_lone or (
@@ -96,12 +134,14 @@ def is_part_of_place(value: Value, left: Sequence[TextToken], right: Sequence[Te
     """Whether a name is a part of the name of a place or a thing: "the Riga area"."""
     has_article = bool(left) and left[-1].word in ("the", "a", "an")
     is_noun = bool(right) and not right[0].is_capital
-    is_noun = is_noun and (right[0].word in _PLACE_NOUNS or (len(right) == 1 and "source" in right[0].classes))
+    is_noun = is_noun and (
+        right[0].word in _PLACE_NOUNS or (len(right) == 1 and "source" in right[0].classes)
+    )
     return has_article and is_noun and right[0].start == value.token.end + 1
 
 
 def is_related(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
-    """Whether a name is only what the thing in question is like, or goes to: "it resembles Riga", "via Riga"."""
+    """Whether a name only says what something is like, or goes to: "it resembles Riga"."""
     words = [token.word for token in left]
     if not words:
         return False
@@ -146,7 +186,10 @@ def is_side(value: Value) -> bool:
     if tokens[0] is not value.token or len(tokens) < 2 or len(value.clause.values) > 1:  # noqa: PLR2004
         return False
     following = tokens[1]
-    return following.word.partition(" ")[0] in _SIDE_WORDS and not classes_in(tokens[1:]) & {"confirm", "copula"}
+    return following.word.partition(" ")[0] in _SIDE_WORDS and not classes_in(tokens[1:]) & {
+        "confirm",
+        "copula",
+    }
 
 
 def is_declined(clause: Clause) -> bool:
@@ -180,7 +223,11 @@ def seems(right: Sequence[TextToken]) -> bool:
 
 def is_lone_denial(clause: Clause) -> bool:
     """Whether a clause is a negation whose object follows an aside: "and not, as some say, in Riga"."""
-    return not clause.values and len(clause.tokens) == 1 and clause.tokens[0].word in ("not", "and not", "but not")
+    return (
+        not clause.values
+        and len(clause.tokens) == 1
+        and clause.tokens[0].word in ("not", "and not", "but not")
+    )
 
 
 def is_contrasted(sentence: Sentence) -> bool:
@@ -199,13 +246,18 @@ def is_example(clause: Clause) -> bool:
 
 
 def replaces(sentences: Sequence[Sentence], last: Value, *, is_definite: bool) -> bool:
-    """Whether the last of some sentences replaces the name that the first one says: "Riga. Hm. It's Porto."."""
+    """Whether the last of some sentences replaces the name of the first one: "Riga. Hm. It's Porto."."""
     clause, final = last.clause, sentences[-1]
     has_values = [any(part.values for part in sentence.clauses) for sentence in sentences]
     if len(sentences) < 2 or any(has_values[1:-1]) or final.is_question:  # noqa: PLR2004
         return False
-    openers = [token for part in final.clauses for token in (part.lead, *part.tokens[:2]) if token is not None]
-    if any(token.word.partition(" ")[0] in _ADDING for token in openers) or classes_in(openers) & _LEAVING_OPEN:
+    openers = [
+        token for part in final.clauses for token in (part.lead, *part.tokens[:2]) if token is not None
+    ]
+    if (
+        any(token.word.partition(" ")[0] in _ADDING for token in openers)
+        or classes_in(openers) & _LEAVING_OPEN
+    ):
         return False
     place = final.clauses.index(clause)
     is_alone = clause.tokens == [last.token]
@@ -262,3 +314,10 @@ def is_elsewhere(clause: Clause) -> bool:
     """Whether a remark says that what is asked for is at another place: "but died elsewhere"."""
     words = " ".join(token.word for token in clause.tokens)
     return any(word in words for word in ("elsewhere", "somewhere else", "another town", "another place"))
+
+
+def is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
+    """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
+    if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
+        return False
+    return len(left) == 1 or left[-2].word not in _APPOSED

@@ -28,8 +28,8 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
+from ors_server.rewards.reading.options import OptionReader
 from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
@@ -83,17 +83,23 @@ _QUOTATION: Final = re.compile(
     '"[^"\n]{1,300}"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019'
 )
 _QUOTATION_MARKS: Final = ('"', "\u201c", "\u00ab", "\u2018")
-_TEXTS: Final = r"(?:text|passage|article|paragraph|line|sentence|document|record|charter|register|excerpt|abstract)"
-_FROM_TEXT: Final = re.compile(rf"(?i)\b{_TEXTS}s?(?: \d{{1,3}})? (?:says|reads|states|has it|tells us|has)\b[,:]? ?\Z")
+_TEXTS: Final = (
+    r"(?:text|passage|article|paragraph|line|sentence|document|record|charter|register|excerpt|abstract)"
+)
+_FROM_TEXT: Final = re.compile(
+    rf"(?i)\b{_TEXTS}s?(?: \d{{1,3}})? (?:says|reads|states|has it|tells us|has)\b[,:]? ?\Z"
+)
 _OF_TEXT: Final = re.compile(rf"(?i),? (?:says|reads|states) the (?:\w+ )?{_TEXTS}\b")
 """Who quotes the text that the task gives agrees with it: `The text says: "He was born in Riga."`."""
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
 _CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
 _CJK_BREAK: Final = re.compile(
-    r"[，,、：:（）()،]|而是|但是|但|不过|그러나|하지만|しかし| بل | लेकिन | बल्कि |(?=而不是|而非|而并非|並非|وليس|말고)"
+    r"[，,、：:（）()،]|而是|但是|但|不过|그러나|하지만|しかし"
+    r"| بل | लेकिन | बल्कि |(?=而不是|而非|而并非|並非|وليس|말고)"
 )
-_CJK_JOINING: Final = re.compile(r"[\s和或与與及、，,跟도やかとも와과나이거나또는혹은や还是或者أوयाونه]*")
-_CJK_SAYING: Final = re.compile(r"(?<![我们們以该該])(?:说|說|认为|認為|觉得|覺得|猜|主张|主張|回答)(?:是|道|了)?\s?\Z")
+_CJK_SAYING: Final = re.compile(
+    r"(?<![我们們以该該])(?:说|說|认为|認為|觉得|覺得|猜|主张|主張|回答)(?:是|道|了)?\s?\Z"
+)
 _UNDECIDED: Final = frozenset(
     {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
 )

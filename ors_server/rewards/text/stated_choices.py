@@ -296,17 +296,20 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             continue
         if (after == "_") is not before.endswith("_"):
             continue
-        if not is_alone and (
-            (
-                label in ("A", "I")
-                and start == found.start()
-                and not before.endswith((", ", "; "))  # an article there is written small
-                and _is_article(text, end)
+        if (
+            not is_alone
+            and (
+                (
+                    label in ("A", "I")
+                    and start == found.start()
+                    and not before.endswith((", ", "; "))  # an article there is written small
+                    and _is_article(text, end)
+                )
+                or after in _ATTACHED
+                or (before[-1:] in _ATTACHED and before)
+                or _INITIAL.search(before)
+                or (label == "A" and before.endswith(" an "))
             )
-            or after in _ATTACHED
-            or (before[-1:] in _ATTACHED and before)
-            or _INITIAL.search(before)
-            or (label == "A" and before.endswith(" an "))
         ):
             continue
         yield _Named(start, end, label.upper() if is_lower else label, is_label=True)
