@@ -17,6 +17,7 @@ from bench import (
     alfworld,
     audits,
     batches,
+    call_path,
     declared_rows,
     idle_sessions,
     imports,
@@ -36,6 +37,7 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
     {
         "ors_calls": ors_calls.measure,
         "mcp_calls": mcp_calls.measure,
+        "call_path": call_path.measure,
         "idle_sessions": idle_sessions.measure,
         "imports": imports.measure,
         "sandboxes": sandboxes.measure,

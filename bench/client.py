@@ -43,6 +43,10 @@ class Connection:
             raise RuntimeError(f"{path}: {first}: {content[:200]!r}")
         return answer, content
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._writer.close()
+
     async def _read_body(self, headers: Mapping[str, str]) -> bytes:
         if headers.get("transfer-encoding") != "chunked":
             return await self._reader.readexactly(int(headers.get("content-length", 0)))
@@ -53,14 +57,20 @@ class Connection:
         return content
 
 
+async def connect(port: int) -> Connection:
+    """Open a connection, which the caller closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    return Connection(reader, writer, port)
+
+
 @contextlib.asynccontextmanager
 async def connected(port: int) -> AsyncIterator[Connection]:
     """Hold a connection for the length of a with statement."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    connection = await connect(port)
     try:
-        yield Connection(reader, writer, port)
+        yield connection
     finally:
-        writer.close()
+        connection.close()
 
 
 async def create_sessions(port: int, session_ids: list[str]) -> None:

@@ -7,6 +7,7 @@ load nor other work on the machine matters much.
 
 import asyncio
 import statistics
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
@@ -67,22 +68,41 @@ async def _load(port: int, paths: list[str], era: str, calls: int) -> None:
 
 async def _play(port: int, path: str, era: str, calls: int) -> None:
     async with client.connected(port) as connection:
-        meta: dict[str, Any] = {}
-        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
-        if era == MODERN:
-            prefix = "io.modelcontextprotocol"
-            meta["_meta"] = {
-                f"{prefix}/protocolVersion": MODERN,
-                f"{prefix}/clientInfo": {"name": "bench", "version": "1"},
-                f"{prefix}/clientCapabilities": {},
-            }
-        else:
-            headers = await _open_handshake(connection, path)
+        headers = {} if era == MODERN else await _open_handshake(connection, path)
         for number in range(1, calls + 1):
-            params = {"name": "echo", "arguments": {"text": f"hello {number}"}, **meta}
-            body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-            _, content = await connection.post(path, headers, body)
-            assert b"hello" in content, content
+            await call_echo(connection, path, era, number, headers)
+
+
+async def call_echo(
+    connection: client.Connection, path: str, era: str, number: int, headers: Mapping[str, str] | None = None
+) -> None:
+    """Call the echo tool by MCP.
+
+    Args:
+        connection: To the server.
+        path: Of the MCP endpoint.
+        era: A version of the protocol, one of `ERAS`.
+        number: Id of the request.
+        headers: Those of the handshake, in the era that has one.
+
+    Raises:
+        RuntimeError: If the answer is not the tool's.
+    """
+    meta: dict[str, Any] = {}
+    sent = dict(headers or {})
+    if era == MODERN:
+        prefix = "io.modelcontextprotocol"
+        meta["_meta"] = {
+            f"{prefix}/protocolVersion": MODERN,
+            f"{prefix}/clientInfo": {"name": "bench", "version": "1"},
+            f"{prefix}/clientCapabilities": {},
+        }
+        sent |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
+    params = {"name": "echo", "arguments": {"text": f"hello {number}"}, **meta}
+    body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    _, content = await connection.post(path, sent, body)
+    if b"hello" not in content:
+        raise RuntimeError(f"this is no answer of the echo tool: {content!r}")
 
 
 async def _open_handshake(connection: client.Connection, path: str) -> dict[str, str]:

@@ -29,9 +29,8 @@ from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.manager import SessionManager, open_manager
-from ors_server.sessions.quotas import SessionLimits
-from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
-from ors_server.sessions.session_services import SessionOptions
+from ors_server.sessions.session_request import SessionLimits
+from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions, open_sandboxes
 from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
@@ -41,7 +40,7 @@ from ors_server.transports import http
 from ors_server.transports.access import Keyring, load_keyring
 from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
-from ors_server.transports.origins import HostGuard
+from ors_server.transports.http import HostGuard
 from ors_server.transports.ors_app import OrsApp
 from ors_server.transports.ors_calls import CallStreams
 
@@ -109,9 +108,7 @@ class App:
         self._mcp: McpApp | None = None
         self._doors: dict[str, http.Application] = {}
         self._ors: http.Application | None = None
-        self._guarded = HostGuard(
-            http.DefectGuard(self._route), hosts=settings.allowed_hosts, origins=settings.allowed_origins
-        )
+        self._guarded = HostGuard(self._route, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
 
     @property
     def manager(self) -> SessionManager:
@@ -231,22 +228,39 @@ class App:
         """Serve one ASGI connection."""
         match scope["type"]:
             case "http":
-                await self._guarded(scope, receive, send)
+                if self._guarded.admits(scope):
+                    await self._route(scope, receive, send)
+                else:
+                    await self._guarded(scope, receive, send)
             case "lifespan":
                 await self._live(receive, send)
             case _:
                 await send({"type": "websocket.close", "code": 1000})
 
     async def _route(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
-        if self._ors is None:
-            await http.send_fault(send, ShuttingDownError("the server is not running"))
-            return
-        root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
-        door = self._doors.get(root, self._ors)
-        if scope["method"] == "HEAD":
-            await http.serve_head(door, scope, receive, send)
-        else:
-            await door(scope, receive, send)
+        """Serve a request at its door; an unexpected exception stays inside the request."""
+        started = False
+
+        async def watch(message: http.Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            if self._ors is None:
+                await http.send_fault(watch, ShuttingDownError("the server is not running"))
+                return
+            root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
+            door = self._doors.get(root, self._ors)
+            if scope["method"] == "HEAD":
+                await http.serve_head(door, scope, receive, watch)
+            else:
+                await door(scope, receive, watch)
+        except Exception:  # whatever it is, other requests go on
+            log.exception("request_defect", path=scope["path"])
+            if started:
+                raise
+            await http.send_fault(send, OrsServerError("the server failed; its log has the details"))
 
     async def _live(self, receive: http.Receive, send: http.Send) -> None:
         await receive()

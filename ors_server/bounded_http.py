@@ -8,7 +8,7 @@ headers.
 """
 
 import zlib
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,6 +30,8 @@ EVENT_STREAM = "text/event-stream"
 ACCEPTED_CODINGS = {"Accept-Encoding": "gzip, deflate"}
 """The header for a client whose answers are read within bounds."""
 _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+_EVENT_STREAM = EVENT_STREAM.encode()
+_CODINGS = frozenset({b"", b"identity", *map(str.encode, _WINDOWS)})
 _PIECE = 64 * 1024
 
 
@@ -58,24 +60,36 @@ class AnswerBounds:
                 is too long, or its coding is broken.
         """
         source = f"the answer of {response.request.method} {response.request.url}"
-        limit = self._limit(response)
         is_problem = response.status_code >= HTTPStatus.BAD_REQUEST
-        length = response.headers.get("content-length", "")
-        if not is_problem and limit is not None and length.isdecimal() and len(length) < 20:  # noqa: PLR2004
+        length = coding = kind = b""
+        # Once over the raw headers: each look-up by name costs as much as all of this.
+        for name, value in response.headers.raw:
+            lower = name.lower()
+            if lower == b"content-length":
+                length = value
+            elif lower == b"content-type":
+                kind = value
+            elif lower == b"content-encoding":
+                coding = coding + b", " + value if coding else value
+        limit = MAX_PROBLEM_BYTES if is_problem else self._limit(response, kind)
+        if not is_problem and limit is not None and length.isdigit() and len(length) < 20:  # noqa: PLR2004
             _check_length(int(length), limit, source)
-        coding = response.headers.pop("content-encoding", "identity").strip().lower()
-        if coding not in {"", "identity", *_WINDOWS}:
-            raise BrokenAnswerError(f"{source} is coded as {coding[:MAX_SHOWN]!r}; expected gzip or deflate")
+        if coding:
+            del response.headers["content-encoding"]
+            coding = coding.strip().lower()
+            if coding not in _CODINGS:
+                said = coding.decode(errors="replace")[:MAX_SHOWN]
+                raise BrokenAnswerError(f"{source} is coded as {said!r}; expected gzip or deflate")
         response.encoding = "utf-8"  # a stated charset may be unknown, or slow to decode
         assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101  (of async clients only)
-        response.stream = _BoundedStream(response.stream, coding, limit, source, is_cut=is_problem)
+        response.stream = _BoundedStream(response.stream, coding.decode(), limit, source, is_cut=is_problem)
 
-    def _limit(self, response: httpx2.Response) -> int | None:
-        if response.status_code >= HTTPStatus.BAD_REQUEST:
-            return MAX_PROBLEM_BYTES
-        is_stream = EVENT_STREAM in response.headers.get("content-type", "")
-        was_requested = EVENT_STREAM in response.request.headers.get("accept", "")
-        return self.max_stream_bytes if is_stream and was_requested else self.max_bytes
+    def _limit(self, response: httpx2.Response, kind: bytes) -> int | None:
+        if _EVENT_STREAM in kind:
+            for name, value in response.request.headers.raw:
+                if name.lower() == b"accept" and _EVENT_STREAM in value:
+                    return self.max_stream_bytes
+        return self.max_bytes
 
     async def parse(self, body: bytes, content_type: str, source: str) -> Any:
         """Return the JSON value of an answer.
@@ -118,7 +132,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
     @override
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         total, unshared = 0, 0
-        async with aclosing(_pieces_of(self._inner)) as coded_pieces:
+        pieces = aiter(self._inner)
+        async with aclosing(
+            pieces if isinstance(pieces, AsyncGenerator) else _all_of(pieces)
+        ) as coded_pieces:
             async for coded in coded_pieces:
                 for piece in self._decode(coded):
                     total, unshared = total + len(piece), unshared + len(piece)
@@ -155,8 +172,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-async def _pieces_of(stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
-    async for piece in stream:
+async def _all_of(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    async for piece in pieces:
         yield piece
 
 

@@ -11,7 +11,7 @@ import math
 import operator
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 
@@ -284,12 +284,21 @@ def start_clock(seconds: float | None) -> CallClock:
     return CallClock(seconds, watch=current_watch.get())
 
 
-class _Counting:
-    """A call makes one: a generator would cost several times as much."""
+class counting:  # noqa: N801  (used as a function, as `contextlib.suppress` is)
+    """Have the code inside run by a clock, and cancel it when its own time is up.
+
+    Afterwards the clock's `is_up` says whether that happened. A class, because each call enters one and a
+    generator would cost several times as much.
+    """
 
     __slots__ = ("_before", "_clock", "_is_armed", "_scope")
 
-    def __init__(self, clock: CallClock, *, shield: bool, is_armed: bool) -> None:
+    def __init__(self, clock: CallClock, *, shield: bool = False, is_armed: bool = True) -> None:
+        """Count for a clock.
+
+        Args:
+            is_armed: Whether the timer is set at once; without, the code inside calls `arm` before it waits.
+        """
         self._clock = clock
         self._is_armed = is_armed
         self._scope = clock.scope(shield=shield)
@@ -306,23 +315,10 @@ class _Counting:
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
+    ) -> bool:
         call_clock.reset(self._before)
         self._clock.stop()
         return self._scope.__exit__(kind, error, traceback)
-
-
-def counting(
-    clock: CallClock, *, shield: bool = False, is_armed: bool = True
-) -> AbstractContextManager[CallClock, bool | None]:
-    """Have the code inside run by a clock, and cancel it when its own time is up.
-
-    Afterwards the clock's `is_up` says whether that happened.
-
-    Args:
-        is_armed: Whether the timer is set at once; without, the code inside calls `arm` before it waits.
-    """
-    return _Counting(clock, shield=shield, is_armed=is_armed)
 
 
 @contextmanager

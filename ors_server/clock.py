@@ -35,18 +35,3 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait; 0 seconds or less yields once."""
         await anyio.sleep(max(0.0, seconds))
-
-
-class LastUse:
-    """When something was last used; an object of its own, so that its parts need not hold the whole."""
-
-    __slots__ = ("_now", "at")
-
-    def __init__(self, clock: Clock) -> None:
-        self._now = clock.monotonic
-        self.at = clock.monotonic()
-        """Seconds from the clock's origin."""
-
-    def touch(self) -> None:
-        """Note a use."""
-        self.at = self._now()

@@ -294,13 +294,20 @@ def apply_outcome(
     moved = move(state, EpisodeEvent.STEP if stop_reason is None else EpisodeEvent.END, now, stop_reason)
     unjudged = state.unjudged_steps + outcome.is_unjudged
     can_pay = stop_reason is not None and outcome.kind not in _NEVER_CHARGED and not unjudged
-    reward, held = _pay(state, policy, earned, can_pay=can_pay)
+    if policy.emit == "dense":
+        reward, held = earned, state.held
+    else:
+        held = earned if state.held is None else state.held + (earned or 0.0)
+        reward, held = (held, None) if can_pay else (None, held)
     components: dict[str, float] = {} if given is None else {TOOL_PART: given}
     if charged:
         components.update((cause.value, amount) for cause, amount in charged.items())
     if state.held is not None and held is None:
         components[WITHHELD] = state.held
     paid = 0.0 if reward is None else reward
+    best = state.best_reward
+    if earned is not None and (best is None or earned > best):
+        best = earned
     counted = EpisodeState(  # every field by name, which costs half of what `_replace` does
         created_at=moved.created_at,
         phase=moved.phase,
@@ -309,10 +316,10 @@ def apply_outcome(
         discounted_return=state.discounted_return + policy.discount ** (number - 1) * paid,
         held=held,
         reward_sum=state.reward_sum + (given or 0.0),
-        penalties=_add_penalties(state.penalties, charged),
+        penalties=_add_penalties(state.penalties, charged) if charged else state.penalties,
         last_reward=state.last_reward if reward is None else reward,
-        best_reward=_best(state.best_reward, earned),
-        metrics=_add_metrics(state.metrics, outcome.metrics),
+        best_reward=best,
+        metrics=_add_metrics(state.metrics, outcome.metrics) if outcome.metrics else state.metrics,
         ungraded_steps=state.ungraded_steps + (earned is None),
         failed_steps=state.failed_steps + (outcome.kind is OutcomeKind.FAULT),
         unjudged_steps=unjudged,
@@ -323,16 +330,6 @@ def apply_outcome(
         waived=state.waived + outcome.waived,
     )
     return counted, StepReward(number, reward, earned, components, stop_reason is not None, stop_reason)
-
-
-def _pay(
-    state: EpisodeState, policy: EpisodePolicy, earned: float | None, *, can_pay: bool
-) -> tuple[float | None, float | None]:
-    """Return what a step pays, and what is held after it."""
-    if policy.emit == "dense":
-        return earned, state.held
-    held = earned if state.held is None else state.held + (earned or 0.0)
-    return (held, None) if can_pay else (None, held)
 
 
 def _penalties(policy: EpisodePolicy, outcome: CallOutcome, number: int) -> dict[PenaltyCause, float]:
@@ -354,21 +351,13 @@ def _stop_reason(
         return StopReason.BLOCKED
     if policy.step_limit is not None and number >= policy.step_limit:
         return StopReason.STEP_LIMIT
-    left = remaining_time(state, policy, now)
-    if left is not None and left <= 0:
-        return StopReason.TIME_LIMIT
-    return None
-
-
-def _best(before: float | None, reward: float | None) -> float | None:
-    return reward if before is None else before if reward is None else max(before, reward)
+    left = None if policy.time_limit is None else remaining_time(state, policy, now)
+    return StopReason.TIME_LIMIT if left is not None and left <= 0 else None
 
 
 def _add_penalties(
     before: Mapping[PenaltyCause, float], charged: Mapping[PenaltyCause, float]
 ) -> Mapping[PenaltyCause, float]:
-    if not charged:
-        return before
     after = dict(before)
     for cause, amount in charged.items():
         after[cause] = after.get(cause, 0.0) + amount
@@ -376,8 +365,6 @@ def _add_penalties(
 
 
 def _add_metrics(before: Mapping[str, Metric], reported: Mapping[str, float]) -> Mapping[str, Metric]:
-    if not reported:
-        return before
     after = dict(before)
     for key, value in reported.items():
         after[key] = after[key].joined(value) if key in after else Metric.of(value)

@@ -8,7 +8,7 @@ import json
 import json.decoder
 import json.scanner
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, cast
 
 import anyio.to_thread
@@ -68,17 +68,18 @@ class _TooMuchError(ValueError):
     """A JSON text has too much of something, which the message names."""
 
 
+def count_values(text: bytes) -> int:
+    """Return how many commas, colons and opening brackets a JSON text has outside of strings."""
+    return sum(map(_signs, _outside_strings(text)))
+
+
 async def _count_values(body: bytes, max_values: int) -> int:
     """Return how many values a text has, about; `_TooMuchError` for too many of them or of digits."""
     if len(body) <= _SHORT and (count := _signs(body)) <= max_values:
         return count
     max_digits = MAX_ALL_DIGITS * max_values // MAX_VALUES
-    count, digits, start, is_inside = 0, 0, 0, False
-    while start < len(body):
-        end = _slice_end(body, start)
-        parts = body[start:end].replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
-        outside = b'"'.join(parts[is_inside::2])
-        is_inside ^= len(parts) % 2 == 0
+    count, digits = 0, 0
+    for outside in _outside_strings(body):
         count += _signs(outside)
         digits += _digits(outside)
         if count > max_values:
@@ -87,9 +88,19 @@ async def _count_values(body: bytes, max_values: int) -> int:
             raise _TooMuchError(f"a number of more than {MAX_DIGITS} digits")
         if digits > max_digits:
             raise _TooMuchError(f"numbers of more than {max_digits} digits together")
-        start = end
         await checkpoint()
     return count
+
+
+def _outside_strings(body: bytes) -> Iterator[bytes]:
+    """Yield what is outside of strings in each slice of a text."""
+    start, is_inside = 0, False
+    while start < len(body):
+        end = _slice_end(body, start)
+        parts = body[start:end].replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')
+        yield b'"'.join(parts[is_inside::2])
+        is_inside ^= len(parts) % 2 == 0
+        start = end
 
 
 class _PatientDecoder(json.JSONDecoder):

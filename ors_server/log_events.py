@@ -9,13 +9,18 @@ from typing import Any
 import structlog
 from structlog.dev import Column, ColumnFormatter
 from structlog.stdlib import BoundLogger, ProcessorFormatter
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
+
+from ors_server.printable import clean
 
 EVENT_WIDTH = 24
 """Characters of an event's name on the console, at least."""
 _LEVEL_WIDTH = len("exception")
 _QUOTED = frozenset(" \t=\r\n\"'")
 """Characters of a text that is quoted on the console."""
+
+_UNQUOTED = frozenset({"event", "exception", "stack"})
+"""Texts that are printed as they are."""
 
 
 def structure(logger: logging.Logger, redact: Processor) -> BoundLogger:
@@ -58,14 +63,26 @@ def _plain_field(key: str, value: object) -> str:
     return f"{key}={value!r}"
 
 
+def _escape(logger: Any, method: str, event: EventDict) -> EventDict:
+    """Escape what a terminal would execute: texts of agents and far sides are in errors and tracebacks."""
+    del logger, method
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            is_quoted = name not in _UNQUOTED and not _QUOTED.isdisjoint(value)  # `repr` escapes them
+            event[name] = value if is_quoted else clean(value)
+    return event
+
+
 def make_formatter(
     form: str, *, has_colours: bool, redact: Processor, redact_trace: Processor
 ) -> ProcessorFormatter:
     """Return the formatter of a form, `console` or `json`; colours are the console's."""
     renderer: Any
+    escaping: list[Processor] = []
     if form == "json":
         renderer = structlog.processors.JSONRenderer(default=str)
     else:
+        escaping = [_escape]
         style: dict[str, Any] = (
             {"pad_event_to": EVENT_WIDTH} if has_colours else {"columns": _plain_columns()}
         )
@@ -76,6 +93,7 @@ def make_formatter(
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,  # the frames and the message, never the frames' variables
             redact_trace,
+            *escaping,
             renderer,
         ],
         foreign_pre_chain=[structlog.stdlib.add_logger_name, structlog.stdlib.add_log_level, redact],

@@ -18,6 +18,7 @@ OTHER_VARIABLES = frozenset(
         "ORS_ALFWORLD_PYTHON",
         "ORS_API_KEY",
         "ORS_BFCL_PYTHON",
+        "ORS_CHILD",
         "ORS_CONFIG",
         "ORS_EPISODE",
         "ORS_INSPECT_PYTHON",

@@ -1,9 +1,10 @@
 """Prints how late a server answers others while it reads hostile input, and how much memory that takes.
 
 A process of its own asks `/health` of a real server every 50 ms and reports the longest time that an answer
-took. Meanwhile the server checks arguments by a schema with each keyword of JSON Schema, and loads data files
-of each format (with --reload), at four sizes. A cell has the worst of several inputs: the longest answer, the
-processor time that the server took until it (which is what a quiet machine would show), and the most memory.
+took. Meanwhile the server checks arguments by a schema with each keyword of JSON Schema, reads answers of
+each kind of far side, and loads data files of each format (with --reload), at four sizes. A cell has the
+worst of several inputs: the longest answer, the processor time that the server took until it (which is what
+a quiet machine would show), and the most memory.
 
 A cell that is above the limit by its processor time is measured again.
 
@@ -34,6 +35,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ors_server.client import Client
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lag_far_sides import BODIES, SIDES, far_sides
+from lag_far_sides import TOOLS as FAR_TOOLS
 
 SIZES = {"1 KB": 1 << 10, "50 KB": 50 << 10, "1 MB": 1 << 20, "16 MB": 16 << 20}
 EVERY = 0.05
@@ -329,6 +334,37 @@ def keyword_rows(only: str, limit: float) -> Iterator[tuple[str, list[Cell]]]:
                 yield keyword, cells
 
 
+def ask(client: Client, side: str, url: str, socket: str) -> str:
+    """Have a far side asked in a session of its own; return what came of it."""
+    with client.episode("lag", split="test", index=0) as episode:
+        return episode.call("ask", {"side": side, "url": url, "socket": socket}).text[:160]
+
+
+def far_side_rows(only: str, limit: float) -> Iterator[tuple[str, list[Cell]]]:
+    """Measure every far side with every kind of answer; yields the worst kind of each size."""
+    sides = [side for side in SIDES if only in f"far side {side}"]
+    if not sides:
+        return
+    with tempfile.TemporaryDirectory() as directory, far_sides() as (url, socket):
+        folder = Path(directory)
+        (folder / "lag.py").write_text(FAR_TOOLS)
+        with serve(folder, "lag.py:Lag") as server, Client(server.url) as client:
+            for side in sides:
+                cells = []
+                for size in SIZES.values():
+                    places = {kind: f"{kind.replace(' ', '_')}/{size}" for kind in (*BODIES, "bomb")}
+                    if side != "openenv_socket":
+                        places |= {f"{kind}, packed": f"{places[kind]}/packed" for kind in BODIES}
+                    found = {
+                        kind: measure(
+                            server, partial(ask, client, side, f"{url}/{place}", f"{socket}/{place}"), limit
+                        )
+                        for kind, place in places.items()
+                    }
+                    cells.append(worst(found))
+                yield f"far side {side}", cells
+
+
 def json_lines(rows: list[Any]) -> bytes:
     """Return rows as JSON lines."""
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
@@ -362,7 +398,8 @@ def hostile_lines(size: int) -> dict[str, bytes]:
     holes = [{"question": "q", **dict.fromkeys(wide[:100], 1)} for _ in range(max(1, size // 1_000))]
     return {
         "many rows": json_lines(many(size)),
-        "one long row": json_lines([{"question": "q" * size, "answer": "1"}]),
+        "one long row": json_lines([{"question": "q" * (size - 64), "answer": "1"}]),
+        "one row of controls": json_lines([{"question": "\x01" * (size // 6 - 64), "answer": "1"}]),
         "deep": b'{"question": ' + b"[" * (size // 2) + b"]" * (size // 2) + b', "answer": 1}\n',
         "repeated names": repeated,
         "wide row": json_lines([dict.fromkeys(wide, 1)]),
@@ -398,7 +435,8 @@ def tables(size: int, separator: str) -> dict[str, bytes]:
         "many rows": [["question", "answer"], *([f"q{number}", "1"] for number in range(size // 8))],
         "wide header": [wide, *([["1"]] * 1_000)],
         "repeated names": [[*wide, "c7"], ["1"] * 3],
-        "one long row": [["question", "answer"], ["q" * size, "1"]],
+        "one long row": [["question", "answer"], ["q" * (size - 64), "1"]],
+        "one row of controls": [["question", "answer"], ["\x01" * (size - 64), "1"]],
     }
     return {kind: table(values, separator) for kind, values in rows.items()}
 
@@ -407,7 +445,8 @@ def parquets(size: int) -> dict[str, bytes]:
     """Return parquet files."""
     return {
         "many rows": parquet(many(size)),
-        "one long row": parquet([{"question": "q" * size, "answer": "1"}]),
+        "one long row": parquet([{"question": "q" * (size - 64), "answer": "1"}]),
+        "one row of controls": parquet([{"question": "\x01" * (size // 6 - 64), "answer": "1"}]),
         "repeated value": parquet([{"question": "q" * 1_000, "answer": "1"}] * max(1, size // 50)),
     }
 
@@ -422,15 +461,27 @@ FORMATS: Mapping[str, Callable[[int], dict[str, bytes]]] = {
 }
 
 
-def reload(server: Server, path: Path, content: bytes) -> str:
-    """Replace a data file, and wait until the server has loaded it, or refused it."""
+def look(client: Client) -> str:
+    """Read some tasks and a prompt; return what came of it."""
+    try:
+        (name,) = client.environments()
+        tasks = client.tasks("train", 0, 3, environment=name)
+        with client.episode(name, split="train", index=0) as episode:
+            return f"{len(tasks)} tasks, {len(str(episode.prompt()))} characters"
+    except Exception as error:  # noqa: BLE001  (a refusal of any kind is a result)
+        return f"{type(error).__name__}: {error}"[:160]
+
+
+def reload(server: Server, client: Client, path: Path, content: bytes) -> str:
+    """Replace a data file, wait until the server has loaded or refused it, and read a task of it."""
     before = server.lines.read_text().count("reloaded")
     path.write_bytes(content)
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
         text = server.lines.read_text()
         if text.count("reloaded") > before:
-            return text.strip().rpartition("\n")[2][:100]
+            line = text.strip().rpartition("\n")[2]
+            return line[:100] if "not reloaded" in line else f"{line[:60]}: {look(client)}"
         time.sleep(EVERY)
     return "no answer in time"
 
@@ -447,11 +498,14 @@ def format_rows(only: str, limit: float) -> Iterator[tuple[str, list[Cell]]]:
             (folder / "environment.toml").write_text(f'{text}reward = "exact_match_reward"\n')
             path = folder / f"train.{ending}"
             path.write_bytes(make(1 << 10)["many rows"])
-            with serve(folder, str(folder), "--reload") as server:
+            with (
+                serve(folder, str(folder), "--reload") as server,
+                Client(server.url) as client,
+            ):
                 cells = []
                 for size in SIZES.values():
                     found = {
-                        kind: measure(server, partial(reload, server, path, content), limit)
+                        kind: measure(server, partial(reload, server, client, path, content), limit)
                         for kind, content in make(size).items()
                     }
                     cells.append(worst(found))
@@ -463,14 +517,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="keywords and endings that have this word in them")
+    parser.add_argument("--only", default="", help="keywords, endings and far sides with this word")
     parser.add_argument("--results", action="store_true", help="print what came of each worst cell, too")
     parser.add_argument("--limit", type=float, default=LIMIT, help="milliseconds that an answer may take")
     options = parser.parse_args()
     sys.stdout.write("longest answer in ms (processor time of the server until it, in ms) memory in MiB\n")
     sys.stdout.write(f"{'input':24}{''.join(name.rjust(18) for name in SIZES)}\n")
     late = 0
-    for name, cells in chain(*(rows(options.only, options.limit) for rows in (keyword_rows, format_rows))):
+    for name, cells in chain(
+        *(rows(options.only, options.limit) for rows in (keyword_rows, far_side_rows, format_rows))
+    ):
         late += sum(cell.busy_milliseconds > options.limit for cell in cells)
         sys.stdout.write(f"{name:24}{''.join(cell.show(options.limit).rjust(18) for cell in cells)}\n")
         if options.results:

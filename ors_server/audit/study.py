@@ -117,16 +117,18 @@ class AuditPlayer:
         Raises:
             BudgetOverError: If the time is over before all were played.
         """
-        wanted = {one.key: one for one in plays if again or one.key not in self._known}
-        todo = list(wanted.values())
+        keys = [plan.key for plan in plays]
+        wanted = {key: plan for key, plan in zip(keys, plays, strict=True) if again or key not in self._known}
+        todo = list(wanted.items())
         size = _BATCH_IN_SANDBOX if self.server.facts.is_costly else _BATCH
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]
-            for one, result in zip(batch, await self._play_some(batch), strict=True):
-                self._known[one.key] = result
+            results = await self._play_some([plan for _, plan in batch])
+            for (key, _), result in zip(batch, results, strict=True):
+                self._known[key] = result
             self.played += len(batch)
             self.on_progress(self.played)
-        return [self._known[one.key] for one in plays]
+        return [self._known[key] for key in keys]
 
     def recall(self, plan: CallPlan) -> PlayResult | None:
         """Return what came of a play, if it has been played."""

@@ -35,6 +35,8 @@ SPARE_TIME = 0.1
 MAX_SPARE_TIME = 1.0
 """Seconds that it must leave at most."""
 
+FIELDS_MARK = "__ors_fields__"
+"""Attribute of an environment that a file declares: the fields that its declaration names."""
 _ATTRIBUTE = "_ors_episode"
 
 
@@ -286,7 +288,7 @@ async def _episode_fields(
     fields: dict[str, Any] = {} if episode.step is None else {"step": episode.step}
     if "context" in _parameters(asked):
         fields["context"] = episode.context
-    own: Collection[str] = getattr(instance, "_declared_fields", instance.task_spec)
+    own: Collection[str] = getattr(instance, FIELDS_MARK, instance.task_spec)
     if PROMPT in _parameters(asked) and PROMPT not in given and PROMPT not in own:
         try:
             fields[PROMPT] = await episode.prompt_text()

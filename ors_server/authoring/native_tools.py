@@ -162,10 +162,9 @@ def _binder(attribute: str, signature: Signature) -> Callable[[Any], Callable[[A
         method = getattr(owner, attribute)
 
         def call(parsed: Any, context: Any) -> Any:
-            if model_name is not None:
-                arguments = {model_name: parsed}
-            else:
-                arguments = {name: getattr(parsed, name) for name in names}
+            arguments: dict[str, Any] = {} if model_name is None else {model_name: parsed}
+            for name in names:
+                arguments[name] = getattr(parsed, name)
             if context_name is not None:
                 arguments[context_name] = context
             return method(**arguments)

@@ -129,9 +129,11 @@ def make_parser(
     if validate is None:
         return lambda _arguments: None
     droppable = null_rejecting_optionals(schema)
+    if not droppable:
+        return validate
 
     def parse(arguments: JSONObject) -> Any:
-        if droppable and None in arguments.values():
+        if None in arguments.values():
             arguments = {
                 key: value for key, value in arguments.items() if value is not None or key not in droppable
             }

@@ -12,9 +12,9 @@ import typer
 from ors_server.cli.audit_recorded import RecordedAuditOptions, run_recorded_audit
 from ors_server.cli.command_output import MisuseError, say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table, progress_lines
+from ors_server.printable import clean, clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

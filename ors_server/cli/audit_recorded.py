@@ -11,9 +11,9 @@ import typer
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.filters import EpisodeFilters, StoreChoice
-from ors_server.cli.printable import clean_line
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.terminal import make_console, make_table, progress_bar
+from ors_server.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.audit.recorded.recorded_report import RecordedReport

@@ -11,9 +11,9 @@ import typer
 from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.data_options import DataOptions, declared_keys, resolve_references
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.printable import clean_line
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_progress_console
+from ors_server.printable import clean_line
 
 Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""

@@ -4,8 +4,8 @@ import json
 import sys
 from typing import Any
 
-from ors_server.cli.printable import clean
 from ors_server.errors import ClientError
+from ors_server.printable import clean
 
 
 class CommandError(ClientError):

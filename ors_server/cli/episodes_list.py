@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ors_server.cli.command_output import say
 from ors_server.cli.episodes_source import list_entries
-from ors_server.cli.printable import clean_line
 from ors_server.cli.terminal import make_console, make_table
+from ors_server.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import EpisodesListOptions

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ors_server.cli.command_output import CommandError, say
 from ors_server.cli.episodes_list import show_number
-from ors_server.cli.printable import clean_line
 from ors_server.cli.step_reasons import reasons_of
 from ors_server.cli.terminal import cut, make_console
+from ors_server.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import ShowOptions

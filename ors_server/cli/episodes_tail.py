@@ -10,8 +10,8 @@ from ors_server.cli.command_output import say
 from ors_server.cli.episodes_list import SHOWN_DIGITS, show_labels, show_return, show_state, show_task
 from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
 from ors_server.cli.episodes_source import follow_steps, list_entries
-from ors_server.cli.printable import clean_line
 from ors_server.errors import EpisodeNotFoundError
+from ors_server.printable import clean_line
 
 if TYPE_CHECKING:
     from datetime import datetime

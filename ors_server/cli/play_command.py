@@ -14,8 +14,8 @@ from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import CommandError, say, say_json
 from ors_server.cli.data_options import DataOptions, resolve_references
 from ors_server.cli.line_reading import Read, editing, read_line
-from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.shell_completion import installed_names
+from ors_server.printable import clean, clean_line
 
 if TYPE_CHECKING:
     from ors_server.testing.local_episode import LocalEpisode

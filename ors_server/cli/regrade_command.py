@@ -10,10 +10,10 @@ import typer
 from ors_server.cli.command_output import complain, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.judging_options import JudgingOptions, make_scorer
-from ors_server.cli.printable import clean_line
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.cli.terminal import make_console
+from ors_server.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.replaying.regrading import Regraded

@@ -8,6 +8,7 @@ import anyio
 import anyio.to_thread
 
 from ors_server.authoring.declared.references import declaration_of
+from ors_server.authoring.declared.rows.index_process import indices_made_elsewhere
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import definitions_of
 from ors_server.cli.command_output import complain
@@ -60,7 +61,7 @@ class Reloader:
 
     def _load(self) -> list[EnvironmentDefinition]:
         folders = [folder for reference in self._references for folder in _folders_of(reference)]
-        with forgotten_modules(folders):
+        with forgotten_modules(folders), indices_made_elsewhere():
             found = resolve_references(self._references, self._options)
             return [definition for each in found for definition in definitions_of(each)]
 

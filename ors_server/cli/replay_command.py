@@ -11,8 +11,8 @@ import typer
 
 from ors_server.cli.command_output import say
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.cli.printable import clean
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
+from ors_server.printable import clean
 
 if TYPE_CHECKING:
     from ors_server.replaying.replay import ReplayRequest

@@ -4,12 +4,12 @@ A request is repeated if the server did not accept it (429, 503), if it was not 
 refused), or if its caller declares it repeatable. The module knows no endpoint.
 """
 
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import SystemRandom
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
 import anyio
@@ -215,27 +215,43 @@ class Connection:
                 f"{request.method} {request.path} at {self.http.base_url} was not answered: {what}"
             ) from error
 
-    @contextmanager
-    def time_limit(self, request: HttpRequest) -> Generator[None]:
+    def time_limit(self, request: HttpRequest) -> "_TimeLimit":
         """Bound the time of an answer that is sent so slowly that no silence is too long.
 
-        Raises:
-            BrokenAnswerError: If `Patience.answer_seconds` are over.
+        In its with statement, `BrokenAnswerError` is raised once `Patience.answer_seconds` are over.
         """
-        seconds = self.patience.answer_seconds
-        try:
-            with anyio.fail_after(seconds):
-                yield
-        except TimeoutError as error:
-            raise BrokenAnswerError(
-                f"the answer of {request.method} {request.path} at {self.http.base_url} was not complete "
-                f"within {seconds:g} seconds"
-            ) from error
+        return _TimeLimit(self, request)
 
     def check_open(self) -> None:
         """Raise `ClosedError` if the client was closed."""
         if self.http.is_closed:
             raise ClosedError(CLOSED)
+
+
+class _TimeLimit:
+    """`anyio.fail_after` with an error of ours; a generator would cost a tenth of a call more."""
+
+    __slots__ = ("_connection", "_request", "_scope")
+
+    def __init__(self, connection: Connection, request: HttpRequest) -> None:
+        self._connection, self._request = connection, request
+
+    def __enter__(self) -> None:
+        seconds = self._connection.patience.answer_seconds
+        self._scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        self._scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        is_swallowed = self._scope.__exit__(kind, error, trace)
+        if not self._scope.cancelled_caught:
+            return is_swallowed
+        request, connection = self._request, self._connection
+        raise BrokenAnswerError(
+            f"the answer of {request.method} {request.path} at {connection.http.base_url} was not complete "
+            f"within {connection.patience.answer_seconds:g} seconds"
+        )
 
 
 def _encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

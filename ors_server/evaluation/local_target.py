@@ -12,9 +12,8 @@ from ors_server.clock import Clock
 from ors_server.errors import UnknownEnvironmentError
 from ors_server.evaluation.targets import Target
 from ors_server.sandboxes.choose import BackendRequest
-from ors_server.sessions.quotas import SessionLimits
-from ors_server.sessions.sandboxing import Sandboxes
-from ors_server.sessions.session_services import SessionOptions
+from ors_server.sessions.session_request import SessionLimits
+from ors_server.sessions.session_services import Sandboxes, SessionOptions
 from ors_server.store.base import EpisodeStore
 
 IDLE_SECONDS = 7 * 24 * 3600.0

@@ -25,7 +25,7 @@ from ors_server.grading.evidence import Evidence
 from ors_server.grading.function_answer import read_answer
 from ors_server.grading.grading_errors import GraderFailedError, GradingError
 from ors_server.offload import OverLimitError
-from ors_server.sandboxes.processes import lower_priority
+from ors_server.processes import lower_priority
 from ors_server.sandboxes.processor_usage import usage_of
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError

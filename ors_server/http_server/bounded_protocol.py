@@ -4,6 +4,10 @@ Bytes are counted before they are parsed, because the parser keeps a header unti
 checked from outside, twice a second, so that a request costs no timer and a late event loop is not held
 against the client. A refused request gets an answer, and further bytes are read and discarded for a moment:
 closing a connection with unread bytes would lose the answer.
+
+uvicorn documents its settings, not how to derive from its classes, so this is the only module that imports
+it. The bases below were checked against uvicorn 0.54.0, and `pyproject.toml` admits 0.54 only;
+`tests/contract/test_uvicorn.py` lists each inherited name that is used, and names what a release changed.
 """
 
 import math
@@ -13,6 +17,9 @@ from typing import Any, cast
 
 import httptools
 from typing_extensions import override
+from uvicorn import Config, Server
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
 
 from ors_server.compact_json import compact_json
 from ors_server.errors import (
@@ -23,13 +30,19 @@ from ors_server.errors import (
     TooManyConnectionsError,
 )
 from ors_server.http_server.connection_limits import ConnectionLimits, Connections
-from ors_server.http_server.uvicorn_base import (
-    STATUS_LINE,
-    BaseProtocol,
-    RequestResponseCycle,
-    ServerState,
-)
 from ors_server.transports.faults import extra_headers, look_up
+from ors_server.transports.http import EXCHANGE
+
+__all__ = ["STATUS_LINE", "BaseProtocol", "Config", "RequestResponseCycle", "Server", "ServerState"]
+
+
+class BaseProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 over httptools, with a public name for what is used of its private ones."""
+
+    def stop_idle_timer(self) -> None:
+        """Stop the timer that closes an idle connection; without one, do nothing."""
+        self._unset_keepalive_if_required()
+
 
 MIN_PROGRESS = 1024
 """Bytes of a body that count as progress; its end always counts."""
@@ -175,6 +188,7 @@ class BoundedProtocol(BaseProtocol):
         self._fed = self._marked_piece = self._piece
         super().on_headers_complete()
         self.headers = []  # trailers must not be taken for headers
+        cast("dict[str, Any]", self.scope)["extensions"] = {EXCHANGE: self.cycle}
         if self._is_stopping:
             self.cycle.keep_alive = False
 

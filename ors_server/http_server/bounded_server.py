@@ -10,9 +10,8 @@ import anyio
 import anyio.lowlevel
 from typing_extensions import override
 
-from ors_server.http_server.bounded_protocol import BoundedProtocol, BoundedServerState
+from ors_server.http_server.bounded_protocol import BoundedProtocol, BoundedServerState, Config, Server
 from ors_server.http_server.connection_limits import ConnectionLimits, Connections, raise_file_limit
-from ors_server.http_server.uvicorn_base import Config, Server
 from ors_server.logs import get_logger
 
 log = get_logger("ors_server.http")

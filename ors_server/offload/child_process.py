@@ -1,15 +1,30 @@
-"""Starts and ends child processes, such as a worker: a clean interpreter that runs `main` of one module."""
+"""Starts and ends child processes, such as a worker: a clean interpreter that runs `main` of one module.
+
+What a child started ends with it, also processes that left its group: they are found as its descendants, and
+by an entry of their environment, which processes inherit. One is missed if it left the group, has another
+environment, and its parent had ended before the child was killed, or the child crashed. Where there is no
+/proc (macOS), only the group ends.
+"""
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
-from ors_server.offload.child_variables import worker_variables
+from ors_server.offload.child_variables import CHILD_MARK, worker_variables
+from ors_server.processes import ProcessRow, descendants, kill_marked, process_row, send_signal
 
+_HAS_PROC = os.path.exists("/proc/self/environ")  # noqa: PTH110  (once, at import)
+_SWEEPS = 20
+"""How often processes are looked for that start others while they are killed."""
+_PAUSE = 0.001
+"""Seconds between two sweeps."""
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
 
 
@@ -45,12 +60,16 @@ class ChildProcess:
         Raises:
             OSError: The process cannot be started.
         """
+        # A child of a child has the marks of both, so that it ends with either.
+        mark = os.environ.get(CHILD_MARK, "") + secrets.token_hex(8)
+        self._mark = f"{CHILD_MARK}={mark}"
+        own = worker_variables() if variables is None else variables
         self._process = subprocess.Popen(  # noqa: S603  (the command is the server's or an author's)
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
-            env=worker_variables() if variables is None else variables,
+            env={**own, CHILD_MARK: mark},
             cwd=folder,
             bufsize=0,
             start_new_session=True,
@@ -85,9 +104,22 @@ class ChildProcess:
         self._pipes[0].close()
 
     def kill(self) -> None:
-        """Kill it and everything that it started."""
+        """Kill it, its group and its descendants."""
+        below = self.rows_below()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+        kill_rows(below)
+
+    def kill_left(self) -> None:
+        """Kill what it started and what is left of that, once it has ended; takes some milliseconds."""
+        for _ in range(_SWEEPS):
+            if not _HAS_PROC or not kill_marked(self._mark, begins=True):
+                return
+            time.sleep(_PAUSE)
+
+    def rows_below(self) -> list[ProcessRow]:
+        """Return its descendants."""
+        return [row for pid in descendants(self.pid)[1:] if (row := process_row(pid)) is not None]
 
     def close_pipes(self) -> None:
         """Close both its pipes."""
@@ -95,9 +127,24 @@ class ChildProcess:
             pipe.close()
 
     def end(self, patience: float = 0.0) -> int:
-        """Close its pipes, kill its process group after `patience` seconds, and return its status."""
+        """Close its pipes, kill it and what it started after `patience` seconds, and return its status."""
+        below = self.rows_below()  # once it has ended, they are no descendants of its
         self.close_pipes()
         if patience:
             self.wait(patience)
         self.kill()
-        return self._process.wait()
+        status = self._process.wait()
+        kill_rows(below)
+        self.kill_left()
+        return status
+
+
+def kill_rows(rows: Sequence[ProcessRow]) -> None:
+    """Kill processes that were looked up; one that ended meanwhile is left alone."""
+    for row in rows:
+        send_signal(row.pid, signal.SIGKILL, partial(_is_same, row))
+
+
+def _is_same(row: ProcessRow, pid: int) -> bool:
+    now = process_row(pid)
+    return now is not None and now.started == row.started

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 
 WORKER_VARIABLES = "ORS_WORKER_VARIABLES"
 """Names, separated by commas, of further variables that workers and Java virtual machines get."""
+CHILD_MARK = "ORS_CHILD"
+"""Variable that tells what a child process started from other processes."""
 _LISTED = """
     PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLUMNS LINES NO_COLOR TMPDIR TMP TEMP
     LD_LIBRARY_PATH DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH VIRTUAL_ENV CONDA_PREFIX JAVA_HOME

@@ -25,6 +25,8 @@ ANSWER = struct.Struct("!QBIQ")
 MAX_ERROR_BYTES = 1 << 16
 """Bytes of a pickled error; of a longer one, the message is kept."""
 RETURNED, RAISED, OVER_MEMORY, OVER_RESULT = range(4)
+MARK = "ORS_CHILD"
+"""Variable that tells what a worker started from other processes."""
 NICENESS = 5
 """Lets the server's event loop run before its workers."""
 
@@ -57,8 +59,19 @@ def _listen(calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy:
         busy.set()
         inbox.put(call)
     if busy.is_set():
+        kill_started()
         os._exit(1)  # the caller has ended
     inbox.put(None)
+
+
+def kill_started() -> None:
+    """Kill what this program started, by the mark of its environment; nothing where there is no /proc."""
+    entry = f"{MARK}={os.environ.get(MARK, '')}".encode()
+    for name in os.listdir("/proc") if MARK in os.environ and os.path.isdir("/proc") else ():
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as environ:
+                if any(variable.startswith(entry) for variable in environ.read().split(b"\0")):
+                    os.kill(int(name), signal.SIGKILL)
 
 
 def _answer(limits: list[Any], path: str, arguments: bytes) -> tuple[int, bytes]:

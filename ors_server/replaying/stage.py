@@ -22,7 +22,7 @@ from ors_server.replaying.recorded_policy import overrides_of, recorded_policy
 from ors_server.replaying.replay_session import ReplaySession, create_session, has_same_task, read_environment
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendRequest
-from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
+from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.trajectory import EpisodeOrigin, UserTurn
 
 REPLAY_OF = "replay_of"

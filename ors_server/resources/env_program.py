@@ -28,6 +28,8 @@ from typing import Any
 
 CLOSE_SECONDS = 2.0
 """Seconds that closing may take once the caller has gone."""
+MARK = "ORS_CHILD"
+"""Variable that tells what a worker started from other processes."""
 NICENESS = 5
 """Lets the server's event loop run before its workers."""
 MESSAGE_LENGTH = 4_000
@@ -172,7 +174,18 @@ def end_with_caller(requests: int) -> None:
     poll.register(requests, 0)  # only the end of the input is an event
     poll.poll()
     time.sleep(CLOSE_SECONDS)
+    kill_started()
     os.killpg(0, signal.SIGKILL)
+
+
+def kill_started() -> None:
+    """Kill what this program started, by the mark of its environment; nothing where there is no /proc."""
+    entry = f"{MARK}={os.environ.get(MARK, '')}".encode()
+    for name in os.listdir("/proc") if MARK in os.environ and os.path.isdir("/proc") else ():
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as environ:
+                if any(variable.startswith(entry) for variable in environ.read().split(b"\0")):
+                    os.kill(int(name), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,21 @@
 """A child process that is reaped when it ends, and whose last output on standard error is kept for messages.
 
 A thread per child waits for both, so that neither a full pipe nor a zombie is left, whatever the caller does.
-Processes that it started end with it, also those that left its group: they are found as its descendants, and
-by an entry of their environment. A process stays if it left the group, has another environment, and its
-parent had ended before the child was asked to, or the child crashed.
+What the child started ends with it, also if it ends by itself.
 """
 
 import os
-import secrets
 import select
 import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 from typing_extensions import override
 
-from ors_server.offload.child_process import ChildProcess
-from ors_server.offload.child_variables import worker_variables
-from ors_server.sandboxes.processes import ProcessRow, descendants, kill_marked, process_row, send_signal
+from ors_server.offload.child_process import ChildProcess, kill_rows
+from ors_server.processes import descendants
 
 KEPT_BYTES = 4_000
 """Bytes that are kept of the end of standard error."""
@@ -29,10 +24,6 @@ _PAUSE = 0.001
 """Seconds between two full pieces: a child that floods waits for the server, not the other way round."""
 _LOOK_AGAIN = 1_000
 """Milliseconds between two looks at a child where the system has no pidfd (macOS)."""
-_MARK = "ORS_CHILD"
-"""Variable that tells what a child started from other processes."""
-_SWEEPS = 20
-"""How often processes are looked for that start others while they are killed."""
 _END_SECONDS = 5.0
 """Seconds that the kernel may take to end a killed process."""
 
@@ -51,11 +42,8 @@ class WatchedChild(ChildProcess):
         self._is_reaped = False
         self._lock = threading.Lock()
         self._errors, theirs = os.pipe()
-        mark = secrets.token_hex(16)
-        self._mark = f"{_MARK}={mark}"
-        own = {**(worker_variables() if variables is None else variables), _MARK: mark}
         try:
-            super().__init__(command, stderr=theirs, variables=own, folder=folder)
+            super().__init__(command, stderr=theirs, variables=variables, folder=folder)
         except BaseException:
             os.close(self._errors)
             raise
@@ -72,19 +60,16 @@ class WatchedChild(ChildProcess):
     @override
     def kill(self) -> None:
         with self._lock:
-            if self._is_reaped:  # the number may be another group's now
-                return
-            below = self._rows_below()
-            super().kill()
-        _kill_rows(below)
+            if not self._is_reaped:  # the number may be another group's now
+                super().kill()
 
     @override
     def end(self, patience: float = 0.0) -> int:
-        below = self._rows_below()  # once it has ended, they are no descendants of its
+        below = self.rows_below()  # once it has ended, they are no descendants of its
         self.close_pipes()
         self._watcher.join(patience)
         status = self._killed_status()
-        _kill_rows(below)
+        kill_rows(below)
         return status
 
     def describe_end(self) -> str:
@@ -126,22 +111,12 @@ class WatchedChild(ChildProcess):
                 break
         with self._lock:  # what it started goes with it, while the number of the group is still its own
             super().kill()
-            self._kill_lingering()
+            self.kill_left()
             self.wait()
             self._is_reaped = True
         os.close(self._errors)
         if pidfd is not None:
             os.close(pidfd)
-
-    def _rows_below(self) -> list[ProcessRow]:
-        return [row for pid in descendants(self.pid)[1:] if (row := process_row(pid)) is not None]
-
-    def _kill_lingering(self) -> None:
-        """Kill what left its group, until there is nothing of it."""
-        for _ in range(_SWEEPS):
-            if not kill_marked(self._mark):
-                return
-            time.sleep(_PAUSE)
 
     def _has_ended(self) -> bool:
         """Return whether it has ended, without reaping it."""
@@ -160,16 +135,6 @@ class WatchedChild(ChildProcess):
         if len(piece) == _PIECE:
             time.sleep(_PAUSE)
         return bool(piece)
-
-
-def _kill_rows(rows: Sequence[ProcessRow]) -> None:
-    for row in rows:
-        send_signal(row.pid, signal.SIGKILL, partial(_is_same, row))
-
-
-def _is_same(row: ProcessRow, pid: int) -> bool:
-    now = process_row(pid)
-    return now is not None and now.started == row.started
 
 
 def _open_pidfd(pid: int) -> int | None:

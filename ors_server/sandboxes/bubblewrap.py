@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from typing_extensions import override
 
+from ors_server.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cell import Cell, FreshFolders
 from ors_server.sandboxes.descriptors import close_all
@@ -25,7 +26,6 @@ from ors_server.sandboxes.fresh import FreshProgram
 from ors_server.sandboxes.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
 from ors_server.sandboxes.hosted import HostedBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
-from ors_server.sandboxes.processes import kill_with_children, namespace_of, processes_of_uids, send_signal
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.server_state import ServerState

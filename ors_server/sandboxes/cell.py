@@ -18,13 +18,7 @@ from typing import ClassVar
 
 import anyio.to_thread
 
-from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.cgroups import Cgroup
-from ors_server.sandboxes.descriptors import close_all, opened
-from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
-from ors_server.sandboxes.fresh_files import write_files
-from ors_server.sandboxes.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
-from ors_server.sandboxes.processes import (
+from ors_server.processes import (
     continue_all,
     descendants,
     ended,
@@ -35,6 +29,12 @@ from ors_server.sandboxes.processes import (
     send_signal,
     stop_all,
 )
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cgroups import Cgroup
+from ors_server.sandboxes.descriptors import close_all, opened
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
+from ors_server.sandboxes.fresh_files import write_files
+from ors_server.sandboxes.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
 from ors_server.sandboxes.server_state import FOLDER_PREFIX, ServerState, SessionFolder, remove_tree
 from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, init_script, rc_script

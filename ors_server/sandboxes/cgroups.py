@@ -12,9 +12,9 @@ from pathlib import Path
 
 import anyio
 
+from ors_server.processes import send_signal
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.descriptors import close_all
-from ors_server.sandboxes.processes import send_signal
 
 _PERIOD_US = 100_000
 SHARES = 256

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
+from ors_server.processes import ended, namespace_of, send_signal
 from ors_server.sandboxes import docker_containers as containers
 from ors_server.sandboxes import docker_launcher
 from ors_server.sandboxes.base import Limits
@@ -21,7 +22,6 @@ from ors_server.sandboxes.descriptors import close_all
 from ors_server.sandboxes.docker_engine import Engine, EngineFacts
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.fresh_process import ProcessStreams, start_with
-from ors_server.sandboxes.processes import ended, namespace_of, send_signal
 from ors_server.sandboxes.sandbox_errors import SandboxStartError
 from ors_server.sandboxes.server_state import ServerState
 from ors_server.sandboxes.shell_scripts import EnforcedLimits, ulimits

@@ -14,10 +14,10 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
+from ors_server.processes import ended
 from ors_server.sandboxes.base import Snapshot
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.descriptors import opened
-from ors_server.sandboxes.processes import ended
 from ors_server.sandboxes.sandbox_errors import SandboxError, SnapshotError
 from ors_server.sandboxes.tree_copy import copy_tree, is_small
 

@@ -17,11 +17,11 @@ from typing import Any
 import anyio
 from typing_extensions import override
 
+from ors_server.processes import ended, kill_with_children, lower_priority
 from ors_server.sandboxes.captured_output import Output, OutputCapture
 from ors_server.sandboxes.descriptors import close_all
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.poller import Poller
-from ors_server.sandboxes.processes import ended, kill_with_children, lower_priority
 from ors_server.sandboxes.processor_usage import ProcessorUsage, usage_of
 from ors_server.sandboxes.sandbox_errors import (
     FreshEndedError,

@@ -20,16 +20,7 @@ from typing import Any, TypeAlias
 import anyio
 from typing_extensions import override
 
-from ors_server.sandboxes import launcher
-from ors_server.sandboxes.base import Limits
-from ors_server.sandboxes.cell import Cell, FreshFolders
-from ors_server.sandboxes.fresh import FreshProgram
-from ors_server.sandboxes.fresh_files import SharedFolder
-from ors_server.sandboxes.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
-from ors_server.sandboxes.hidden_paths import readable_around
-from ors_server.sandboxes.hosted import HostedBackend
-from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
-from ors_server.sandboxes.processes import (
+from ors_server.processes import (
     ancestors,
     descendants,
     ended,
@@ -40,6 +31,15 @@ from ors_server.sandboxes.processes import (
     send_signal,
     threads_of_uid,
 )
+from ors_server.sandboxes import launcher
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cell import Cell, FreshFolders
+from ors_server.sandboxes.fresh import FreshProgram
+from ors_server.sandboxes.fresh_files import SharedFolder
+from ors_server.sandboxes.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
+from ors_server.sandboxes.hidden_paths import readable_around
+from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxUnavailableError
 from ors_server.sandboxes.seccomp import Policy, program
 from ors_server.sandboxes.server_state import ServerState, remove_tree

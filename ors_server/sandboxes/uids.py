@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from ors_server.sandboxes.processes import processes_of_uids
+from ors_server.processes import processes_of_uids
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
 UIDS_PER_BLOCK = 1024

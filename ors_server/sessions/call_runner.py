@@ -1,36 +1,372 @@
-"""Runs the calls of one session: setup and turn, arguments, the tool in its time limit, the step."""
+"""Runs the calls of one session: found by id or started, setup and turn, arguments, the tool, the step.
+
+A call id runs once, and every request for it gets the one result. What a tool returned or raised decides how
+its call ends before any sum or store is touched; the recorder then counts and writes the step.
+"""
 
 import asyncio
+import json
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
+from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import AuthorRaisedError, call_author
+from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, describe_authors, text_of
 from ors_server.authoring.call_context import CallContext, running_call
+from ors_server.authoring.definition import ToolDefinition
+from ors_server.authoring.tool import ForbiddenActionError, ToolError
 from ors_server.call_clock import CallClock, counting, make_scope
 from ors_server.episode import CallOutcome, OutcomeKind
-from ors_server.errors import EnvironmentFailedError, OrsServerError, ShuttingDownError, forget_frames
-from ors_server.logs import get_logger
+from ors_server.errors import (
+    CapacityError,
+    EnvironmentFailedError,
+    OrsServerError,
+    ShuttingDownError,
+    StoreError,
+    ToolFailedError,
+    ToolOutputError,
+    forget_frames,
+)
+from ors_server.logs import get_logger, secret_values
 from ors_server.loop_watch import author_code
-from ors_server.sessions.call_table import CallTable
+from ors_server.policy import EpisodePolicy
+from ors_server.rewards.result import RewardStatus
+from ors_server.rewards.result_output import has_result, numeric_extras
 from ors_server.sessions.episode_recorder import EndedCall, EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
-from ors_server.sessions.session_call import Call, CallResult, Failure, Refusal, RefusalReason
-from ors_server.sessions.session_services import Services
-from ors_server.sessions.session_tools import BoundTool, SessionTools
-from ors_server.sessions.tool_arguments import InvalidArgumentsError, parse_arguments, refuse_unknown
-from ors_server.sessions.tool_run import Grade, ToolRun
-from ors_server.sessions.turns import Concurrency, Turns
-from ors_server.wire import JSONObject
+from ors_server.sessions.session_call import (
+    Call,
+    CallResult,
+    Completed,
+    Failure,
+    Refusal,
+    RefusalReason,
+    result_on_record,
+)
+from ors_server.sessions.session_services import LastUse, Services
+from ors_server.sessions.session_tools import BoundTool, Concurrency, SessionTools, Turns
+from ors_server.sessions.tool_arguments import (
+    CheckedOutput,
+    InvalidArgumentsError,
+    check_output,
+    make_error_output,
+    parse_arguments,
+    refuse_unknown,
+    size_of_json,
+)
+from ors_server.trajectory import REWARD_REASON, REWARD_STATUS, Step, is_unjudged
+from ors_server.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.workers import LingeringThread
 
-MakeError: TypeAlias = Callable[[], OrsServerError]
-
 log = get_logger("ors_server.session")
+
+
+OUTPUTS_KEPT = 32
+"""Latest results of a session that stay in memory with their arguments; the record has the older ones."""
+
+OUTPUT_SIZE_KEPT = 1024 * 1024
+"""Bytes of results and arguments up to which a session keeps more than its latest result in memory."""
+
+FAILURES_KEPT = 1024
+"""Calls that failed before they ran whose answers stay readable; older ones are forgotten."""
+
+MAX_RUNNING_SIZE = 64 * 1024 * 1024
+"""Bytes of arguments of the calls of a session that run or wait; the first call may have more."""
+
+_CALL_SIZE = 1024
+"""Bytes that a call takes beside its arguments, roughly."""
+
+_COUNTED_SIZE = 4 * 1024 * 1024
+"""Bytes up to which the parts of one value are counted, because counting them holds the event loop."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class CallTable:
+    """Keeps the calls of one session, and cancels those that run."""
+
+    _session_id: str
+    _services: Services
+    _last_use: LastUse
+    _is_pending: Callable[[Call], bool]
+    """Whether the step of a call waits to be written, so that a repeat of its id must find it."""
+    _known: dict[str, Call] = field(default_factory=dict[str, Call], init=False)
+    _kept: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """Size of each result that is in memory with its arguments, by call id, oldest first."""
+    _kept_size: int = field(default=0, init=False)
+    """Of all of them, in bytes."""
+    _on_record: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """Number of the step of each call whose result is in the record only."""
+    _running: dict[Call, int] = field(default_factory=dict[Call, int], init=False)
+    """Size of the arguments of each call without a result, in bytes."""
+    _running_size: int = field(default=0, init=False)
+    _failed: dict[str, None] = field(default_factory=dict[str, None], init=False)
+    """Ids of calls without a step whose arguments are not kept, oldest first."""
+
+    @property
+    def running(self) -> int:
+        """How many calls have no result yet."""
+        return len(self._running)
+
+    def get(self, call_id: str | None) -> Call | None:
+        """Return the call of that id, or `None`."""
+        return None if call_id is None else self._known.get(call_id)
+
+    def is_only_on_record(self, call_id: str | None) -> bool:
+        """Say whether a call must be loaded from the record before `get` returns it."""
+        return call_id in self._on_record
+
+    async def load_recorded(self, call_id: str, episode_id: str) -> None:
+        """Read a call whose output left memory from the record."""
+        number = self._on_record[call_id]
+        steps = await self._services.store.steps(episode_id, number - 1, number)
+        if not steps or steps[0].call_id != call_id:
+            raise StoreError(f"the record does not hold step {number}, the call {call_id!r}")
+        if self._on_record.pop(call_id, None) is None:
+            return  # another request was faster
+        call = Call(call_id, steps[0].tool, steps[0].arguments, result_on_record(steps[0]))
+        self._known[call_id] = call
+        self._keep(call, _size_of_arguments(call))
+
+    def add_recorded(self, steps: Iterable[Step]) -> None:
+        """Know the calls of steps that were copied from another session: their ids run nothing here."""
+        self._on_record.update((step.call_id, step.number) for step in steps)
+
+    def _keep(self, call: Call, arguments_size: int) -> None:
+        """Note a result that is in memory, and let the oldest ones go."""
+        size = arguments_size + _size_of_result(call.result)
+        self._kept_size += size - self._kept.pop(call.id, 0)
+        self._kept[call.id] = size
+        if len(self._kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+            return
+        for oldest in list(self._kept)[:-1]:
+            if self._let_go(oldest):
+                self._kept_size -= self._kept.pop(oldest)
+            if len(self._kept) <= OUTPUTS_KEPT and self._kept_size <= OUTPUT_SIZE_KEPT:
+                return
+
+    def _let_go(self, call_id: str) -> bool:
+        """Leave a result to the record, or forget it if it is the same when the call is repeated.
+
+        Returns:
+            Whether that was possible: a step that waits to be written stays.
+        """
+        call = self._known[call_id]
+        first = call.repeats or call
+        result = first.result if call.is_unwritten else call.result
+        if self._is_pending(first):
+            return False
+        if isinstance(result, Completed | Refusal | Failure) and result.step is not None:
+            self._on_record[call_id] = result.step
+            del self._known[call_id]
+        elif isinstance(result, Failure) and not call.is_unwritten:
+            call.forget_arguments()
+            self._failed[call_id] = None
+            if len(self._failed) > FAILURES_KEPT:
+                oldest = next(iter(self._failed))
+                del self._failed[oldest], self._known[oldest]
+        else:  # it did not run: a repeat runs, is refused after the end, or scores the same group
+            del self._known[call_id]
+        return True
+
+    def add(self, call: Call) -> None:
+        """Add a call that is about to run, whose id no other call has.
+
+        Raises:
+            CapacityError: If the arguments of the calls that run or wait are too many bytes.
+        """
+        size = _size_of_arguments(call)
+        if self._running and self._running_size + size > MAX_RUNNING_SIZE:
+            raise CapacityError(
+                f"{len(self._running)} calls of the session run or wait, and their arguments may have "
+                f"{MAX_RUNNING_SIZE} bytes in all; wait for a result first",
+                retry_after=1,
+            )
+        self._kept_size -= self._kept.pop(call.id, 0)
+        self._known[call.id] = call
+        self._running[call] = size
+        self._running_size += size
+
+    async def stop(self, time_limit: float, make_error: Callable[[], OrsServerError]) -> None:
+        """Cancel every call and wait until each has its result.
+
+        A call whose step is being written has it when the store has taken the step or refused it: its caller
+        never receives a failure while the step may be paid.
+
+        Args:
+            time_limit: Seconds after which calls that ignore their cancellation fail without ending.
+        """
+        if not self._running:
+            return
+        for call in list(self._running):
+            call.cancel(make_error())
+        with anyio.move_on_after(time_limit) as scope:
+            for call in list(self._running):
+                await call.wait()
+        if scope.cancelled_caught:
+            for call in [call for call in self._running if not call.is_sealed]:
+                log.warning(
+                    "call_ignores_cancellation", session_id=self._session_id, tool=call.tool, call_id=call.id
+                )
+                call.cancel(make_error())
+                self.finish(call, Failure(call.cancel_error))
+            for call in list(self._running):
+                await call.wait()
+
+    def finish(self, call: Call, result: CallResult) -> None:
+        """Give a call its result; the first one stays."""
+        arguments_size = self._running.pop(call, 0)
+        self._running_size -= arguments_size
+        call.resolve(result)
+        if self._known.get(call.id) is call:
+            self._keep(call, arguments_size)
+        self._last_use.at = self._services.clock.monotonic()
+        log.debug(
+            "call", session_id=self._session_id, tool=call.tool, call_id=call.id, result=type(result).__name__
+        )
+
+
+def _size_of_arguments(call: Call) -> int:
+    """Return roughly how many bytes a call keeps in memory without its result."""
+    return _CALL_SIZE + len(call.tool) + size_of_json(call.arguments, _COUNTED_SIZE)
+
+
+def _size_of_result(result: CallResult | None) -> int:
+    size = 0
+    if isinstance(result, Completed):
+        for block in result.recorded.blocks:
+            size += len(block.text if isinstance(block, TextBlock) else block.data)
+        size += size_of_json(result.recorded.metadata, _COUNTED_SIZE)
+    elif isinstance(result, Refusal):
+        size += len(result.error)
+    return size
+
+
+ANSWER = "answer"
+"""The argument of a finishing call that is the agent's final response."""
+
+Grade: TypeAlias = Callable[[ToolOutput, str], Awaitable[ToolOutput]]
+"""Grades an output that ends the episode without a reward, given the agent's final response."""
+
+
+@dataclass(slots=True)
+class ToolRun:
+    """A tool that runs once."""
+
+    tool: ToolDefinition
+    parsed: Any
+    """Its validated arguments."""
+    context: CallContext
+    clock: CallClock
+    """Counts the call's own time and knows its limit."""
+    started: float
+    """Seconds from the origin of the server's clock."""
+
+    async def check_return(
+        self, result: Any, policy: EpisodePolicy, max_bytes: int, grade: Grade | None
+    ) -> EndedCall:
+        """End the call by what the tool returned, after grading it if it ends the episode ungraded.
+
+        Args:
+            grade: `None` if the environment names no reward.
+        """
+        tool = self.tool
+        try:
+            output = tool.to_output(result)
+            if grade is not None and output.finished and not has_result(output):
+                self.clock.arm()
+                output = await grade(output, self._final_response(output))
+            checked = check_output(output, policy, max_bytes)
+            if checked.metadata or checked.finished:
+                self._note_missing_number(checked, is_graded=grade is not None)
+        except ToolOutputError as error:
+            return self.fail(_name_tool(tool, error))
+        except OrsServerError as error:
+            return self.fail(error)
+        except Exception as error:  # noqa: BLE001  (an author's own subclass of an output may do anything)
+            text = f"{tool.name!r} returned an illegal output: {describe(error)}"
+            return self.fail(ToolOutputError(text), error)
+        outcome = CallOutcome(
+            OutcomeKind.COMPLETED,
+            checked.reward,
+            checked.finished,
+            tuple(self.context.charged),
+            numeric_extras(checked.metadata) if checked.metadata else {},
+            is_unjudged=self.context.unjudged is not None,
+        )
+        return EndedCall(outcome, self.started, checked)
+
+    def classify_error(self, error: BaseException) -> EndedCall:
+        """End the call by what the tool raised."""
+        text = text_of(error)
+        if isinstance(error, ForbiddenActionError):
+            output = make_error_output(text or "forbidden", "forbidden")
+            return EndedCall(self.outcome(OutcomeKind.FORBIDDEN), self.started, output)
+        if isinstance(error, ToolError):
+            output = make_error_output(text or "the tool failed", "tool_error")
+            return EndedCall(self.outcome(OutcomeKind.TOOL_ERROR), self.started, output)
+        if isinstance(error, ValidationError):
+            return self.fail(ToolOutputError(describe_authors(error)), error)
+        return self.fail(ToolFailedError(describe_authors(error)), error)
+
+    def fail(self, error: OrsServerError, cause: BaseException | None = None) -> EndedCall:
+        """End the call by a fault, for which nothing is charged."""
+        if cause is not None:
+            error.__cause__ = cause
+        text = str(error)
+        if (masked := secret_values.mask(text)) != text:
+            error.args = (masked,)
+        return EndedCall(self.outcome(OutcomeKind.FAULT), self.started, error=error)
+
+    def time_out(self) -> EndedCall:
+        """End the call because its time was up."""
+        limit = self.clock.limit
+        text = f"{self.tool.name!r} did not return within {limit:g} seconds and was stopped"
+        output = make_error_output(text, "timeout", {"time_limit": limit})
+        return EndedCall(self.outcome(OutcomeKind.TIMEOUT), self.started, output)
+
+    def cancel(self, error: OrsServerError) -> EndedCall:
+        """End the call because it was cancelled."""
+        return EndedCall(self.outcome(OutcomeKind.CANCELLED), self.started, error=error)
+
+    def outcome(self, kind: OutcomeKind) -> CallOutcome:
+        """Make an outcome without a reward."""
+        return CallOutcome(kind, is_unjudged=self.context.unjudged is not None)
+
+    def _note_missing_number(self, output: CheckedOutput, *, is_graded: bool) -> None:
+        """Note an output whose status has no number, or that ends a graded episode without a reward."""
+        metadata = output.metadata or {}
+        if is_unjudged(metadata):
+            self.context.note_unjudged(
+                metadata[REWARD_STATUS], str(metadata.get(REWARD_REASON, "the output states no reason"))
+            )
+        elif is_graded and output.finished and output.reward is None:
+            self.context.note_unjudged(
+                RewardStatus.ERROR, "the output ends the episode without a reward, and the class has one"
+            )
+
+    def _final_response(self, output: ToolOutput) -> str:
+        """Return the call's `answer`, a terminal tool's message, or else the tool's text."""
+        given = self.parsed.model_dump(mode="json") if isinstance(self.parsed, BaseModel) else {}
+        name = ANSWER if ANSWER in given else self.tool.terminal_arg
+        if name not in given:
+            return "\n".join(block.text for block in output.blocks if isinstance(block, TextBlock))
+        value = given[name]
+        return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+
+def _name_tool(tool: ToolDefinition, error: ToolOutputError) -> ToolOutputError:
+    if not tool.where or str(error).startswith(tool.where):
+        return error
+    named = ToolOutputError(f"{tool.where}: {error}")
+    named.__cause__ = error
+    return named
+
+
+MakeError: TypeAlias = Callable[[], OrsServerError]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -102,22 +438,21 @@ class CallRunner:
             self.turns.release(Concurrency.EXCLUSIVE)
 
     async def _run(self, call: Call, perform: Callable[[Call], Awaitable[CallResult | None]]) -> None:
-        result: CallResult = Failure(ShuttingDownError("the server is shutting down"))
+        result: CallResult | None = None
         try:
-            if call.is_sealed:
-                result = await perform(call) or Failure(call.cancel_error)
-            elif self._make_end_error is not None:
+            if self._make_end_error is not None and not call.is_sealed:
                 result = Failure(self._make_end_error())
-            elif call.is_cancelled:
-                result = Failure(call.cancel_error)
-            else:
-                result = await perform(call) or Failure(call.cancel_error)
+            elif call.is_sealed or not call.is_cancelled:
+                result = await perform(call)
+            result = result or Failure(call.cancel_error)
         except OrsServerError as error:
             result = Failure(error)
         except Exception:  # the border between a defect of ours and all other calls
             log.exception("call_defect", session_id=self._recorder.origin.session_id, tool=call.tool)
             result = Failure(OrsServerError("the server failed; its log has the details"))
         finally:
+            if result is None:  # the server ends its tasks
+                result = Failure(ShuttingDownError("the server is shutting down"))
             if isinstance(result, Failure):
                 forget_frames(result.error)
             self.calls.finish(call, result)
@@ -132,33 +467,29 @@ class CallRunner:
 
     async def _play(self, call: Call) -> CallResult | None:
         """Play one step; return `None` if the call was cancelled before its tool was found."""
-        found: BoundTool | CallResult | None = self._find_now(call)
-        if found is None:
+        recorder = self._recorder
+        tool: BoundTool | CallResult | None = None
+        if self._setup.is_done and not (call.repeats or recorder.unwritten or recorder.is_deciding):
+            tool = recorder.refusal(call.tool) or self.tools.found(call.tool)
+        has_waited = tool is None
+        if tool is None:  # something has to be waited for, or failed
             with _cancellable(call):
-                found = await self._find(call)
-        if not isinstance(found, BoundTool):
-            return found
-        started = self._recorder.now
+                tool = await self._find(call)
+        if not isinstance(tool, BoundTool):
+            return tool
+        started = recorder.now
         try:
-            parsed = parse_arguments(found.definition, call.arguments)
+            parsed = parse_arguments(tool.definition, call.arguments)
         except InvalidArgumentsError as error:
             return await self._record_refusal(call, RefusalReason.INPUT_VALIDATION, str(error), started)
         except OrsServerError as error:
-            return await self._recorder.record(call, _fault(error, started))
-        if not self.turns.acquire_now(found.concurrency):
-            result = await self._acquire_turn(call, found.concurrency)
+            return await recorder.record(call, _fault(error, started))
+        if not self.turns.acquire_now(tool.concurrency):
+            has_waited = True
+            result = await self._acquire_turn(call, tool.concurrency)
             if result is not None:
                 return result
-        return await self._use_turn(call, found, parsed)
-
-    def _find_now(self, call: Call) -> BoundTool | Refusal | None:
-        """Find a call's tool without waiting; return `None` if something has to be waited for."""
-        if call.repeats is not None or self._setup.is_pending or self._recorder.has_pending:
-            return None
-        self.check_usable()
-        if self._recorder.is_deciding:
-            return None
-        return self._recorder.refusal(call.tool) or self.tools.found(call.tool)
+        return await self._run_in_turn(call, tool, parsed, has_waited=has_waited)
 
     async def _find(self, call: Call) -> BoundTool | CallResult:
         """Find a call's tool, once the session is ready and every earlier step is on record."""
@@ -180,15 +511,20 @@ class CallRunner:
         text = refuse_unknown(call.tool, [spec.name for spec in (await self.tools.listing()).tools])
         return await self._record_refusal(call, RefusalReason.NOT_FOUND, text, started)
 
-    async def _use_turn(self, call: Call, tool: BoundTool, parsed: object) -> CallResult:
+    async def _run_in_turn(
+        self, call: Call, tool: BoundTool, parsed: object, *, has_waited: bool
+    ) -> CallResult:
         """Run the tool in the turn that was taken, and release the turn once nothing of the tool's runs."""
         thread = LingeringThread()
         try:
             if call.is_cancelled:
                 return Failure(call.cancel_error)
-            await self._recorder.until_decided()
-            over = self._recorder.refusal(call.tool)
-            return over if over is not None else await self._run_tool(call, tool, parsed, thread)
+            if has_waited:  # meanwhile, another call may have ended the episode
+                await self._recorder.until_decided()
+                over = self._recorder.refusal(call.tool)
+                if over is not None:
+                    return over
+            return await self._run_tool(call, tool, parsed, thread)
         finally:
             if thread.ended is None or thread.ended.is_set():
                 self.turns.release(tool.concurrency)
@@ -206,8 +542,20 @@ class CallRunner:
         with recorder.playing(call, run.clock):
             context_before = running_call.set(run.context)
             code_before = author_code.set(tool.code)
+            ended: EndedCall | None = None  # stays so if the tool is stopped
             try:
-                ended = await self._await_tool(call, tool, run, thread)
+                with counting(run.clock, is_armed=False) as clock:
+                    call.use_scope(clock.cancel_scope)
+                    result = await call_author(
+                        tool.function, parsed, run.context, thread=thread, on_loop=tool.definition.is_async
+                    )
+                    ended = await run.check_return(
+                        result, recorder.policy, self._services.options.max_output_bytes, self._grade
+                    )
+            except AuthorRaisedError as raised:
+                ended = run.classify_error(raised.error)
+            except OrsServerError as error:
+                ended = run.fail(error)
             except asyncio.CancelledError:  # the server ends its tasks
                 with anyio.CancelScope(shield=True):
                     await self._record_run(call, run, run.cancel(call.cancel_error))
@@ -229,30 +577,13 @@ class CallRunner:
         ended.user_turns, ended.unjudged = run.context.user_turns, run.context.unjudged
         return await self._recorder.record(call, ended)
 
-    async def _await_tool(
-        self, call: Call, tool: BoundTool, run: ToolRun, thread: LingeringThread
-    ) -> EndedCall | None:
-        """Run the tool; return `None` if it was stopped, by its time limit or by a cancellation."""
-        ended: EndedCall | None = None
-        try:
-            with counting(run.clock, is_armed=False) as clock:
-                call.use_scope(clock.cancel_scope)
-                result = await call_author(
-                    tool.function, run.parsed, run.context, thread=thread, on_loop=tool.definition.is_async
-                )
-                ended = await run.check_return(
-                    result, self._recorder.policy, self._services.options.max_output_bytes, self._grade
-                )
-        except AuthorRaisedError as raised:
-            ended = run.classify_error(raised.error)
-        except OrsServerError as error:
-            ended = run.fail(error)
-        return ended
-
     def _make_run(self, call: Call, tool: BoundTool, parsed: object) -> ToolRun:
         recorder = self._recorder
-        limits = (tool.definition.time_limit, recorder.policy.call_time_limit, recorder.remaining_time)
-        time_limit = min((limit for limit in limits if limit is not None), default=None)
+        time_limit = tool.definition.time_limit
+        left = None if recorder.policy.time_limit is None else recorder.remaining_time
+        for limit in (recorder.policy.call_time_limit, left):
+            if limit is not None and (time_limit is None or limit < time_limit):
+                time_limit = limit
         context = CallContext(
             session_id=recorder.origin.session_id,
             call_id=call.id,

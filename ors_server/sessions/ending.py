@@ -22,8 +22,8 @@ from ors_server.sessions.call_runner import CallRunner, MakeError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.reward_view import RewardView
+from ors_server.sessions.session_tools import Concurrency
 from ors_server.sessions.snapshots import Snapshots
-from ors_server.sessions.turns import Concurrency
 
 log = get_logger("ors_server.session")
 

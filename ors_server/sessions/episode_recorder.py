@@ -1,10 +1,11 @@
 """Moves and records one episode: each step is written to the store before its call is answered."""
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import anyio
 
@@ -14,6 +15,7 @@ from ors_server.episode import (
     CallOutcome,
     EpisodeEvent,
     EpisodeState,
+    Metric,
     OutcomeKind,
     StepReward,
     StopReason,
@@ -24,13 +26,11 @@ from ors_server.episode import (
 )
 from ors_server.errors import OrsServerError, StoreError
 from ors_server.policy import EpisodePolicy
-from ors_server.sessions.checked_output import CheckedOutput, make_error_output
 from ors_server.sessions.copied_steps import states_of
-from ors_server.sessions.episode_summary import EPISODE_KEY, describe_state, summarise, wall_time
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_clock import SessionClock
 from ors_server.sessions.session_services import Services
-from ors_server.sessions.tool_arguments import recordable
+from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable
 from ors_server.trajectory import (
     REWARD_REASON,
     REWARD_STATUS,
@@ -43,6 +43,76 @@ from ors_server.trajectory import (
     UserTurn,
 )
 from ors_server.wire import JSONObject
+
+EPISODE_KEY = "episode"
+"""Key of an output's metadata under which the server states the episode's state, over any author's."""
+
+_NONE: Mapping[str, float] = {}
+"""Of the many episodes without penalties or metrics: each dictionary would take 64 bytes."""
+
+
+def summarise(origin: EpisodeOrigin, state: EpisodeState) -> EpisodeSummary:
+    """Return the figures of a state."""
+    penalties, metrics = state.penalties, state.metrics
+    return EpisodeSummary(
+        phase=str(state.phase),
+        steps=state.steps,
+        episode_return=state.episode_return,
+        withheld=state.held or 0.0,
+        reward_sum=state.reward_sum,
+        penalty_sum=state.penalty_sum if penalties else 0.0,
+        penalties={cause.value: amount for cause, amount in penalties.items()} if penalties else _NONE,
+        discounted_return=state.discounted_return,
+        last_reward=state.last_reward,
+        best_reward=state.best_reward,
+        ungraded_steps=state.ungraded_steps,
+        failed_steps=state.failed_steps,
+        unjudged_steps=state.unjudged_steps,
+        stop_reason=None if state.stop_reason is None else state.stop_reason.value,
+        created_at=origin.created_at,
+        started_at=None if state.started_at is None else wall_time(origin, state, state.started_at),
+        last_call_at=None if state.last_call_at is None else wall_time(origin, state, state.last_call_at),
+        finished_at=None if state.finished_at is None else wall_time(origin, state, state.finished_at),
+        metrics=describe_metrics(metrics) if metrics else _NONE,
+    )
+
+
+def wall_time(origin: EpisodeOrigin, state: EpisodeState, moment: float) -> datetime:
+    """Turn a moment of the clock (seconds from its origin) into a time of day."""
+    return origin.created_at + timedelta(0, moment - state.created_at)
+
+
+def describe_metrics(metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Write metrics out under the names that AgentFly logs them by: `reward_extra/KEY/mean`, `max`, `min`."""
+    return {
+        f"reward_extra/{key}/{figure}": value
+        for key, metric in metrics.items()
+        for figure, value in (("mean", metric.mean), ("max", metric.greatest), ("min", metric.least))
+    }
+
+
+def describe_state(state: EpisodeState, policy: EpisodePolicy, now: float) -> dict[str, Any]:
+    """Describe an episode's state after its latest step.
+
+    Returns:
+        `step`, `return`, `withheld` (earned and charged, and not paid yet), `penalty_sum`, `penalties` by
+        cause, `unjudged_steps` (steps whose judgement failed), `steps_remaining` and `time_remaining`
+        (seconds; `None` without a limit), and `stop_reason`.
+    """
+    left = None if policy.time_limit is None else remaining_time(state, policy, now)
+    penalties = state.penalties
+    return {
+        "step": state.steps,
+        "return": state.episode_return,
+        "withheld": state.held or 0.0,
+        "penalty_sum": state.penalty_sum if penalties else 0.0,
+        "penalties": {cause.value: amount for cause, amount in penalties.items()} if penalties else {},
+        "unjudged_steps": state.unjudged_steps,
+        "steps_remaining": None if policy.step_limit is None else max(0, policy.step_limit - state.steps),
+        "time_remaining": None if left is None else round(left, 3),
+        "stop_reason": None if state.stop_reason is None else state.stop_reason.value,
+    }
+
 
 _STATUS = {
     OutcomeKind.INVALID_CALL: StepStatus.REFUSED,
@@ -91,7 +161,7 @@ class EpisodeRecorder:
     services: Services
     state: EpisodeState = field(init=False)
     _recording: asyncio.Lock | None = field(default=None, init=False)
-    _unwritten: list[_PendingStep] = field(default_factory=list[_PendingStep], init=False)
+    unwritten: list[_PendingStep] = field(default_factory=list[_PendingStep], init=False)
     """Counted calls that the store would not take yet, in step order."""
     _summed: tuple[EpisodeState, EpisodeSummary] | None = field(default=None, init=False)
     """The state that was summed up last, and its figures; several writes of a state follow each other."""
@@ -188,7 +258,7 @@ class EpisodeRecorder:
 
     def current_state(self) -> EpisodeState:
         """Return the state as of now, which is over if the time is up; changes nothing."""
-        return self._lapse(self.state)
+        return self.state if self.policy.time_limit is None else self._lapse(self.state)
 
     def _lapse(self, state: EpisodeState) -> EpisodeState:
         if self.policy.time_limit is None:
@@ -198,7 +268,9 @@ class EpisodeRecorder:
     @property
     def is_deciding(self) -> bool:
         """Whether the time is up, and a call that began in time still runs."""
-        return bool(self._playing) and not self.state.is_over and self.current_state().is_over
+        if self.policy.time_limit is None or not self._playing:
+            return False
+        return not self.state.is_over and self.current_state().is_over
 
     async def until_decided(self) -> None:
         """Wait while the time is up and calls that began in time are not counted yet."""
@@ -232,11 +304,11 @@ class EpisodeRecorder:
             StoreError: If the step could not be written; then the state has not moved, and the step is
                 pending: it waits for `write_pending`, and `summary` counts it.
         """
-        if call.is_done:  # its caller has received the error of the session's end
+        if call.result is not None:  # its caller has received the error of the session's end
             return _discarded(call, "its session is being ended")
         with call.seal():
             async with self._one_at_a_time():
-                if self._unwritten:
+                if self.unwritten:
                     with suppress(StoreError):  # the step goes behind those that the store would not take
                         await self._write()
                 before = self._latest if call in self._playing else self._lapse(self._latest)
@@ -249,9 +321,14 @@ class EpisodeRecorder:
                     outcome = outcome._replace(waived=self._clock.waived_s - before.waived)
                 state, charge = apply_outcome(before, self.policy, outcome, now)
                 step = self._step(call, entry, charge, state, now)
-                result = _result_of(entry, step)
+                if entry.error is not None:
+                    result: CallResult = Failure(entry.error, step.number)
+                elif entry.refusal is not None and step.metadata is None:
+                    result = Refusal(entry.refusal.reason, entry.refusal.error, step.number)
+                else:
+                    result = Completed(step)
                 pending = _PendingStep(call.repeats or call, step, state, result)
-                self._unwritten.append(pending)
+                self.unwritten.append(pending)
                 self._leave(call)
                 try:
                     await self._write()
@@ -269,15 +346,13 @@ class EpisodeRecorder:
             StoreError: If the store still fails.
         """
         first = None if call is None else call.repeats or call
-        if self._unwritten:
+        if self.unwritten:
             with anyio.CancelScope(shield=True):
                 async with self._one_at_a_time():
                     try:
                         await self._write()
                     except StoreError as error:
-                        pending = next(
-                            (pending for pending in self._unwritten if pending.call is first), None
-                        )
+                        pending = next((pending for pending in self.unwritten if pending.call is first), None)
                         if pending is not None:
                             raise _pending(error, pending) from error
                         raise
@@ -297,8 +372,8 @@ class EpisodeRecorder:
 
     async def close(self) -> None:
         """Write the final figures."""
-        if self._unwritten:
-            raise StoreError(f"step {self._unwritten[0].step.number} could not be written before the end")
+        if self.unwritten:
+            raise StoreError(f"step {self.unwritten[0].step.number} could not be written before the end")
         await self.services.store.close(self.origin.episode_id, self.summary())
 
     def summary(self) -> EpisodeSummary:
@@ -309,19 +384,14 @@ class EpisodeRecorder:
         return self._sum_up(self._latest if self._playing else self._lapse(self._latest))
 
     @property
-    def has_pending(self) -> bool:
-        """Whether steps wait to be written."""
-        return bool(self._unwritten)
-
-    @property
     def pending_calls(self) -> Sequence[Call]:
         """The calls that ran and whose steps wait to be written, in step order."""
-        return [pending.call for pending in self._unwritten]
+        return [pending.call for pending in self.unwritten]
 
     @property
     def _latest(self) -> EpisodeState:
         """The state after the last step that was played, written or not; one that is over stays."""
-        return self.state if self.state.is_over or not self._unwritten else self._unwritten[-1].state
+        return self.state if not self.unwritten or self.state.is_over else self.unwritten[-1].state
 
     def has_run(self, call: Call) -> bool:
         """Whether a call whose step could not be written has run, so that a repeat only asks for its step."""
@@ -329,7 +399,7 @@ class EpisodeRecorder:
 
     def is_pending(self, call: Call) -> bool:
         """Whether the step of a call waits to be written."""
-        return any(pending.call is call for pending in self._unwritten)
+        return any(pending.call is call for pending in self.unwritten)
 
     def _played_until(self, state: EpisodeState) -> float:
         """Now, less what the calls have waited for the server since a state."""
@@ -343,24 +413,24 @@ class EpisodeRecorder:
 
     async def _write(self) -> None:
         store, health = self.services.store, self.services.health
-        while self._unwritten and not self.state.is_over:
-            pending = self._unwritten[0]
+        while self.unwritten and not self.state.is_over:
+            pending = self.unwritten[0]
             try:
                 await store.append(self.origin.episode_id, pending.step, self._sum_up(pending.state))
             except StoreError as error:
                 health.fail(error)
                 raise
             except Exception:
-                self._unwritten.clear()  # a defect would only happen again
+                self.unwritten.clear()  # a defect would only happen again
                 raise
             health.succeed()
-            del self._unwritten[0]
+            del self.unwritten[0]
             self._mark_written(pending)
         if self._is_lost and not self.current_state().is_over:
             self.apply_event(EpisodeEvent.BREAK, StopReason.FAILED)
 
     def _mark_written(self, pending: _PendingStep) -> None:
-        if pending.call.is_unwritten:
+        if pending.call.result is not None and pending.call.is_unwritten:
             pending.call.result = pending.result
         self.restored_to_step = None
         if pending.state.phase is not self.state.phase:
@@ -375,15 +445,19 @@ class EpisodeRecorder:
             event=event.value,
             phase=state.phase.value,
             stop_reason=None if state.stop_reason is None else state.stop_reason.value,
-            at=self._wall(self.now),
+            at=wall_time(self.origin, state, self.now),
         )
         self.services.store.record_transition(self.origin.episode_id, transition, self._sum_up(state))
 
     def _step(
         self, call: Call, entry: EndedCall, charge: StepReward, state: EpisodeState, now: float
     ) -> Step:
-        output = _output_of(entry, charge)
-        error, error_code = _error_of(entry)
+        output: CheckedOutput | None = entry.output
+        error: str | None = None
+        error_code: str | None = None
+        if entry.outcome.kind is not OutcomeKind.COMPLETED:
+            output = _output_of(entry, charge)
+            error, error_code = _error_of(entry)
         status = _STATUS.get(entry.outcome.kind)
         if status is None:
             status = StepStatus.UNGRADED if charge.earned is None else StepStatus.GRADED
@@ -400,7 +474,7 @@ class EpisodeRecorder:
             error=error,
             error_code=error_code,
             metadata=self._metadata(output, entry, charge, state, now),
-            started_at=self._wall(entry.started),
+            started_at=wall_time(self.origin, self.state, entry.started),
             duration=now - entry.started,
         )
 
@@ -438,9 +512,6 @@ class EpisodeRecorder:
             summed = self._summed = state, summarise(self.origin, state)
         return summed[1]
 
-    def _wall(self, moment: float) -> datetime:
-        return wall_time(self.origin, self.state, moment)
-
 
 def _pending(error: StoreError, pending: _PendingStep) -> StoreError:
     call, number = pending.call, pending.step.number
@@ -474,22 +545,12 @@ def _output_of(entry: EndedCall, charge: StepReward) -> CheckedOutput | None:
     return make_error_output(entry.refusal.error, entry.refusal.reason)
 
 
-def _result_of(entry: EndedCall, step: Step) -> CallResult:
-    if entry.error is not None:
-        return Failure(entry.error, step.number)
-    if entry.refusal is not None and step.metadata is None:
-        return Refusal(entry.refusal.reason, entry.refusal.error, step.number)
-    return Completed(step)
-
-
 def _error_of(entry: EndedCall) -> tuple[str | None, str | None]:
     """Return why a call failed or was refused, in words and as a code; twice `None` for one that did not."""
     if entry.error is not None:
         return encodable(str(entry.error)), entry.error.code
     if entry.refusal is not None:
         return entry.refusal.error, entry.refusal.reason.value
-    if entry.outcome.kind is OutcomeKind.COMPLETED:
-        return None, None
     output = entry.output
     text = None if output is None else "\n".join(each.text for each in output.blocks if each.type == "text")
     return text, entry.outcome.kind.value

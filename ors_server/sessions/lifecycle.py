@@ -9,7 +9,6 @@ from ors_server.admission import Gate
 from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.authoring.environment import give_sandbox
 from ors_server.call_clock import counting, start_clock
-from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, StopReason
 from ors_server.errors import (
     EnvironmentFailedError,
@@ -22,7 +21,7 @@ from ors_server.logs import get_logger, secret_values
 from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
-from ors_server.sessions.session_services import Services
+from ors_server.sessions.session_services import LastUse, Services
 from ors_server.wire import JSONObject
 from ors_server.workers import LingeringThread
 
@@ -47,6 +46,8 @@ class Setup:
     error: EnvironmentFailedError | MachineryError | None = field(default=None, init=False)
     sandbox: Sandbox | None = field(default=None, init=False)
     _is_abandoned: bool = field(default=False, init=False)
+    is_done: bool = field(default=True, init=False)
+    """Whether setup has ended well, or there was none."""
     _ready: anyio.Event | None = field(default=None, init=False)
     _scope: anyio.CancelScope | None = field(default=None, init=False)
     _thread: LingeringThread | None = field(default=None, init=False)
@@ -61,6 +62,7 @@ class Setup:
         if self._definition.hooks.setup is None and self._limits is None:
             self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
             return
+        self.is_done = False
         self._ready = anyio.Event()
         self._scope = anyio.CancelScope()
         self._thread = LingeringThread()
@@ -81,14 +83,9 @@ class Setup:
             await self.sandbox.restore(files)
         await hook(self._instance, memory)
 
-    @property
-    def is_pending(self) -> bool:
-        """Whether setup has begun and `wait` would wait."""
-        return self._ready is not None and not self._ready.is_set()
-
     async def wait(self) -> None:
         """Wait until setup has ended, failed or was cancelled."""
-        if self._ready is not None and self.is_pending:
+        if self._ready is not None:
             await self._ready.wait()
 
     def check(self) -> None:
@@ -150,7 +147,7 @@ class Setup:
 
     def _end(self) -> None:
         self._scope = None
-        self._last_use.touch()
+        self._last_use.at = self._recorder.now
         if self._is_abandoned:
             pass  # the code that abandoned it records how the episode ended
         elif self.error is not None:
@@ -159,6 +156,7 @@ class Setup:
             forget_frames(self.error)
         else:
             self._recorder.apply_event(EpisodeEvent.SETUP_DONE)
+        self.is_done = self.error is None
         if self._ready is not None:
             self._ready.set()
 

@@ -18,20 +18,18 @@ from ors_server.authoring.environment import restore_rng
 from ors_server.authoring.prompt_blocks import flatten_messages
 from ors_server.authoring.simulated_user.conversation import load_conversation
 from ors_server.authoring.toolsets.milestones import load_reached_milestones
-from ors_server.clock import LastUse
 from ors_server.episode import EpisodeEvent, Phase, StopReason
 from ors_server.errors import CallCancelledError, NotSupportedError, UnknownCallError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import running_code
-from ors_server.sessions.background_tasks import run_whole
-from ors_server.sessions.call_runner import CallRunner
-from ors_server.sessions.call_table import CallTable
+from ors_server.sessions.call_runner import CallRunner, CallTable
 from ors_server.sessions.ending import SessionEnding, SessionParts
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.reward_view import RewardView
 from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored, check_call_id
 from ors_server.sessions.session_request import SessionStatus
+from ors_server.sessions.session_services import LastUse, run_whole
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
 from ors_server.trajectory import Step
@@ -60,7 +58,7 @@ class Session:
     visibility: Visibility
     _task_spec: JSONObject
     toolset: ToolsetDefinition | None
-    _last_use: LastUse = field(init=False)
+    last_use: LastUse = field(init=False)
     _reward_view: RewardView = field(init=False)
     _setup: Setup = field(init=False)
     _made_runner: CallRunner | None = field(default=None, init=False)
@@ -69,10 +67,10 @@ class Session:
 
     def __post_init__(self) -> None:
         recorder, definition, instance = self.recorder, self.definition, self._instance
-        self._last_use = LastUse(recorder.services.clock)
+        self.last_use = LastUse(recorder.now)
         self._reward_view = RewardView(recorder, definition, instance)
         limits = definition.sandbox_for(self.toolset)
-        self._setup = Setup(recorder, self._last_use, definition, instance, limits)
+        self._setup = Setup(recorder, self.last_use, definition, instance, limits)
 
     @property
     def _runner(self) -> CallRunner:
@@ -81,7 +79,7 @@ class Session:
             recorder, definition = self.recorder, self.definition
             self._made_runner = CallRunner(
                 recorder,
-                CallTable(recorder.origin.session_id, recorder.services, self._last_use, recorder.is_pending),
+                CallTable(recorder.origin.session_id, recorder.services, self.last_use, recorder.is_pending),
                 SessionTools(definition, self._instance, self.toolset),
                 self._setup,
                 self._task_spec,
@@ -117,14 +115,10 @@ class Session:
         """Whether the session has ended altogether."""
         return self._ending is not None and self._ending.answered.is_set()
 
-    def touch(self) -> None:
-        """Note that the session was used."""
-        self._last_use.touch()
-
     def idle_seconds(self, now: float) -> float:
         """Return for how long the session was not used; 0 while a call, setup or ending runs."""
         busy = self._running_calls > 0 or self._setup.is_running or self._ending is not None
-        return 0.0 if busy else now - self._last_use.at
+        return 0.0 if busy else now - self.last_use.at
 
     def status(self) -> SessionStatus:
         """Return the session as a trainer sees it."""
@@ -220,8 +214,13 @@ class Session:
         """
         if call_id is not None:
             await self._load_recorded(call_id)
-        self._setup.check()
-        known = self._pending(tool, arguments) if call_id is None else self._runner.calls.get(call_id)
+        if self._setup.error is not None:
+            self._setup.check()
+        runner = self._runner
+        if call_id is not None:
+            known = runner.calls.get(call_id)
+        else:
+            known = self._find_unwritten(tool, arguments) if self.recorder.unwritten else None
         if known is not None:
             known.expect(tool, arguments)
         if known is not None and not known.is_unwritten:
@@ -236,7 +235,7 @@ class Session:
             )
             if known is not None:
                 call.id, call.is_named, call.repeats = known.id, known.is_named, known.repeats or known
-            self._runner.start(call)
+            runner.start(call)
         if listener is not None and not call.is_done:
             call.listeners.append(listener)
         return call
@@ -330,10 +329,8 @@ class Session:
         if self._ending is not None:
             await self._ending.released.wait()
 
-    def _pending(self, tool: str, arguments: JSONObject) -> Call | None:
+    def _find_unwritten(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the call that a caller without ids asks for again: one that ran and is not on record yet."""
-        if not self.recorder.has_pending:
-            return None
         for pending in self.recorder.pending_calls:
             latest = self._runner.calls.get(pending.id)
             is_free = latest is not None and latest.is_unwritten and not latest.is_named

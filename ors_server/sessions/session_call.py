@@ -122,21 +122,6 @@ def check_call_id(call_id: str) -> None:
         raise InvalidRequestError(f"expected a call id that UTF-8 can express, got {call_id!a}") from error
 
 
-class _SenderCount:
-    """Every call on a wire passes here: a generator would cost several times as much."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: "Call") -> None:
-        self._call = call
-
-    def __enter__(self) -> None:
-        self._call.add_sender()
-
-    def __exit__(self, *_error: object) -> None:
-        self._call.drop_sender()
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Call:
     """One call; every request for its id gets the same result.
@@ -167,7 +152,8 @@ class Call:
     """Of arguments that are not kept."""
     _cancel_error: OrsServerError | None = field(default=None, init=False)
     _readers: list[asyncio.Future[None]] | None = field(default=None, init=False)
-    _senders: int = field(default=0, init=False)
+    senders: int = field(default=0, init=False)
+    """Requests that send the result now."""
 
     @property
     def is_unwritten(self) -> bool:
@@ -253,20 +239,6 @@ class Call:
         """What a cancelled call fails with."""
         return self._cancel_error or CallCancelledError("the call was cancelled")
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Count as a sender of the result; their number is limited, for each holds a copy of it."""
-        return _SenderCount(self)
-
-    def add_sender(self) -> None:
-        """Count one more sender."""
-        if self._senders >= MAX_READERS:
-            raise CapacityError(f"{MAX_READERS} requests read the call {self.id!r} already", retry_after=1)
-        self._senders += 1
-
-    def drop_sender(self) -> None:
-        """Count one less."""
-        self._senders -= 1
-
     def seal(self) -> AbstractContextManager[object]:
         """Return the context in which the result is written; a cancellation from now on comes too late."""
         self.scope = None
@@ -289,6 +261,28 @@ class Call:
         self._cancel_error = self._cancel_error or error
         if self.scope is not None:
             self.scope.cancel()
+
+
+class Sending:
+    """Counts a request that sends a call's result; their number is limited, because each holds a copy of it.
+
+    A class, because every call on a wire passes here and a generator would cost several times as much.
+    """
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        if self._call.senders >= MAX_READERS:
+            raise CapacityError(
+                f"{MAX_READERS} requests read the call {self._call.id!r} already", retry_after=1
+            )
+        self._call.senders += 1
+
+    def __exit__(self, *_error: object) -> None:
+        self._call.senders -= 1
 
 
 def _wake(reader: "asyncio.Future[None]") -> None:

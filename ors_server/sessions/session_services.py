@@ -1,24 +1,195 @@
-"""What every session of a server shares."""
+"""What every session of a server shares: background tasks, the sandboxes' backend, the record's health."""
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
 
 from ors_server.admission import Admission
+from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.clock import Clock, SystemClock
 from ors_server.errors import StoreError
 from ors_server.logs import get_logger
 from ors_server.loop_watch import LoopWatch
 from ors_server.resources.resource_pool import ResourcePool
-from ors_server.sessions.quotas import SessionLimits
-from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
+from ors_server.sandboxes.base import Backend
+from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
+from ors_server.sandboxes.hidden_paths import HiddenPaths, source_places
+from ors_server.sandboxes.isolation_report import IsolationReport
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sessions.session_request import SessionLimits
 from ors_server.store.base import EpisodeStore
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
 from ors_server.workers import DEFAULT_THREADS, Workers
 
 log = get_logger("ors_server.sessions")
+_sandbox_log = get_logger("ors_server.sandboxes")
+
+
+Result = TypeVar("Result")
+
+
+async def run_whole(
+    spawn: Callable[..., object], function: Callable[..., Awaitable[Result]], *args: object
+) -> Result:
+    """Run a function in the background and return its result; it goes on if the caller is cancelled.
+
+    Args:
+        spawn: Starts a background task.
+    """
+    ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    async def run() -> None:
+        try:
+            result = await function(*args)
+        except BaseException as error:
+            if not ended.done():
+                ended.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
+            if not isinstance(error, Exception):
+                raise
+        else:
+            if not ended.done():
+                ended.set_result(result)
+
+    spawn(run)
+    return await ended
+
+
+@dataclass(slots=True)
+class LastUse:
+    """When something was last used; an object of its own, so that its parts need not hold the whole."""
+
+    at: float
+    """Seconds from the clock's origin."""
+
+
+class BackgroundTasks:
+    """Runs functions side by side, each in a task of its own.
+
+    These are deliberately no task group's children: they run authors' code, and a task group ends all of its
+    tasks when one of them raises, cancels itself, or leaves a cancel scope open.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        """Run a function in the background."""
+        self._tasks.add(asyncio.get_running_loop().create_task(self._run(function, args)))
+
+    async def _run(self, function: Callable[..., Awaitable[Any]], args: tuple[object, ...]) -> None:
+        try:
+            await function(*args)
+        except Exception:  # the border between a defect of ours and all other sessions
+            log.exception("task_defect", task=getattr(function, "__qualname__", repr(function)))
+        finally:  # each call passes here: a callback of the task would cost more than the task itself
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def aclose(self, time_limit: float) -> None:
+        """Cancel what still runs and wait for it.
+
+        Args:
+            time_limit: Seconds after which tasks that ignore their cancellation are left behind.
+        """
+        running = set(self._tasks)
+        for task in running:
+            task.cancel()
+        if not running:
+            return
+        _, stuck = await asyncio.wait(running, timeout=time_limit)
+        if stuck:
+            log.warning("tasks_left_behind", count=len(stuck), hint="an async tool swallows its cancellation")
+
+
+@dataclass(frozen=True, slots=True)
+class Sandboxes:
+    """What a server has to offer."""
+
+    backend: Backend | None = None
+    report: IsolationReport | None = None
+    """What the backend isolates, and what it does not."""
+    refusal: str = "no environment of this server needs a sandbox, so none was prepared"
+    """Why there is no backend."""
+
+    @property
+    def tier(self) -> JSONObject | None:
+        """The report as JSON, as it is recorded with every episode."""
+        return None if self.report is None else self.report.as_dict()
+
+    def require(self) -> Backend:
+        """Return the backend; raises `SandboxUnavailableError` if there is none."""
+        if self.backend is None:
+            raise SandboxUnavailableError(self.refusal)
+        return self.backend
+
+
+NO_SANDBOXES = Sandboxes()
+
+
+def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> HiddenPaths:
+    """Return the files of the environments' own source, with the packages that it belongs to."""
+    places: list[Path] = []
+    names: list[str] = []
+    for definition in definitions:
+        name = definition.source.__module__
+        package = sys.modules.get(name.partition(".")[0])
+        module = sys.modules.get(name)
+        file = getattr(module, "__file__", None)
+        if file is not None:
+            places += source_places(file, list(getattr(package, "__path__", ())))
+            names.append(name.partition(".")[0])
+        places += getattr(definition.source, "hidden_files", ())
+    return HiddenPaths(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))
+
+
+def _own_folders() -> Iterable[Path]:
+    """Yield the folders of this server and of the bundled environments, served or not."""
+    for name in ("ors_server", "ors_server_tasks"):
+        found = find_spec(name)
+        yield from map(Path.resolve, map(Path, (found and found.submodule_search_locations) or ()))
+
+
+@asynccontextmanager
+async def open_sandboxes(
+    definitions: Iterable[EnvironmentDefinition],
+    request: BackendRequest | None = None,
+    clock: Clock | None = None,
+) -> AsyncGenerator[Sandboxes]:
+    """Choose and prepare a backend if an environment may need one; leaving the context closes every sandbox.
+
+    A backend that is named in the settings must work. Where the server may choose and nothing works here, it
+    starts nevertheless: the environments that need no sandbox can be played, the others say why not.
+
+    Raises:
+        SandboxUnavailableError: If the named backend does not work here.
+        UnsandboxedRefusedError: If it is `none` and that was not allowed.
+    """
+    played = [definition for definition in definitions if definition.may_need_sandbox]
+    needing = [definition.name for definition in played]
+    request = replace(request or BackendRequest(), hidden=_sources_of(played))
+    if not needing:
+        yield NO_SANDBOXES
+        return
+    try:
+        chosen = await choose(request, clock)
+    except SandboxUnavailableError as error:
+        if request.choice is not BackendChoice.AUTO:
+            raise
+        _sandbox_log.warning("no_sandbox", environments=needing, reason=str(error))
+        yield Sandboxes(refusal=str(error))
+        return
+    _sandbox_log.info("sandbox", **chosen.report.as_dict(), refused=dict(chosen.refused))
+    try:
+        yield Sandboxes(chosen.backend, chosen.report)
+    finally:
+        await chosen.aclose()
+
 
 GRADINGS_PER_CORE = 2
 

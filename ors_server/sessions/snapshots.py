@@ -19,10 +19,10 @@ from ors_server.call_clock import counting, start_clock
 from ors_server.episode import EpisodeState
 from ors_server.errors import CapacityError, EnvironmentFailedError, EpisodeOverError, UnknownSnapshotError
 from ors_server.sandboxes.base import Snapshot
-from ors_server.sessions.background_tasks import run_whole
 from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
+from ors_server.sessions.session_services import run_whole
 from ors_server.wire import JSONObject
 
 MAX_SNAPSHOTS = 16

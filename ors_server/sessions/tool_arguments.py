@@ -1,19 +1,178 @@
-"""An agent's arguments: checked to be JSON, copied so that no tool changes the record, then validated."""
+"""JSON that crosses the border of a session: arguments on the way in, outputs on the way out.
+
+Both are checked to be legal, bounded and encodable, and copied, so that no tool changes the record later.
+"""
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, from_json
 
 from ors_server.authoring.boundary import MAX_ERROR_TEXT, describe, encodable
 from ors_server.authoring.definition import ToolDefinition
-from ors_server.errors import ToolFailedError
-from ors_server.sessions.json_copies import JSONCopyError, copy_json
-from ors_server.wire import JSONObject
+from ors_server.errors import ToolFailedError, ToolOutputError
+from ors_server.policy import EpisodePolicy, RewardRangeError
+from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
+
+MAX_VALUES = 50_000
+"""Values, keys and containers of one JSON value that the server copies: more would hold the event loop."""
+
+_OVERHEAD = 64
+"""Bytes that a value takes in memory beside its text, roughly."""
+
+_write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+class JSONCopyError(ValueError):
+    """A value is not JSON, or too deep or large for every door to write; each function here raises it."""
+
+
+def write_json(value: JSONObject) -> str:
+    """Write a value, with what UTF-8 cannot express replaced by question marks; refuse NaN and infinities."""
+    try:
+        return encodable(_write(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise JSONCopyError(str(error)) from error
+
+
+def read_json(text: str) -> JSONObject:
+    """Read what `write_json` wrote, at most 200 levels deep: answers wrap it, and serialisers stop at 255."""
+    try:
+        value: JSONObject = from_json(text)
+    except ValueError as error:
+        raise JSONCopyError(str(error)) from error
+    return value
+
+
+def check_size(value: JSONObject) -> None:
+    """Refuse a value of more than `MAX_VALUES` parts, which would take too long to copy."""
+    pending: list[object] = [value]
+    count = 0
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            items = cast("dict[object, object]", item)
+            count += 2 * len(items)
+            pending += items.values()
+        elif isinstance(item, list | tuple):
+            count += len(cast("list[object]", item))
+            pending += cast("list[object]", item)
+        if count > MAX_VALUES:
+            raise JSONCopyError(f"it has more than {MAX_VALUES} values, keys and containers")
+
+
+def size_of_json(value: object, limit: int) -> int:
+    """Return roughly how many bytes a value takes in memory; stops to count at the limit."""
+    pending: list[object] = [value]
+    size = 0
+    while pending and size < limit:
+        item = pending.pop()
+        size += _OVERHEAD
+        if isinstance(item, str | bytes):
+            size += len(item)
+        elif isinstance(item, dict):
+            items = cast("dict[object, object]", item)
+            pending += items.keys()
+            pending += items.values()
+        elif isinstance(item, list | tuple):
+            pending += cast("list[object]", item)
+    return size
+
+
+def copy_json(value: JSONObject) -> JSONObject:
+    """Copy a value."""
+    return read_json(write_json(value))
+
+
+BLOCK_OVERHEAD = 64
+"""Bytes that a block counts for besides its content."""
+
+MAX_BLOCKS = 10_000
+"""Blocks of one output: more would hold the event loop."""
+
+
+@dataclass(slots=True)
+class CheckedOutput:
+    """The server's own copy of what a tool returned, which the author's code cannot reach."""
+
+    blocks: list[TextBlock | ImageBlock]
+    metadata: JSONObject | None = None
+    reward: float | None = None
+    """Admitted by the policy."""
+    finished: bool = False
+
+
+def check_output(output: ToolOutput, policy: EpisodePolicy, max_bytes: int) -> CheckedOutput:
+    """Check what a tool returned, and admit its reward.
+
+    Args:
+        max_bytes: Most bytes of text and image data, roughly as they travel.
+
+    Returns:
+        A copy, its reward clipped if the policy says so, and characters that UTF-8 cannot express replaced.
+
+    Raises:
+        ToolOutputError: If the reward is out of range, the output too large, or its metadata not JSON, or of
+            more than 50,000 values.
+    """
+    if len(output.blocks) > MAX_BLOCKS:
+        raise ToolOutputError(f"the output has {len(output.blocks)} blocks; at most {MAX_BLOCKS} are allowed")
+    size = 0
+    for block in output.blocks:
+        content = block.text if isinstance(block, TextBlock) else block.data
+        size += BLOCK_OVERHEAD
+        size += len(content) if content.isascii() else len(content.encode(errors="replace"))
+    if size > max_bytes:
+        msg = f"the output has {size} bytes; at most {max_bytes} are allowed (setting max_output_bytes)"
+        raise ToolOutputError(msg)
+    try:
+        reward = policy.admit(output.reward)
+    except RewardRangeError as error:
+        raise ToolOutputError(str(error)) from error
+    metadata = None
+    if output.metadata is not None:
+        metadata = _copy_json(output.metadata, "metadata", max_bytes)
+    blocks = list(output.blocks)
+    for index, block in enumerate(blocks):
+        if isinstance(block, ImageBlock) or block.detail is not None or not block.text.isascii():
+            blocks[index] = _check_block(block, max_bytes)
+    return CheckedOutput(blocks, metadata, reward, output.finished)
+
+
+def make_error_output(text: str, code: str, extra: Mapping[str, Any] | None = None) -> CheckedOutput:
+    """Make the output that tells an agent of its own mistake."""
+    return CheckedOutput([TextBlock(text=text)], {"error": {"code": code, **(extra or {})}})
+
+
+def _check_block(block: TextBlock | ImageBlock, max_bytes: int) -> TextBlock | ImageBlock:
+    if isinstance(block, ImageBlock) and not (block.data.isascii() and block.mimeType.isascii()):
+        raise ToolOutputError("an image's data is base64 and its mimeType a MIME type; both are ASCII")
+    if block.detail is not None:
+        block = block.model_copy(update={"detail": _copy_json(block.detail, "a block's detail", max_bytes)})
+    if isinstance(block, ImageBlock) or block.text.isascii():
+        return block
+    text = encodable(block.text)
+    return block if text == block.text else block.model_copy(update={"text": text})
+
+
+def _copy_json(value: JSONObject, what: str, max_bytes: int) -> JSONObject:
+    try:
+        check_size(value)
+        text = write_json(value)
+        copied = read_json(text)
+    except JSONCopyError as error:
+        msg = f"{what} must be JSON without NaN or infinities, nested at most 200 deep: {error}"
+        raise ToolOutputError(msg) from error
+    if len(text) > max_bytes:
+        msg = f"{what} has {len(text)} bytes as JSON; {max_bytes} are allowed (setting max_output_bytes)"
+        raise ToolOutputError(msg)
+    return copied
+
 
 PREFIX = "Tool input validation error: "
 """How the refusal of invalid arguments begins, as the reference implementation's does."""
@@ -34,7 +193,7 @@ MAX_SHOWN_NAME = 256
 MAX_NAMED_TOOLS = 40
 """Tools that the refusal of an unknown one names; more are only counted."""
 
-_PLAIN = frozenset({str, int, bool, type(None)})
+_SINGLE = frozenset({int, bool, type(None)})
 
 
 class InvalidArgumentsError(ValueError):
@@ -57,7 +216,10 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
         InvalidArgumentsError: If they do not fit, or are not JSON.
         ToolFailedError: If the author's own validator raised something else.
     """
-    copied = _copy(arguments)
+    try:
+        copied = dict(arguments) if _is_plain(arguments) else copy_json(arguments)
+    except JSONCopyError as error:
+        raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
     try:
         return tool.parse(copied)
     except ValidationError as error:
@@ -70,8 +232,8 @@ def parse_arguments(tool: ToolDefinition, arguments: JSONObject) -> Any:
 
 def recordable(arguments: JSONObject) -> JSONObject:
     """Return arguments as the record keeps them: what JSON cannot express becomes text."""
-    if all(map(_is_plain, arguments.values())):
-        return arguments if _is_encodable(arguments) else _encodable_texts(arguments)
+    if _is_plain(arguments):
+        return arguments
     try:
         return copy_json(arguments)
     except JSONCopyError:
@@ -91,24 +253,20 @@ def digest_arguments(arguments: JSONObject) -> bytes:
     return sha256(json.dumps(recordable(arguments), sort_keys=True).encode()).digest()
 
 
-def _is_encodable(arguments: JSONObject) -> bool:
-    """Whether UTF-8 can express every text of plain arguments."""
+def _is_plain(arguments: JSONObject) -> bool:
+    """Whether arguments hold only single values that JSON in UTF-8 can express, as those of most calls do."""
     try:
         for name, value in arguments.items():
             if not name.isascii():
                 name.encode()
-            if isinstance(value, str) and not value.isascii():
-                value.encode()
+            if type(value) is str:
+                if not value.isascii():
+                    value.encode()
+            elif not (type(value) in _SINGLE or (isinstance(value, float) and math.isfinite(value))):
+                return False
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _encodable_texts(arguments: JSONObject) -> JSONObject:
-    return {
-        encodable(name): encodable(value) if isinstance(value, str) else value
-        for name, value in arguments.items()
-    }
 
 
 def _readable(arguments: JSONObject) -> JSONObject:
@@ -117,19 +275,6 @@ def _readable(arguments: JSONObject) -> JSONObject:
         return copy_json(json.loads(encodable(text), parse_constant=str))
     except (TypeError, ValueError, RecursionError) as error:
         return {"unreadable": str(error)}
-
-
-def _copy(arguments: JSONObject) -> JSONObject:
-    if all(map(_is_plain, arguments.values())):
-        return dict(arguments) if _is_encodable(arguments) else _encodable_texts(arguments)
-    try:
-        return copy_json(arguments)
-    except JSONCopyError as error:
-        raise InvalidArgumentsError(f"{PREFIX}the arguments are not JSON: {error}") from error
-
-
-def _is_plain(value: Any) -> bool:
-    return type(value) in _PLAIN or (isinstance(value, float) and math.isfinite(value))
 
 
 def _explain(error: ValidationError, arguments: JSONObject) -> str:

@@ -13,7 +13,7 @@ from ors_server.authoring.definition import EnvironmentDefinition, Instance
 from ors_server.errors import OrsServerError
 from ors_server.loop_watch import LoopHold
 from ors_server.resources.resource_pool import ResourcePool
-from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
+from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes
 from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments

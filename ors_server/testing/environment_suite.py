@@ -22,7 +22,7 @@ from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.authoring.loading import definitions_of
 from ors_server.errors import OrsServerError
 from ors_server.resources.resource_pool import ResourcePool
-from ors_server.sessions.sandboxing import open_sandboxes
+from ors_server.sessions.session_services import open_sandboxes
 from ors_server.testing import environment_checks as checks
 from ors_server.testing import environment_judge_checks as judges
 from ors_server.testing import environment_record_checks as records

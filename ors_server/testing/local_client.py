@@ -18,10 +18,9 @@ from ors_server.recording import STEP
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.manager import SessionManager
-from ors_server.sessions.sandboxing import Sandboxes
 from ors_server.sessions.session_call import RefusalReason
 from ors_server.sessions.session_request import SessionRequest
-from ors_server.sessions.session_services import SessionOptions
+from ors_server.sessions.session_services import Sandboxes, SessionOptions
 from ors_server.store.base import EpisodeStore
 from ors_server.trajectory import EpisodeSummary, Step
 from ors_server.wire import (

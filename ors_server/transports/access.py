@@ -1,4 +1,4 @@
-"""Callers and their roles: API keys, agent tokens for one session, the rule for loopback."""
+"""Callers and their roles (API keys, agent tokens for one session), and what each role may read."""
 
 import base64
 import hashlib
@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
-from ors_server.errors import ForbiddenError, SettingsError, UnauthenticatedError
+from ors_server import errors
+from ors_server.errors import Blame, ForbiddenError, OrsServerError, SettingsError, UnauthenticatedError
+from ors_server.logs import get_logger
+from ors_server.sandboxes import sandbox_errors as sandboxes
 from ors_server.settings_sources import TomlFile
+from ors_server.visibility import Visibility
+from ors_server.wire import ToolOutput
 
 TOKEN_PREFIX = "agt_"  # noqa: S105  (a mark, not a secret)
 """Prefix of an agent token."""
@@ -124,7 +130,7 @@ class Keyring:
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
-        if self.is_open or hmac.compare_digest((credential or "").encode(), self.own_key.encode()):
+        if not self._keys or hmac.compare_digest((credential or "").encode(), self.own_key.encode()):
             return _UNNAMED_TRAINER
         key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
         if key is None:
@@ -231,3 +237,55 @@ def _make_key(identifier: str, role: str, key: str) -> ApiKey:
     if not identifier or len(key) < MIN_KEY_LENGTH:  # the message repeats nothing: any part may be the key
         raise SettingsError(f"expected role:id:key with a key of at least {MIN_KEY_LENGTH} characters")
     return ApiKey(identifier, Role.parse(role), hashlib.sha256(key.encode()).digest())
+
+
+log = get_logger("ors_server.session")
+
+FAILED = "The tool failed through no fault of yours, and nothing was charged"
+"""The message to an agent about a failure of the environment's code."""
+
+_PLAIN = (
+    errors.ClientError,
+    errors.CapacityError,
+    errors.StartingError,
+    errors.StoreError,
+    errors.ShuttingDownError,
+)
+_SECRETIVE = (
+    errors.SettingsError,
+    sandboxes.SandboxCommandError,
+    sandboxes.SandboxFileError,
+    sandboxes.SandboxFrozenError,
+)
+_INSTEAD = {
+    Blame.AUTHOR: errors.EnvironmentFailedError,
+    Blame.MACHINERY: errors.MachineryError,
+    Blame.CLIENT: errors.ClientError,
+    Blame.US: OrsServerError,
+}
+
+
+def may_see_rewards(caller: Caller, visibility: Visibility) -> bool:
+    """Whether a caller may see rewards in the content of answers."""
+    return caller.role >= Role.TRAINER or visibility is Visibility.VISIBLE
+
+
+def redact(output: ToolOutput, caller: Caller, visibility: Visibility) -> ToolOutput:
+    """Remove reward and metadata from an output for a caller who may not see them."""
+    if may_see_rewards(caller, visibility):
+        return output
+    return output.model_copy(update={"reward": None, "metadata": None})
+
+
+def withhold(error: OrsServerError, failure_id: str | None = None) -> OrsServerError:
+    """Return an error as an agent may read it: without an author's message, which may hold the answer.
+
+    The message goes to the log, under the id that the agent reads: the failed call's, or a new one.
+    """
+    if isinstance(error, _PLAIN) and not isinstance(error, _SECRETIVE):
+        return error
+    failure_id = failure_id or uuid4().hex
+    log.warning("failure_withheld", failure_id=failure_id, code=error.code, error=str(error))
+    is_tools = isinstance(error, errors.ToolFailedError)
+    kind: type[OrsServerError] = errors.ToolFailedError if is_tools else _INSTEAD[error.blame]
+    return kind(f"{FAILED}. The server's log and record hold the reason, under the id {failure_id}.")

@@ -16,7 +16,7 @@ from ors_server.logs import get_logger
 from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.transports import http
-from ors_server.transports.access import OPEN_CALLER, Keyring, Role, credential_from
+from ors_server.transports.access import OPEN_CALLER, Keyring, Role, credential_from, withhold
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_handlers import ControlHandlers
 from ors_server.transports.control_models import Description
@@ -34,7 +34,6 @@ from ors_server.transports.control_operations import (
     segments_of,
 )
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
-from ors_server.transports.redaction import withhold
 from ors_server.transports.sse import EVENT_HEADERS
 
 log = get_logger("ors_server.control")
@@ -150,7 +149,7 @@ class ControlApp:
 
     async def _answer(self, scope: http.Scope, receive: http.Receive) -> tuple[int, object]:
         operation, values = self._find(scope)
-        headers = http.RequestHeaders(scope)
+        headers = http.read_headers(scope)
         caller = OPEN_CALLER
         if operation.role is not None:
             caller = self._keyring.identify(credential_from(headers))

@@ -27,14 +27,13 @@ from ors_server.errors import (
     ShuttingDownError,
 )
 from ors_server.sessions.manager import SessionManager
-from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored
+from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored, Sending
 from ors_server.sessions.session_request import ForkRequest, SessionRequest, SessionStatus
 from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.settings import Settings
 from ors_server.transports import control_models as m
-from ors_server.transports.access import Caller, Keyring
+from ors_server.transports.access import Caller, Keyring, may_see_rewards, redact, withhold
 from ors_server.transports.control_operations import ControlRequest, ResponseModel
-from ors_server.transports.redaction import may_see_rewards, redact, withhold
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject, ToolListing, ToolOutput
 
@@ -279,7 +278,7 @@ class ControlHandlers:
         """Call a tool and wait for its result; the call goes on if the caller leaves."""
         session = self._manager.find(session_id)
         call = await session.call(body.name, body.arguments, call_id=body.call_id)
-        with call.reading():
+        with Sending(call):
             await call.wait()
         return CallAnswer(show_call(call, request.caller, session.visibility))
 

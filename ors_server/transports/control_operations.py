@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from ors_server.compact_json import compact_json
 from ors_server.errors import Blame, ClientError, EnvironmentFailedError, InvalidRequestError
 from ors_server.transports.access import Caller, Role
-from ors_server.transports.json_parts import json_parts
+from ors_server.transports.sse import json_parts
 
 PREFIX = "/_ors"
 """Path of the control API; no environment's name begins with an underscore."""

@@ -6,7 +6,8 @@ manifest names each point.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from ors_server._version import __version__
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.compact_json import compact_json
 from ors_server.errors import (
+    CallIdReusedError,
     EnvironmentFailedError,
     InvalidRequestError,
     OrsServerError,
@@ -29,11 +31,16 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
-from ors_server.transports.access import OPEN_CALLER, Caller, Keyring, Role, credential_from
+from ors_server.transports.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader
-from ors_server.transports.ors_creates import CLIENT, CreateRetries, DeferredCreates, fingerprint_of
-from ors_server.transports.redaction import withhold
+from ors_server.transports.ors_creates import (
+    CLIENT,
+    CallRetries,
+    CreateRetries,
+    DeferredCreates,
+    fingerprint_of,
+)
 from ors_server.transports.sse import END_OF_LIFE, event
 from ors_server.wire import (
     CallRequest,
@@ -61,11 +68,13 @@ class OrsRequest:
     """A request that was routed and whose caller is known."""
 
     caller: Caller
-    headers: http.RequestHeaders
+    headers: Mapping[str, str]
     body: bytes
     environment: str | None
     """The environment's name in the path; `None` for a path without one."""
     receive: http.Receive
+    exchange: http.Exchange | None
+    """`None` where the HTTP server does not say whether the client left."""
 
     @property
     def deployment(self) -> str | None:
@@ -111,6 +120,7 @@ class OrsApp:
         self._max_body_bytes = max_body_bytes
         self._streams = streams
         self._create_retries = CreateRetries(sessions)
+        self._call_retries = CallRetries()
         self._deferred = DeferredCreates(sessions.create)
         self._find_route = lru_cache(MAX_CACHED_PATHS)(self._route)
         self._endpoints = self._make_table()
@@ -143,8 +153,24 @@ class OrsApp:
 
     async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         """Serve one HTTP request."""
+        caller: Caller | None = None
         try:
-            await self._serve(scope, receive, send)
+            environment, endpoint = self._find_route(scope["path"])
+            if endpoint is None:
+                self._check_environment(_segments(scope["path"]))
+                await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
+                return
+            if scope["method"] != endpoint.method:
+                problem, allow = {"detail": "Method Not Allowed"}, {"allow": endpoint.method}
+                await http.send_json(send, problem, HTTPStatus.METHOD_NOT_ALLOWED, allow)
+                return
+            headers = http.read_headers(scope)
+            known = OPEN_CALLER if endpoint.role is None else self._keyring.identify(credential_from(headers))
+            body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
+            caller = known  # from here on, errors may hold what an agent is not to read
+            caller.require(endpoint.role or Role.AGENT)
+            exchange = scope.get("extensions", {}).get(http.EXCHANGE)
+            await endpoint.handler(OrsRequest(caller, headers, body, environment, receive, exchange), send)
         except http.ClientGoneError:
             return
         except ValidationError as error:
@@ -152,26 +178,8 @@ class OrsApp:
                 send, {"detail": describe_validation(error)}, HTTPStatus.UNPROCESSABLE_ENTITY
             )
         except OrsServerError as error:
-            await http.send_fault(send, error)
-
-    async def _serve(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
-        environment, endpoint = self._find_route(scope["path"])
-        if endpoint is None:
-            self._check_environment(_segments(scope["path"]))
-            await http.send_json(send, {"detail": "Not Found"}, HTTPStatus.NOT_FOUND)
-            return
-        if scope["method"] != endpoint.method:
-            allow = {"allow": endpoint.method}
-            await http.send_json(send, {"detail": "Method Not Allowed"}, HTTPStatus.METHOD_NOT_ALLOWED, allow)
-            return
-        headers = http.RequestHeaders(scope)
-        caller = OPEN_CALLER if endpoint.role is None else self._keyring.identify(credential_from(headers))
-        body = await http.read_body(receive, self._max_body_bytes, headers.get("content-encoding"))
-        try:
-            caller.require(endpoint.role or Role.AGENT)
-            await endpoint.handler(OrsRequest(caller, headers, body, environment, receive), send)
-        except OrsServerError as error:
-            await http.send_fault(send, error if caller.role >= Role.TRAINER else withhold(error))
+            is_plain = caller is None or caller.role >= Role.TRAINER
+            await http.send_fault(send, error if is_plain else withhold(error))
 
     def _route(self, path: str) -> tuple[str | None, Endpoint | None]:
         match _segments(path):
@@ -194,9 +202,9 @@ class OrsApp:
                 pass
 
     def _definition(self, request: OrsRequest) -> EnvironmentDefinition:
-        return self._sessions.environment(request.environment or self._deployed(request))
+        return self._sessions.environment(request.environment or self._environment_from_header(request))
 
-    def _deployed(self, request: OrsRequest) -> str | None:
+    def _environment_from_header(self, request: OrsRequest) -> str | None:
         name = request.deployment
         is_placeholder = name == PLACEHOLDER and name not in self._sessions.environments
         return None if is_placeholder else name
@@ -265,7 +273,7 @@ class OrsApp:
     async def _create(self, request: OrsRequest, send: http.Send) -> None:
         session_id = request.session_id
         body = request.parse(CreateRequest)
-        environment = body.env_name or self._deployed(request)
+        environment = body.env_name or self._environment_from_header(request)
         new = SessionRequest(
             environment=environment,
             session_id=session_id,
@@ -276,7 +284,7 @@ class OrsApp:
             secrets={**(body.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
             credential_id=request.caller.credential_id,
         )
-        if self._names_later(request, new):
+        if self._defers_environment(request, new):
             self._deferred.defer(session_id, new)
         else:
             fingerprint = fingerprint_of(
@@ -285,7 +293,7 @@ class OrsApp:
             await self._create_retries.create(session_id, new, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})
 
-    def _names_later(self, request: OrsRequest, new: SessionRequest) -> bool:
+    def _defers_environment(self, request: OrsRequest, new: SessionRequest) -> bool:
         """Whether only the paths of later requests name the environment."""
         is_open = new.environment is None and new.split is not None
         if not is_open or len(self._sessions.environments) == 1 or new.session_id is None:
@@ -298,23 +306,23 @@ class OrsApp:
             return True
         return False  # the id is live: the creation says so
 
-    def _check_session(self, request: OrsRequest) -> str:
+    def _authorize_session(self, request: OrsRequest) -> str:
         """Return the session id, refusing an agent at another session."""
         session_id = request.session_id
         if request.caller.role <= Role.AGENT:
             request.caller.require_session(session_id, self._sessions.episode_of(session_id))
         return session_id
 
-    async def _own_session(self, request: OrsRequest) -> str:
+    async def _resolve_session(self, request: OrsRequest) -> str:
         """Return the session of a request; one whose creation waited for this path is created now."""
-        session_id = self._check_session(request)
-        if session_id in self._deferred:
+        session_id = self._authorize_session(request)
+        if session_id in self._deferred.waiting:
             await self._deferred.carry_out(session_id, request.environment)
         return session_id
 
     async def _ping(self, request: OrsRequest, send: http.Send) -> None:
-        session_id = self._check_session(request)
-        if session_id not in self._deferred:
+        session_id = self._authorize_session(request)
+        if session_id not in self._deferred.waiting:
             self._sessions.find(session_id)
         await http.send_json(send, {"status": "ok"})
 
@@ -327,30 +335,39 @@ class OrsApp:
     # Play
 
     async def _prompt(self, request: OrsRequest, send: http.Send) -> None:
-        blocks = await self._sessions.find(await self._own_session(request)).prompt()
+        blocks = await self._sessions.find(await self._resolve_session(request)).prompt()
         await http.send_json(send, [block.model_dump() for block in blocks])
 
     async def _messages(self, request: OrsRequest, send: http.Send) -> None:
-        messages = await self._sessions.find(await self._own_session(request)).messages()
+        messages = await self._sessions.find(await self._resolve_session(request)).messages()
         await http.send_json(send, [message.model_dump() for message in messages])
 
     async def _task_tools(self, request: OrsRequest, send: http.Send) -> None:
-        listing = await self._sessions.find(await self._own_session(request)).tools()
+        listing = await self._sessions.find(await self._resolve_session(request)).tools()
         await http.send_json(send, listing.model_dump())
 
     async def _call(self, request: OrsRequest, send: http.Send) -> None:
-        session_id = await self._own_session(request)
+        session_id = await self._resolve_session(request)
         body = request.parse(CallRequest)
         session = self._sessions.find(session_id)
         reader = ResultReader(request.caller, session.visibility)
         call_id = body.task_id or None
+        lost = self._call_retries.take(session_id)
         if call_id is not None and OWN_CALL_ID.fullmatch(call_id):
             try:
                 await session.resume(call_id)
             except UnknownCallError as error:
                 await self._streams.send_whole(send, event("error", str(error)))
                 return
-        call = await session.call(body.name, body.input, call_id=call_id)
+        call: Call | None = None
+        for lost_id in lost if call_id is None else ():
+            with suppress(CallIdReusedError):  # it was another call
+                call = await session.call(body.name, body.input, call_id=lost_id)
+                break
+        if call is None:
+            call = await session.call(body.name, body.input, call_id=call_id)
+        if call_id is None and request.exchange is not None:
+            send = self._call_retries.watch(session_id, call.id, request.exchange, send)
 
         async def again() -> Call:
             return await self._sessions.find(session_id).call(body.name, body.input, call_id=call.id)
@@ -358,7 +375,7 @@ class OrsApp:
         await self._streams.follow(call, reader, send, again)
 
     async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
-        session_id = await self._own_session(request)
+        session_id = await self._resolve_session(request)
         body = request.parse(ScoreGroupRequest)
         session = self._sessions.find(session_id)
         reader = ResultReader(request.caller, session.visibility)

@@ -10,15 +10,21 @@ from anyio.lowlevel import checkpoint
 from ors_server.compact_json import compact_json
 from ors_server.errors import OrsServerError, ToolFailedError
 from ors_server.logs import get_logger
-from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal
-from ors_server.trajectory import REWARD_REASON
+from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, Sending
+from ors_server.trajectory import REWARD_REASON, Step
 from ors_server.transports import http
-from ors_server.transports.access import Caller
-from ors_server.transports.json_parts import LONG, text_parts
-from ors_server.transports.redaction import may_see_rewards, redact, withhold
-from ors_server.transports.sse import EVENT_HEADERS, comment, event, result_events, result_parts
+from ors_server.transports.access import Caller, may_see_rewards, withhold
+from ors_server.transports.sse import (
+    EVENT_HEADERS,
+    LONG,
+    comment,
+    event,
+    result_events,
+    result_parts,
+    text_parts,
+)
 from ors_server.visibility import Visibility
-from ors_server.wire import TextBlock, ToolOutput
+from ors_server.wire import TextBlock
 
 log = get_logger("ors_server.ors")
 
@@ -84,14 +90,16 @@ class CallStreams:
             CapacityError: If too many others read the same call's answer.
             StoreError: If the step could not be stored, before anything was sent.
         """
-        with call.reading():
+        with Sending(call):
             opening = event("task_id", call.id)
-            if await call.wait_for(FIRST_WRITE_DELAY) is None or _is_long(self._shown(call)):
+            await call.wait_for(FIRST_WRITE_DELAY)
+            result = self._shown(call)
+            if result is None or (isinstance(result, Completed) and _is_long(result)):
                 await self._send_parts(opening, call, reader, send, repeat)
                 return
-            if isinstance(call.result, Failure) and call.is_unwritten:
-                raise call.result.error
-            await self.send_whole(send, opening + _encode(self._shown(call), call, reader))
+            if isinstance(result, Failure) and call.is_unwritten:
+                raise result.error
+            await self.send_whole(send, opening + _encode(result, call, reader))
 
     async def _send_parts(
         self,
@@ -108,7 +116,7 @@ class CallStreams:
             call = await self._retry_write(call, repeat, send)
         shown = self._shown(call)
         if isinstance(shown, Completed) and _is_long(shown):
-            await _send_long(send, redact(shown.output, reader.caller, reader.visibility))
+            await _send_long(send, shown.recorded, shows_rewards=may_see_rewards(*reader))
             return
         await send({"type": "http.response.body", "body": _encode(shown, call, reader)})
 
@@ -144,19 +152,17 @@ async def _send_ping(send: http.Send) -> None:
     await send({"type": "http.response.body", "body": ping, "more_body": True})
 
 
-def _is_long(result: CallResult | None) -> bool:
+def _is_long(result: Completed) -> bool:
     """Say whether writing a result at once would hold up others."""
-    if not isinstance(result, Completed):
-        return False
     length = 0
     for block in result.recorded.blocks:
         length += len(block.text if isinstance(block, TextBlock) else block.data)
     return length > LONG
 
 
-async def _send_long(send: http.Send, output: ToolOutput) -> None:
+async def _send_long(send: http.Send, step: Step, *, shows_rewards: bool) -> None:
     """Send a result piece by piece, so that others run between them."""
-    for part in result_parts(text_parts(_describe(output))):
+    for part in result_parts(text_parts(_describe(step, shows_rewards=shows_rewards))):
         await send({"type": "http.response.body", "body": part, "more_body": True})
         await checkpoint()
     await send({"type": "http.response.body", "body": b""})
@@ -189,17 +195,25 @@ def encode_result(
     if not isinstance(result, Completed):
         scores = [score.model_dump() for score in result.scores]
         return result_events(compact_json({"scores": scores}))
-    return result_events(compact_json(_describe(redact(result.output, caller, visibility))))
+    shows_rewards = may_see_rewards(caller, visibility)
+    return result_events(compact_json(_describe(result.recorded, shows_rewards=shows_rewards)))
 
 
-def _describe(output: ToolOutput) -> dict[str, Any]:
-    """Return the answer that has an output; written out, because `model_dump` takes longer."""
+def _describe(step: Step, *, shows_rewards: bool) -> dict[str, Any]:
+    """Return the answer that has a step's output; written out, because `model_dump` takes longer."""
     blocks: list[dict[str, Any]] = []
-    for block in output.blocks:
+    for block in step.blocks:
         if isinstance(block, TextBlock):
             blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
         else:
             image = {"data": block.data, "mimeType": block.mimeType}
             blocks.append({**image, "detail": block.detail, "type": block.type})
-    rest = {"metadata": output.metadata, "reward": output.reward, "finished": output.finished}
-    return {"ok": True, "output": {"blocks": blocks, **rest}}
+    return {
+        "ok": True,
+        "output": {
+            "blocks": blocks,
+            "metadata": step.metadata if shows_rewards else None,
+            "reward": step.reward if shows_rewards else None,
+            "finished": step.finished,
+        },
+    }

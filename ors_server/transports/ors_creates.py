@@ -1,4 +1,4 @@
-"""Creations that clients of ORS repeat because an answer was lost, or complete by a later request's path.
+"""Requests that clients of ORS repeat because an answer was lost, or complete by a later request's path.
 
 Both reference clients repeat `/create` when the connection breaks, and give the session up if the server
 answers that it exists. The `ors-sdk` client names an environment only in the paths of later requests.
@@ -15,6 +15,9 @@ from ors_server.errors import SessionExistsError, SessionNotFoundError
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
+
+MAX_UNANSWERED = 16
+"""Most unanswered calls of one session that are remembered."""
 
 MAX_LOST = 1_024
 """Most lost answers that are remembered; the oldest are forgotten first."""
@@ -75,6 +78,54 @@ def fingerprint_of(*parts: str | bytes | None) -> bytes:
     return digest.digest()
 
 
+class CallRetries:
+    """Finds the call that a client without call ids sends again because its connection broke.
+
+    Such a client (`openreward`) would otherwise play two steps. Only a call whose client left before the
+    call's id was written is found: an id that was lost in the network looks like one that arrived.
+    """
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, dict[str, http.Exchange]] = {}
+        """Calls whose clients have not received the id yet, by session and call id."""
+
+    def take(self, session_id: str) -> list[str]:
+        """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""
+        calls = self._unanswered.get(session_id)
+        if calls is None:
+            return []
+        lost = [call_id for call_id, exchange in calls.items() if exchange.disconnected]
+        for call_id in lost:
+            self._forget(session_id, call_id)
+        return lost
+
+    def watch(self, session_id: str, call_id: str, exchange: http.Exchange, send: http.Send) -> http.Send:
+        """Note a call that is about to be answered, and return how to send its answer."""
+        self._remember(session_id, call_id, exchange)
+
+        async def send_and_note(message: http.Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not exchange.disconnected:
+                self._forget(session_id, call_id)
+
+        return send_and_note
+
+    def _remember(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
+        calls = self._unanswered.setdefault(session_id, {})
+        calls[call_id] = exchange
+        if len(calls) > MAX_UNANSWERED:
+            del calls[next(iter(calls))]
+        while len(self._unanswered) > MAX_LOST:
+            del self._unanswered[next(iter(self._unanswered))]
+
+    def _forget(self, session_id: str, call_id: str) -> None:
+        calls = self._unanswered.get(session_id)
+        if calls is not None:
+            calls.pop(call_id, None)
+            if not calls:
+                del self._unanswered[session_id]
+
+
 class DeferredCreates:
     """Creations with a split and an index and no environment, which wait for the first path of their session.
 
@@ -85,12 +136,9 @@ class DeferredCreates:
     def __init__(self, create: Create) -> None:
         """Start with none; `create` creates a session."""
         self._create = create
-        self._waiting: dict[str, SessionRequest] = {}
+        self.waiting: dict[str, SessionRequest] = {}
+        """The sessions that are still to be created, by id."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def __contains__(self, session_id: str) -> bool:
-        """Whether a session is still to be created."""
-        return session_id in self._waiting
 
     def defer(self, session_id: str, request: SessionRequest) -> None:
         """Keep a creation until a path names its environment; the same creation may be repeated.
@@ -98,14 +146,14 @@ class DeferredCreates:
         Raises:
             SessionExistsError: If another creation waits under the same id.
         """
-        if self._waiting.setdefault(session_id, request) != request or session_id in self._locks:
+        if self.waiting.setdefault(session_id, request) != request or session_id in self._locks:
             raise SessionExistsError("Session already exists")
-        while len(self._waiting) > MAX_DEFERRED:
-            del self._waiting[next(iter(self._waiting))]
+        while len(self.waiting) > MAX_DEFERRED:
+            del self.waiting[next(iter(self.waiting))]
 
     def forget(self, session_id: str) -> None:
         """Drop a creation, if it waits."""
-        self._waiting.pop(session_id, None)
+        self.waiting.pop(session_id, None)
 
     async def carry_out(self, session_id: str, environment: str | None) -> None:
         """Create a session whose creation waits; once, however many requests for it arrive at the same time.
@@ -117,7 +165,7 @@ class DeferredCreates:
             OrsServerError: Whatever the creation raises; the next request tries again.
         """
         async with self._locks.setdefault(session_id, asyncio.Lock()):
-            request = self._waiting.get(session_id)
+            request = self.waiting.get(session_id)
             if request is not None:
                 await self._create(replace(request, environment=environment))
                 self.forget(session_id)

@@ -13,8 +13,8 @@ import anyio
 import pytest
 from typing_extensions import override
 
-from ors_server.http_server import bounded_protocol, bounded_server, uvicorn_base
-from ors_server.http_server.uvicorn_base import (
+from ors_server.http_server import bounded_protocol, bounded_server
+from ors_server.http_server.bounded_protocol import (
     BaseProtocol,
     Config,
     RequestResponseCycle,
@@ -23,7 +23,7 @@ from ors_server.http_server.uvicorn_base import (
 )
 
 PROTOCOL = {
-    "client", "cycle", "expect_100_continue", "flow", "headers", "loop", "parser", "pipeline",
+    "client", "cycle", "expect_100_continue", "flow", "headers", "loop", "parser", "pipeline", "scope",
     "server_state", "stop_idle_timer", "transport", "url",
 }  # fmt: skip
 """Attributes of uvicorn's protocol that `BoundedProtocol` uses."""
@@ -104,11 +104,11 @@ def test_private_names_of_uvicorn_are_used_in_one_method_only():
             and ast.unparse(one.value) == "self"
         }
         inherited = {one for one in uses(node, "self") if one.startswith("_")} - methods - stored - private
-        assert not inherited, f"{name} uses {inherited} of uvicorn: give it a public name in uvicorn_base"
+        assert not inherited, f"{name} uses {inherited} of uvicorn: give it a public name in bounded_protocol"
 
 
 def test_the_version_is_one_that_was_checked():
-    message = "uvicorn moved: check uvicorn_base.py against it, then its docstring, pin and this test"
+    message = "uvicorn moved: check bounded_protocol.py against it, then its docstring, pin and this test"
     assert version("uvicorn").split(".")[:2] == ["0", "54"], message
 
 
@@ -127,7 +127,7 @@ def test_a_method_of_the_server_takes_what_the_override_takes(name):
 
 
 def test_status_lines_are_whole_lines():
-    assert uvicorn_base.STATUS_LINE[431] == b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    assert bounded_protocol.STATUS_LINE[431] == b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 
 
 class FakeTransport(asyncio.Transport):
@@ -216,7 +216,7 @@ async def test_a_request_has_a_cycle_and_a_task(connection):
     assert len(protocol.server_state.tasks) == 1
     app.let_through.set()
     await until(lambda: protocol.cycle.response_complete and not protocol.server_state.tasks)
-    assert transport.written.startswith(uvicorn_base.STATUS_LINE[204])
+    assert transport.written.startswith(bounded_protocol.STATUS_LINE[204])
 
 
 async def test_an_idle_connection_has_a_timer_that_can_be_stopped(connection):

@@ -27,7 +27,7 @@ from ors_server.episode import (
 )
 from ors_server.errors import InvalidRequestError
 from ors_server.policy import MAX_REWARD, WITHHELD, EpisodePolicy, PenaltyCause
-from ors_server.sessions.episode_summary import describe_metrics
+from ors_server.sessions.episode_recorder import describe_metrics
 
 ENDED = frozenset(Phase) - PLAYABLE - {Phase.CREATED}
 FREE = EpisodePolicy()

@@ -58,7 +58,7 @@ def test_a_program_of_its_own_gets_redacted_events_through_the_standard_library(
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error", "critical"])
 def test_a_line_without_colours_is_as_structlog_writes_it(written, level):
     stream = written(level="debug")
-    texts = ["plain", "", "a b", "a=b", "a\tb", "a\nb", "a\rb", 'a"b', "a'b", "é\x00", Colour.RED]
+    texts = ["plain", "", "a b", "a=b", "a\tb", "a\nb", "a\rb", 'a"b', "a'b", "é", Colour.RED]
     fields = {
         f"f{n}": value for n, value in enumerate([*texts, 1, 1.5, None, True, b"x", ["a b"], {"k": "v w"}])
     }
@@ -98,6 +98,27 @@ def test_configuring_twice_does_not_log_twice(written):
     stream = written(form="json")
     logs.get_logger("ors_server.x").info("once")
     assert len(stream.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize("has_colours", [False, True])
+def test_a_terminal_executes_nothing_of_a_text_in_the_log(written, monkeypatch, has_colours):
+    stream = written(form="console")
+    monkeypatch.setattr(stream, "isatty", lambda: has_colours)
+    logs.configure(form="console", stream=stream)
+    hostile = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+    log = logs.get_logger("ors_server.test")
+    log.warning("call_failed", error=hostile, place=[hostile], quoted=f"a {hostile}")
+    try:
+        int(hostile)
+    except ValueError as error:
+        error.args = (hostile,)
+        log.exception("tool_failed")
+    logging.getLogger("another").warning("it sent %s", hostile)
+    text = stream.getvalue()
+    assert text.count("owned") == 5
+    for part in (hostile[:3], "\x1b[2J", "\x07", "\x9b", "\u202e"):
+        assert part not in text
+    assert ("\x1b[" in text) == has_colours
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

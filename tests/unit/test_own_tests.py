@@ -25,6 +25,7 @@ SLEEPS = {
     "stress/test_worker_kills.py": "lets sessions play between two kills",
     "conformance/test_pending_steps.py": "a slow store, while calls wait for it",
     "conformance/test_shared_server.py": HOLDS,
+    "conformance/ors/test_ors_lost_calls.py": TOOL,
     "fixtures/bash_over_ors.py": RECORDED,
     "fixtures/evaluation_agents.py": SILENT,
     "fixtures/paying_environment.py": TOOL,

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,11 +25,15 @@ from ors_server.authoring.declared.images import read_image
 from ors_server.authoring.declared.row_faults import RowFaultError
 from ors_server.authoring.declared.rows.choose_source import choose_source
 from ors_server.authoring.declared.rows.hugging_face import PREFIX, list_hub_splits, parse_address
-from ors_server.authoring.declared.rows.row_index import RowIndex, open_index
+from ors_server.authoring.declared.rows.index_process import make_elsewhere
+from ors_server.authoring.declared.rows.row_index import IndexRequest, IndexSummary, RowIndex
+from ors_server.authoring.declared.rows.row_source import RowReader
 from ors_server.authoring.environment import Environment, Prompt
+from ors_server.authoring.episode_rewards import FIELDS_MARK
 from ors_server.authoring.toolset_names import find_toolset
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError
+from ors_server.offload import FunctionPath
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.scoring import PROMPT, score
@@ -57,7 +62,7 @@ class DeclaredEnvironment(Environment):
 
     _declared: ClassVar[DeclaredData]
     _split_types: ClassVar[Mapping[str, SplitType]] = {}
-    _declared_fields: ClassVar[frozenset[str]] = frozenset()
+    __ors_fields__: ClassVar[frozenset[str]] = frozenset()
     """Fields of a task that the declaration makes for its rewards, beside those of the row."""
     hidden_files: ClassVar[Sequence[Path]] = ()
     """Files with answers, which no sandbox shows."""
@@ -175,6 +180,26 @@ def declare(declaration: Declaration, folder: Path, *, name: str, place: str) ->
         raise
 
 
+@dataclass(frozen=True)
+class IndexJob:
+    """An index that another process makes."""
+
+    declaration: Declaration
+    folder: Path
+    name: str
+    split: str
+    data: str
+
+
+def make_index(job: IndexJob) -> IndexSummary:
+    """Make the index of a split in this process; raises what `IndexRequest.make` does."""
+    source = choose_source(job.data, job.folder, job.declaration.records)
+    return _Declared(job.declaration, job.folder, job.name).request_index(source, job.split).make()
+
+
+_MAKE_INDEX = FunctionPath(f"{__name__}:{make_index.__name__}")
+
+
 class _Declared:
     """Everything that the class of a declaration needs."""
 
@@ -221,7 +246,7 @@ class _Declared:
             "sandbox_limits": declaration.sandbox,
             "return_range": declaration.return_range,
             "reward": self._reward,
-            "_declared_fields": declared_fields(declaration),
+            FIELDS_MARK: declared_fields(declaration),
             "hidden_files": tuple(path for index in indices.values() for path in index.files),
             "watched_files": (
                 *(path for index in indices.values() for path in index.source_files),
@@ -239,9 +264,15 @@ class _Declared:
 
     def _open(self, split: str, data: str) -> RowIndex:
         source = choose_source(data, self._folder, self._declaration.records)
-        fields = declared_fields(self._declaration)
+        job = IndexJob(self._declaration, self._folder, self._name, split, data)
+        return self.request_index(source, split).open(partial(make_elsewhere, source, _MAKE_INDEX, job))
+
+    def request_index(self, source: RowReader, split: str) -> IndexRequest:
+        """Return the request for the index of a split's rows."""
+        declaration = self._declaration
+        fields = declared_fields(declaration)
         checker = _RowChecker(self._maker, self._reward, split, str(self._folder), fields)
-        return open_index(source, checker.check, self._declaration_key(), skip_bad=self._declaration.skip_bad)
+        return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=declaration.skip_bad)
 
     def _declaration_key(self) -> str:
         relevant = self._declaration.model_dump(

@@ -22,6 +22,7 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
+from ors_server.offload.worker_program import kill_started
 from ors_server.rewards.batch.progress import NO_ROW, PROGRESS, open_progress
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.define import Reward
@@ -117,7 +118,8 @@ class WorkerChannel:
 
 
 def end_with_descendants() -> None:
-    """End this process and, if it leads a group of its own, everything in the group."""
+    """End this process, what it started and, if it leads a group of its own, everything in the group."""
+    kill_started()
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -15,7 +15,7 @@ _NUMBER = (
     r"trillion|dozen)\b)?|\.\d+"
 )
 _NO_VALUE = (
-    r"(?:boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|ldots|cdots|dots|quad|qquad|Rightarrow|rightarrow|"
+    r"(?:boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|degree|ldots|cdots|dots|quad|qquad|Rightarrow|rightarrow|"
     r"implies|therefore|approx|left|right)(?![A-Za-z]))"
 )
 """Commands that are relations, signs or layout."""
@@ -37,9 +37,9 @@ _SIGN = (
 )
 _EXPRESSION: Final = re.compile(
     rf"(?<![A-Za-z0-9_\\.'’])(?:[-+][ ]?)?(?:[$€£]?(?:{_NUMBER})|{_CALL}(?={_ATOM})|{_COMMAND}|"
-    rf"{_LETTER}(?=[ ]?(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq|equiv|approx)(?![A-Za-z])))|"
+    rf"{_LETTER}(?=[ ]{{0,3}}(?:[=<>^_*/+(]|\\(?:ne|le|ge|in|neq|leq|geq|equiv|approx)(?![A-Za-z])))|"
     rf"(?:\\left[ ]?)?{_GROUP})"
-    rf"(?:[ ]?(?:{_SIGN}[ ]?){{1,2}}{_ATOM}|{_ATOM}(?![a-z]{{2}})|[!%°'])*"
+    rf"(?:[ ]{{0,3}}(?:{_SIGN}[ ]{{0,3}}){{1,2}}{_ATOM}|{_ATOM}(?![a-z]{{2}})|[!%°'])*"
 )
 _DASHED: Final = re.compile(r"[ ](?:-|\\to)[ ](?=\$?\d[\d.,]*[ ][a-z]{2,})")
 """A dash between two sentences, in front of a number and a word; not a minus sign."""

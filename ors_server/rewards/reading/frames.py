@@ -152,8 +152,8 @@ def is_unit(right: Sequence[TextToken]) -> bool:
     for index, token in enumerate(right):
         if token.kind != "word":
             return True
-        if token.classes & {"confirm", "answer", "harmless", "quantity"} and index == 0:
-            return True
+        if index == 0 and token.classes & {"confirm", "answer", "harmless", "quantity"}:
+            return token.word not in ("what", "how")
         if "no_unit" in token.classes or (token.classes & {"linking"} and not _is_confirmed(right[index:])):
             return False
         is_link = token.word in _UNIT_LINKS
@@ -215,6 +215,8 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
         if "report" in token.classes and not any(
             t.word.partition(" ")[0] in _REPORTERS for t in tokens[max(0, index - 5) : index + 1]
         ):
+            if index > 1 and tokens[index - 1].word == "to" and "quantity" in tokens[index - 2].classes:
+                continue  # "the number to report is 42"
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
@@ -246,6 +248,7 @@ def _is_name(left: Sequence[TextToken]) -> bool:
         and not is_filler(name)
         and "epistemic" in verb.classes
         and "answer" not in verb.classes
+        and not verb.word.endswith(" up with")
         and verb.word
         not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
     )
@@ -331,6 +334,35 @@ def is_of_subject(left: Sequence[TextToken], name: str) -> bool:
     if not at or not classes_in(left[:at]) & {"quantity", "answer", "result", "bound"}:
         return False
     return all(index > at for index, token in enumerate(left) if name in token.classes)
+
+
+def is_count_of(right: Sequence[TextToken]) -> bool:
+    """Whether a value counts what words of failure describe: "42 of them are not even", "42 lost coins"."""
+    denials = [
+        index
+        for index, token in enumerate(right)
+        if token.classes & {"negative", "reject", "fault", "refuse"}
+    ]
+    if (
+        right[0].word == "of"
+        and len(right) > _MIN_NOUN
+        and right[1].word in ("the", "these", "those", "them")
+    ):
+        return denials[0] > _MIN_NOUN
+    if len(right) != _MIN_NOUN or denials != [0]:
+        return False
+    adjective, noun = right
+    is_participle = adjective.word.endswith(("ed", "en")) or adjective.word == "lost"
+    return is_participle and not noun.classes and noun.word.endswith("s")
+
+
+def is_too(left: Sequence[TextToken]) -> bool:
+    """Whether words say that something is too much for a value: "too short to confirm 42"."""
+    at = next((index for index, token in enumerate(left) if token.word == "too"), None)
+    if at is None or any("negative" in token.classes for token in left[:at]):
+        return False
+    behind = [token.word for token in left[at + 1 : at + 5]]
+    return "to" in behind and not any("copula" in token.classes for token in left[at + 1 :])
 
 
 def is_adverb(token: TextToken) -> bool:

@@ -54,7 +54,7 @@ _APPOSED: Final = words_of(
     "city town capital village port island state republic kingdom country letter option choice name"
 )
 _SEVERAL: Final = words_of("all both each any either every")
-_REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})  # noqa: RUF001  (a dash)
+_REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})
 _COMPARED: Final = words_of("than")
 _NOT_COMPARED: Final = words_of("other else rather different sooner another")
 _RESTRICTING: Final = words_of("only just merely simply")

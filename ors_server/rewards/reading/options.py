@@ -498,9 +498,10 @@ class OptionReader(ClauseReader):
 
     def _judge_lists(self, sentence: Sentence) -> None:
         """Read "A, B: eliminated" and "A looks right but isn't"."""
+        earlier: list[Value] = []
         for place, clause in enumerate(sentence.clauses):
-            earlier = [value for before in sentence.clauses[:place] for value in before.values]
             if clause.values or clause.lead is None or not earlier:
+                earlier += clause.values
                 continue
             if denies_each(clause) and place + 1 == len(sentence.clauses):
                 for value in earlier:

@@ -107,6 +107,15 @@ _BEFORE_VERBS: Final = words_of("would will might could should may to they you m
 _COMPLEMENTIZERS: Final = words_of("dass daß ob że iż czy что чтобы будто")
 """Words of other languages that open an object clause behind a comma; "that" of English has none."""
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_STARTERS: Final = words_of(
+    "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait "
+    "actually hmm but so check because since however other another if when please feel thus hence therefore "
+    "you these those"
+)
+"""Words with which a sentence begins behind a value without a full stop."""
+_POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
+"""Negations behind what they deny."""
+_NOES: Final = frozenset({"no", "nope", "nah"})
 _NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
@@ -372,9 +381,16 @@ class SentenceReader:
         for earlier, token in pairwise(tokens):
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
+            if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
+                earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"
         for index, token in enumerate(tokens):
             if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
                 self._soften(index)
+
+    def _is_reply(self, token: TextToken) -> bool:
+        """Whether a "no" directly in front of a value answers what is in front of it: "41 no 42"."""
+        before = self._text[: token.start].rstrip()[-1:]
+        return token.word != "no" or before.isdigit() or before in ("$", "}")
 
     def _soften(self, index: int) -> None:
         """Read a negation with the words behind it: "no doubt" denies nothing, "cannot solve" gives up."""
@@ -382,6 +398,8 @@ class SentenceReader:
         following = self._tokens[index + 1 : index + 6]
         words = list(takewhile(lambda other: other.kind == "word", following))
         is_at_value = len(words) < len(following) and following[len(words)].kind == "value"
+        if words and self._is_reply_or_order(index, words[0]):
+            return
         if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
             _make_harmless(token, words)  # "nothing but 42"
             return
@@ -401,7 +419,13 @@ class SentenceReader:
                     _make_harmless(token, words[: offset + 1])  # "nobody disputes"
                 return
             if "negative" in word.classes:
-                return
+                break
+
+    def _is_reply_or_order(self, index: int, following: TextToken) -> bool:
+        """Whether a negation is a reply or an order: "no that is wrong", "do not be misled into 42"."""
+        word = self._tokens[index].word
+        is_order = word == "don't" or (index > 0 and self._tokens[index - 1].word == "do")
+        return (word in _NOES and "pronoun" in following.classes) or (is_order and following.word == "be")
 
     def _split(self) -> list[Sentence]:
         sentences: list[Sentence] = []
@@ -419,6 +443,14 @@ class SentenceReader:
                     )
                 current = []
             else:
+                if (
+                    token.is_capital
+                    and token.word.partition(" ")[0] in _STARTERS
+                    and current
+                    and (current[-1].kind == "value")
+                ):
+                    sentences.append(self._clauses(current, len(sentences), is_question=False))
+                    current = []  # "42 The other one fails."
                 current.append(token)
         if current:
             sentences.append(self._clauses(current, len(sentences), is_question=False))
@@ -435,6 +467,8 @@ class SentenceReader:
         ):
             following += 1
         after = self._tokens[following] if following < len(self._tokens) else None
+        if after is not None and after.word == "####":
+            return False
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
         is_colon = before is not None and before.word == ":" and index > 1
@@ -475,6 +509,7 @@ class SentenceReader:
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
                 or (clauses[-1].values and _opens_sentence(tokens, index))
+                or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
                 if (
                     clauses[-1].lead is not None
@@ -575,5 +610,7 @@ def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a negation sets the next value against the last one: "42, not 43", "6 rather than 5"."""
     if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
+        return False
+    if tokens[index].word in _POSTPOSED:
         return False
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])

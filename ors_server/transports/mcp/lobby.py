@@ -12,6 +12,7 @@ from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundErr
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.tool_arguments import refuse_unknown
 from ors_server.trajectory import SEEDS
+from ors_server.transports.access import withhold
 from ors_server.transports.mcp.lobby_tools import (
     LIST_ENVIRONMENTS,
     LIST_TASKS,
@@ -23,7 +24,6 @@ from ors_server.transports.mcp.mcp_calls import NO_RESPONSES, InputResponses, Mc
 from ors_server.transports.mcp.mcp_results import SESSION_KEY, content_of, error_result, text_content
 from ors_server.transports.mcp.sdk import Context, Result
 from ors_server.transports.mcp.session_access import SessionAccess
-from ors_server.transports.redaction import withhold
 
 THE_TASK = "The task:"
 """After these words and an empty line comes the task's text."""

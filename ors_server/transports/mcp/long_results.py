@@ -12,8 +12,8 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 
 from ors_server.transports.http import Message, Scope, Send
-from ors_server.transports.json_parts import is_long, json_parts
 from ors_server.transports.mcp.sdk import Context, HandlerResult, Result
+from ors_server.transports.sse import is_long, json_parts
 
 _SCOPE_KEY = "ors_server.long_results"
 _PLACEHOLDER = re.compile(rb'"(long-value-[0-9a-f]{32})"')

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from ors_server._version import __version__
-from ors_server.errors import OrsServerError, SessionNotFoundError
+from ors_server.errors import OrsServerError, PayloadTooLargeError, SessionNotFoundError
 from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.transports.access import Keyring, credential_from
@@ -14,16 +14,20 @@ from ors_server.transports.http import (
     ClientGoneError,
     Message,
     Receive,
-    RequestHeaders,
     Scope,
     Send,
     read_body,
+    read_headers,
     send_fault,
     send_json,
 )
 from ors_server.transports.mcp.long_results import LongResults
-from ors_server.transports.mcp.mcp_server import McpServer
-from ors_server.transports.mcp.sdk import StreamableHTTPSessionManager, TransportSecuritySettings
+from ors_server.transports.mcp.mcp_server import MAX_HANDSHAKE_BYTES, McpServer
+from ors_server.transports.mcp.sdk import (
+    StreamableHTTPSessionManager,
+    TransportSecuritySettings,
+    begins_connection,
+)
 from ors_server.transports.mcp.session_access import REQUESTER_KEY, REWARDS_HEADER, Requester, SessionAccess
 
 PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
@@ -91,6 +95,14 @@ class McpApp:
             (value.decode("latin-1") for name, value in scope["headers"] if name == _CONTENT_ENCODING), None
         )
         body = await read_body(receive, self._max_body_bytes, coding)
+        headers = read_headers(scope)
+        if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(
+            headers.get("mcp-session-id"), headers.get("mcp-protocol-version")
+        ):
+            raise PayloadTooLargeError(
+                f"expected at most {MAX_HANDSHAKE_BYTES:,} bytes of a request without Mcp-Session-Id, which "
+                f"is initialize, got {len(body):,}; leave out icons and long descriptions of the client"
+            )
         pending = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again() -> Message:
@@ -125,7 +137,7 @@ class McpApp:
             SessionNotFoundError: If the path is not one of `PATHS`.
             UnauthenticatedError: If the caller is unknown.
         """
-        headers = RequestHeaders(scope)
+        headers = read_headers(scope)
         asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
         match scope["path"].rstrip("/").split("/")[1:]:
             case ["mcp"]:

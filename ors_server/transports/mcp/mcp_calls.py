@@ -8,7 +8,7 @@ from typing import Any, cast
 import anyio
 import mcp_types as types
 
-from ors_server.sessions.session_call import Call
+from ors_server.sessions.session_call import Call, Sending
 from ors_server.transports.mcp.calling_clients import HandshakeClient, McpCallingClient, may_be_asked
 from ors_server.transports.mcp.input_requests import InputRequests, RequestKey
 from ors_server.transports.mcp.log_levels import LogLevels
@@ -130,14 +130,14 @@ class McpCalls:
         fields = ResultFields.of(session.visibility, asked=asked)
         if not _wants_progress(client.context):
             call = await session.call(tool, arguments, call_id=call_id, client=client)
-            with call.reading():
+            with Sending(call):
                 if not call.is_done:
                     await _wait_or_withdraw(call, call_id)
                 return tool_result(call, fields)
         reporter = ProgressReporter(client)
         call = await session.call(tool, arguments, call_id=call_id, listener=reporter, client=client)
         try:
-            with call.reading():
+            with Sending(call):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(reporter.keep_alive)
                     await _wait_or_withdraw(call, call_id)

@@ -14,10 +14,10 @@ from ors_server.authoring.calling_client import AbilityError, AskError
 from ors_server.authoring.rich_blocks import RICH_KEY
 from ors_server.errors import AuthorError, MachineryError, OrsServerError, SessionNotFoundError
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
+from ors_server.transports.access import FAILED, withhold
 from ors_server.transports.faults import look_up, pending_fields
 from ors_server.transports.mcp.calling_clients import missing_abilities_error
 from ors_server.transports.mcp.sdk import MCPError, Result
-from ors_server.transports.redaction import FAILED, withhold
 from ors_server.visibility import Visibility
 from ors_server.wire import ImageBlock, Message, MessageBlock, TextBlock, ToolOutput, ToolSpec
 

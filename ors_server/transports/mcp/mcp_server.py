@@ -1,5 +1,6 @@
 """The MCP server behind every endpoint: it finds the session of each request anew."""
 
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -9,8 +10,9 @@ import mcp_types as types
 from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ors_server.errors import OrsServerError
+from ors_server.errors import InvalidRequestError, OrsServerError
 from ors_server.sessions.session import Session
+from ors_server.transports.access import withhold
 from ors_server.transports.mcp import episode_endpoint
 from ors_server.transports.mcp.extension import EnvironmentsExtension
 from ors_server.transports.mcp.input_requests import InputRequests
@@ -34,9 +36,10 @@ from ors_server.transports.mcp.sdk import (
     server_identity,
 )
 from ors_server.transports.mcp.session_access import SessionAccess
-from ors_server.transports.redaction import withhold
 
 _TRANSIENT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+MAX_HANDSHAKE_BYTES = 64 * 1024
+"""Bytes of a client's description and capabilities, which the SDK keeps as long as the connection."""
 
 
 class McpServer:
@@ -103,6 +106,7 @@ class McpServer:
         if ctx.method != "initialize":
             return replace_long_values(ctx, await call_next(ctx))
         try:
+            _check_handshake(ctx.params)
             instructions = await self._instructions(ctx)
         except OrsServerError as error:
             raise self._protocol_error(ctx, error) from error
@@ -211,3 +215,12 @@ async def _accept(
 ) -> types.EmptyResult:
     """Accept a subscription; an episode's resources never change, so no notification follows."""
     return types.EmptyResult()
+
+
+def _check_handshake(params: Mapping[str, Any] | None) -> None:
+    size = len(json.dumps(params))
+    if size > MAX_HANDSHAKE_BYTES:
+        raise InvalidRequestError(
+            f"expected at most {MAX_HANDSHAKE_BYTES:,} bytes as the parameters of initialize, got {size:,}; "
+            "leave out icons and long descriptions of the client"
+        )

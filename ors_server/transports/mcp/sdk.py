@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 __all__ = [
     "CallNext",
@@ -33,6 +33,7 @@ __all__ = [
     "StreamableHTTPSessionManager",
     "TransportSecuritySettings",
     "announce_extension",
+    "begins_connection",
     "is_modern",
     "is_plain_call",
     "make_server",
@@ -80,6 +81,14 @@ def server_identity(server: Server[Any]) -> Result:
 def is_modern(context: Context) -> bool:
     """Whether a request belongs to the era without handshake and without requests by the server."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def begins_connection(connection_id: str | None, version: str | None) -> bool:
+    """Whether a request over HTTP with these headers begins a connection of the handshake era.
+
+    The transport keeps such a request as long as the connection, even one whose handshake is refused.
+    """
+    return connection_id is None and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS)
 
 
 def is_plain_call(context: Context) -> bool:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import anyio
+import httpx2
 import mcp_types as types
 import pytest
 from mcp import MCPError
@@ -260,3 +261,31 @@ async def test_the_log_levels_of_the_oldest_connections_are_forgotten(monkeypatc
     for context in contexts:
         await levels.set_level(context, types.SetLevelRequestParams(level="emergency"))
     assert [len(levels.of(context)()) for context in contexts] == [8, 1]
+
+
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+LONG = [
+    {"clientInfo": {"name": "t" * 70_000, "version": "1"}},
+    {"capabilities": {"experimental": {"a": {"b": "x" * 70_000}}}},
+    {"_meta": {"a": ["x"] * 20_000}},
+]
+
+
+async def shake_hands(site, headers=None, **more):
+    accepted = {"Accept": "application/json, text/event-stream", **(headers or {})}
+    async with httpx2.AsyncClient(headers=accepted) as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {**HELLO, **more}}
+        return await http.post(f"{site.url}/mcp", json=body)
+
+
+@pytest.mark.parametrize("more", LONG, ids=lambda more: next(iter(more)))
+async def test_a_client_that_describes_itself_at_length_is_refused_and_not_kept(make_site, more):
+    site = await make_site(Stage)
+    refused = await shake_hands(site, **more)
+    assert refused.status_code == 413
+    assert "expected at most 65,536 bytes of a request without Mcp-Session-Id" in refused.text
+    assert "mcp-session-id" not in refused.headers
+    welcome = await shake_hands(site, clientInfo={"name": "t" * 30_000, "version": "1"})
+    assert "serverInfo" in welcome.text
+    again = await shake_hands(site, {"Mcp-Session-Id": welcome.headers["mcp-session-id"]}, **more)
+    assert "expected at most 65,536 bytes as the parameters of initialize" in again.text

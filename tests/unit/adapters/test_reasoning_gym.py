@@ -35,7 +35,8 @@ def test_an_index_that_repeats_a_question_is_no_task(dataset, sizes):
 
 
 @pytest.mark.parametrize(("dataset", "sizes"), [("jugs", (544, 54)), ("codeio", (989, 98))])
-def test_the_repeats_of_datasets_that_are_slow_to_compare_are_listed(dataset, sizes):
+def test_the_repeats_of_datasets_that_are_slow_to_compare_are_listed(dataset, sizes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a program of codeio writes a file where it runs
     environment: Any = from_reasoning_gym(dataset)
     assert tuple(environment.num_tasks(split) for split in ("train", "test")) == sizes
     tasks = [task["index"] for split in ("train", "test") for task in environment.get_task_range(split)]

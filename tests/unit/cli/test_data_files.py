@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 
 import anyio
@@ -153,6 +154,46 @@ def test_a_change_of_the_data_is_loaded_and_an_error_keeps_the_old_one(data, cap
                 assert (await episode.call("submit", {"answer": "10"})).reward == 1.0
 
     anyio.run(play)
+
+
+READERS = """
+import os
+from pathlib import Path
+
+def pay(final_response, answer):
+    with Path(__file__).with_name("readers").open("a") as file:
+        file.write(f"{os.getpid()}\\n")
+    return 1.0
+"""
+DECLARED = 'data = "train.jsonl"\nprompt = "question"\nanswer = "answer"\nreward = "rewards.py:pay"\n'
+
+
+def test_a_server_reads_changed_data_in_another_process(data, tmp_path, capsys):
+    (tmp_path / "rewards.py").write_text(READERS)
+    (tmp_path / "environment.toml").write_text(DECLARED)
+    options = ServeOptions([str(tmp_path)])
+    app = create_app(resolve_references([str(tmp_path)], options), Settings.model_construct())
+    reloader = Reloader(app, [str(tmp_path)], options)
+    (tmp_path / "readers").unlink()
+
+    async def change():
+        async with app.running():
+            data.write_text(json.dumps(ROWS[0]) + "\n5\n")
+            assert not await reloader.look()
+            refused = capsys.readouterr().err
+            assert "line 2: expected a JSON object, came 5" in refused
+            assert "1 of 2 rows are wrong" in refused
+            data.write_text(json.dumps(ROWS[0]) + "\n")
+            assert await reloader.look()
+            version = app.definitions[0].version
+            data.write_text(json.dumps(ROWS[1]) + "\n")
+            assert await reloader.look()
+            assert app.definitions[0].version != version
+
+    anyio.run(change)
+    readers = (tmp_path / "readers").read_text().split()
+    assert len(readers) == 3
+    assert str(os.getpid()) not in readers
 
 
 CLASS = """

@@ -21,7 +21,7 @@ from ors_server.cli.announcement import Announcement, Served, lines_of
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.listening import bind, listen
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
-from ors_server.sessions.sandboxing import Sandboxes
+from ors_server.sessions.session_services import Sandboxes
 from ors_server.settings import Settings
 from tests.unit.cli.conftest import COMMAND, start_command
 

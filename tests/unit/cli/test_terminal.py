@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ors_server import ToolError, tool
 from ors_server.cli.command_output import complain, say, say_json
-from ors_server.cli.printable import clean, clean_line
 from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, cut, make_console, make_table
+from ors_server.printable import clean, clean_line
 from tests.fixtures.single_task import SingleTask
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -43,6 +44,29 @@ def wait() -> None:
 def wait_after_writing(path: str) -> None:
     Path(path).write_text(str(os.getpid()))
     wait()
+
+
+DAEMON = """
+import os, signal
+if os.fork():
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+
+
+def start_daemon(ending: str) -> int:
+    """Starts a process that leaves the group and the family; then spins, crashes, waits or returns."""
+    program = subprocess.Popen([sys.executable, "-S", "-c", DAEMON], stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    daemon = int(program.stdout.readline())
+    program.wait()
+    Path(os.environ["XDG_CACHE_HOME"]).joinpath("daemon").write_text(str(daemon))
+    {"spin": spin, "crash": crash, "wait": wait, "return": int}[ending]()
+    return daemon
 
 
 def refuse(reason: str) -> None:

@@ -192,6 +192,54 @@ async def test_closing_ends_idle_workers_and_a_later_call_starts_one(pool):
     assert await pool.run(place("pid")) != first
 
 
+def daemon_in(folder):
+    polls = threading.Event()
+    path = folder / "daemon"
+    for _ in range(6_000):
+        if path.exists() and (text := path.read_text()):
+            return int(text)
+        polls.wait(0.01)
+    raise AssertionError("no process was started")
+
+
+@pytest.mark.parametrize(("ending", "error"), [("spin", OverCpuError), ("crash", CrashedError)])
+def test_a_process_that_left_the_worker_s_group_ends_with_a_call_that_fails(
+    pool, tmp_path, monkeypatch, ending, error
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(error):
+        pool.call(place("start_daemon"), ending, limits=OffloadLimits(cpu_seconds=0.5))
+    wait_until_gone(daemon_in(tmp_path))
+
+
+async def test_a_process_that_left_the_worker_s_group_ends_with_a_call_that_is_cancelled(
+    pool, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pool.run, place("start_daemon"), "wait")
+        daemon = await anyio.to_thread.run_sync(daemon_in, tmp_path)
+        tasks.cancel_scope.cancel()
+    await anyio.to_thread.run_sync(wait_until_gone, daemon)
+
+
+async def test_a_process_that_left_the_worker_s_group_ends_with_an_idle_worker(pool, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    daemon = await pool.run(place("start_daemon"), "return")
+    assert is_running(daemon)
+    await pool.aclose()
+    assert not is_running(daemon)
+
+
+def test_a_process_that_left_the_worker_s_group_ends_with_a_program_that_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with start("daemon", tmp_path / "pid") as program:
+        daemon = daemon_in(tmp_path)
+        program.send_signal(signal.SIGKILL)
+        program.wait(60)
+    wait_until_gone(daemon)
+
+
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -199,6 +247,8 @@ from ors_server import offload
 print(offload.call(offload.FunctionPath("offloaded:pid")), flush=True)
 if sys.argv[2] == "hang":
     offload.call(offload.FunctionPath("offloaded:wait_after_writing"), sys.argv[3])
+if sys.argv[2] == "daemon":
+    offload.call(offload.FunctionPath("offloaded:start_daemon"), "wait")
 if sys.argv[2] == "stay":
     sys.stdin.read()
 """

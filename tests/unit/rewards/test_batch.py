@@ -26,6 +26,7 @@ import os, subprocess, sys, threading, time
 import anyio
 
 waiting = []
+DAEMON = "import os, signal\\nif not os.fork():\\n os.setsid()\\n if not os.fork():\\n  signal.pause()"
 
 
 def number(answer, unit=1.0):
@@ -55,6 +56,9 @@ def trouble(kind, fifo="", core=None):
         sys.exit(0)
     if kind == "family":
         subprocess.Popen(["sleep", "1000"], stdout=open(fifo, "w"))
+        threading.Event().wait()
+    if kind == "daemon":
+        subprocess.Popen([sys.executable, "-S", "-c", DAEMON], stdout=open(fifo, "w")).wait()
         threading.Event().wait()
     if kind == "huge":
         return {"reward": 1, "text": "x" * 2**21}
@@ -178,13 +182,14 @@ def test_a_row_that_computes_for_ever_is_ended_on_a_busy_machine_too(mine, busy_
     assert statuses(score_rows(mine("trouble"), rows, jobs=1, time_limit=0.5)) == ["limit", "graded"]
 
 
-def test_what_a_reward_started_ends_with_its_worker(mine, tmp_path):
+@pytest.mark.parametrize("kind", ["family", "daemon"])
+def test_what_a_reward_started_ends_with_its_worker(mine, tmp_path, kind):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()), daemon=True)
     reader.start()
-    (result,) = score_rows(mine("trouble"), [{"kind": "family", "fifo": str(fifo)}], time_limit=0.5)
+    (result,) = score_rows(mine("trouble"), [{"kind": kind, "fifo": str(fifo)}], time_limit=0.5)
     assert result.status is RewardStatus.LIMIT
     reader.join(20)
     assert read == [b""]

@@ -10,12 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ors_server.processes import process_row
 from ors_server.sandboxes import cell, file_copies, hosted
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.cgroups import Hierarchies
 from ors_server.sandboxes.landlock import LandlockCell
 from ors_server.sandboxes.none import NoneBackend
-from ors_server.sandboxes.processes import process_row
 from ors_server.sandboxes.sandbox_errors import (
     SandboxClosedError,
     SandboxError,

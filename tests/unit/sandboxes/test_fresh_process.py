@@ -11,9 +11,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from ors_server.processes import NICENESS, descendants, is_zombie
 from ors_server.sandboxes.fresh import run_to_end
 from ors_server.sandboxes.fresh_process import GuardianOptions, HostedProcess
-from ors_server.sandboxes.processes import NICENESS, descendants, is_zombie
 from ors_server.sandboxes.sandbox_errors import (
     FreshEndedError,
     SandboxClosedError,

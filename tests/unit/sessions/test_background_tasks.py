@@ -4,7 +4,7 @@ import asyncio
 
 import anyio
 
-from ors_server.sessions.background_tasks import BackgroundTasks
+from ors_server.sessions.session_services import BackgroundTasks
 
 
 async def test_a_task_that_fails_or_cancels_itself_ends_alone():

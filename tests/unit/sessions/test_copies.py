@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ors_server.sessions.json_copies import (
+from ors_server.sessions.tool_arguments import (
     MAX_VALUES,
     JSONCopyError,
     check_size,

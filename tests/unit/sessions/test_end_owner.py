@@ -6,8 +6,8 @@ import pytest
 
 from ors_server import ToolOutput
 from ors_server.errors import SessionDeletedError, SessionNotFoundError, StoreError
-from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.session_call import Completed
+from ors_server.sessions.session_request import SessionLimits
 
 PATIENCE = 0.2
 """Seconds of real time that are longer than a session's end waits for a call that ignores it."""

@@ -16,9 +16,8 @@ from ors_server.errors import (
     SessionNotFoundError,
     ShuttingDownError,
 )
-from ors_server.sessions.quotas import SessionLimits
 from ors_server.sessions.session_call import Completed, Failure
-from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_request import SessionLimits, SessionRequest
 
 
 async def test_deleting_stops_running_and_waiting_calls_before_teardown(player, session, stage):

@@ -20,8 +20,8 @@ from ors_server.errors import (
     UnknownTaskError,
 )
 from ors_server.recording import task_digest
-from ors_server.sessions.quotas import IDS_KEPT, RecentIds, SessionLimits
 from ors_server.sessions.session_call import Completed
+from ors_server.sessions.session_request import IDS_KEPT, RecentIds, SessionLimits
 
 
 async def test_a_session_is_made_set_up_played_and_torn_down_in_this_order(player, session, stage):

@@ -9,7 +9,7 @@ import pytest
 from ors_server import ToolError, ToolOutput, tool
 from ors_server.authoring.loading import define
 from ors_server.errors import CallIdReusedError, CapacityError, InvalidRequestError, StoreError
-from ors_server.sessions.call_table import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
+from ors_server.sessions.call_runner import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.session_services import SessionOptions

@@ -21,9 +21,9 @@ from ors_server.sandboxes.sandbox_errors import (
 )
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sessions.manager import open_manager
-from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes, open_sandboxes
 from ors_server.sessions.session_call import Completed
 from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, open_sandboxes
 from tests.fixtures.single_task import SingleTask
 
 

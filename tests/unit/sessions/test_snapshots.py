@@ -18,10 +18,8 @@ from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sessions.manager import open_manager
-from ors_server.sessions.quotas import SessionLimits
-from ors_server.sessions.sandboxing import NO_SANDBOXES, Sandboxes
-from ors_server.sessions.session_request import ForkRequest, SessionRequest
-from ors_server.sessions.session_services import SessionOptions
+from ors_server.sessions.session_request import ForkRequest, SessionLimits, SessionRequest
+from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions
 from ors_server.sessions.snapshots import MAX_SNAPSHOTS
 from ors_server.testing import FakeClock
 from ors_server.trajectory import Fork

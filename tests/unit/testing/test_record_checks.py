@@ -6,7 +6,7 @@ import pytest
 
 from ors_server.authoring.loading import define
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
-from ors_server.sessions.sandboxing import Sandboxes
+from ors_server.sessions.session_services import Sandboxes
 from ors_server.testing import check_environment
 from ors_server.testing import environment_record_checks as records
 from ors_server.testing.environment_subject import EnvironmentSubject

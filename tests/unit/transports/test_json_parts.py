@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ors_server.compact_json import compact_json
-from ors_server.transports.json_parts import LONG, is_long, json_parts
-from ors_server.transports.sse import TEXT_PART
+from ors_server.transports.sse import LONG, TEXT_PART, is_long, json_parts
 
 LONG_TEXT = 'é\x01"\\\u2028😀 ' * (LONG // 4)
 VALUES = st.recursive(

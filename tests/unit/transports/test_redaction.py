@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from ors_server import ToolOutput, Visibility
-from ors_server.transports.access import Caller, Role
-from ors_server.transports.redaction import may_see_rewards, redact
+from ors_server.transports.access import Caller, Role, may_see_rewards, redact
 
 OUTPUT = ToolOutput.final("shown", reward=0.5, metadata={"answer": 42})
 

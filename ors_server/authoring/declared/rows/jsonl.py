@@ -14,6 +14,7 @@ from ors_server.authoring.declared.rows.row_source import (
     RowReader,
     ScannedRow,
     parse_object,
+    row_too_large,
     too_large,
     unpacked_limit,
 )
@@ -81,11 +82,9 @@ def scan_lines(stream: Lines) -> Iterator[ScannedRow]:
     while line := stream.readline(MAX_ROW_BYTES + 1):
         start, length = offset, len(line)
         number += 1
-        value: object
         if length > MAX_ROW_BYTES and not line.endswith(b"\n"):
             length += _skip_line(stream)
-            value = RowFaultError("", f"a row of {MAX_ROW_BYTES:,} bytes at most", f"{length:,} bytes")
-            yield ScannedRow(f"line {number}", value)
+            yield ScannedRow(f"line {number}", row_too_large(length))
         else:
             if start == 0 and line.startswith(_BOM):
                 start, line = len(_BOM), line.removeprefix(_BOM)

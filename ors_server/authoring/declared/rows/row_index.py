@@ -18,9 +18,11 @@ from zlib import crc32
 
 from ors_server.atomic_file import atomic_file, open_private
 from ors_server.authoring.declared.row_faults import BadRowsError, RowFaultError, RowReport
+from ors_server.authoring.declared.rows.index_process import is_made_elsewhere
 from ors_server.authoring.declared.rows.row_source import (
     RowReader,
     ScannedRow,
+    check_line,
     too_large,
     unpacked_limit,
     write_row,
@@ -32,7 +34,7 @@ from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.environments")
 
-FORMAT = "2"
+FORMAT = "3"
 """Changes whenever the files of an index change their form."""
 MAX_REPORTS = 20
 """Wrong rows that are reported one by one."""
@@ -69,13 +71,17 @@ def cache_folder() -> Path:
     return Path(base) / "ors-server" / "rows"
 
 
+MakeIndex = Callable[[], IndexSummary]
+"""Writes the files of an index."""
+
+
 class RowIndex:
     """The rows of one split, by number."""
 
     def __init__(
-        self, source: RowReader, files: "IndexFiles", summary: IndexSummary, maker: "_Maker"
+        self, source: RowReader, files: "IndexFiles", summary: IndexSummary, remake: MakeIndex
     ) -> None:
-        self._source, self._index_files, self._maker = source, files, maker
+        self._source, self._index_files, self._remake = source, files, remake
         self._data = files.rows if source.is_copied else source.files[0]
         self.summary = summary
         self._stamp = source.stamp()
@@ -132,7 +138,7 @@ class RowIndex:
         """Make the files of a damaged index again; the data must be the same."""
         if self._source.stamp() != self._stamp:
             raise _changed(self._source)
-        if self._maker.make().digest != self.summary.digest:
+        if self._remake().digest != self.summary.digest:
             raise _changed(self._source)
 
     @property
@@ -172,52 +178,78 @@ def _changed(source: RowReader) -> EnvironmentFailedError:
     )
 
 
-def open_index(source: RowReader, check: CheckRow, check_key: str, *, skip_bad: bool) -> RowIndex:
-    """Open the index of a source's rows, and make it first if that was never done for this data and check.
+class IndexRequest:
+    """The index of a source's rows by a check; opened, or made first."""
 
-    Args:
-        check_key: A text that is different for every other check.
+    def __init__(self, source: RowReader, check: CheckRow, check_key: str, *, skip_bad: bool) -> None:
+        """Read nothing yet.
 
-    Raises:
-        BadRowsError: If rows are wrong, and are not skipped.
-        EnvironmentDefinitionError: If the data cannot be read, or has no rows.
-    """
-    cache = cache_folder()
-    try:
-        stamp = {"format": FORMAT, "files": source.stamp()}
-        key = hashlib.sha256(
-            json.dumps([FORMAT, str(source), _places(source), check_key]).encode()
-        ).hexdigest()
-        known = cache / f"{key[:40]}.json"
-        summary = _read_known(known, stamp)
-        maker = _Maker(source, check, cache, key[:40], skip_bad=skip_bad)
-        if summary is None:
-            cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with suppress(OSError):  # of an earlier version, or of another user
-                cache.chmod(0o700)
-            _delete_unused(cache)
-            summary = maker.make()
-            if source.stamp() != stamp["files"]:
-                raise EnvironmentDefinitionError(
-                    f"{source.name}: expected data that rests while it is read, and it changed; start again"
-                )
-            with atomic_file(known, 0o600) as file:
-                file.write(json.dumps({"stamp": stamp, **asdict(summary)}).encode())
-        files = IndexFiles.of(cache, key[:40], summary.digest)
-        for path in (known, files.spans, files.rows):
-            _mark_used(path)
-    except OSError as error:
-        raise EnvironmentDefinitionError(
-            f"{error.filename or source.name}: expected a file that can be read and a cache folder that "
-            f"can be written, and {error.strerror or error}; XDG_CACHE_HOME moves the cache"
-        ) from error
-    if summary.skipped and not skip_bad:
-        raise BadRowsError(_summarise(source, summary), [summary.first_skipped])
-    if summary.skipped:
-        log.warning("rows_skipped", file=source.name, skipped=summary.skipped, first=summary.first_skipped)
-    if not summary.rows:
-        raise EnvironmentDefinitionError(f"{source.name}: expected at least one row, came none")
-    return RowIndex(source, files, summary, maker)
+        Args:
+            check_key: A text that is different for every other check.
+        """
+        self._source, self._skip_bad = source, skip_bad
+        names = json.dumps([FORMAT, str(source), _places(source), check_key])
+        self._key = hashlib.sha256(names.encode()).hexdigest()[:40]
+        self._cache = cache_folder()
+        self._maker = _Maker(source, check, self._cache, self._key, skip_bad=skip_bad)
+
+    def make(self) -> IndexSummary:
+        """Read and check all rows, and write the files under names that have the content's hash.
+
+        Raises:
+            BadRowsError: If rows are wrong, and are not skipped.
+            EnvironmentDefinitionError: If the data cannot be read.
+            OSError: If a file cannot be read or written.
+        """
+        self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self._maker.make()
+
+    def open(self, make_elsewhere: MakeIndex) -> RowIndex:
+        """Return the index; make it first if that was never done for this data and check.
+
+        Args:
+            make_elsewhere: Calls `make` of an equal request in a process of its own.
+
+        Raises:
+            BadRowsError: If rows are wrong, and are not skipped.
+            EnvironmentDefinitionError: If the data cannot be read, or has no rows.
+        """
+        source = self._source
+        try:
+            stamp = {"format": FORMAT, "files": source.stamp()}
+            known = self._cache / f"{self._key}.json"
+            summary = _read_known(known, stamp)
+            if summary is None:
+                self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with suppress(OSError):  # of an earlier version, or of another user
+                    self._cache.chmod(0o700)
+                _delete_unused(self._cache)
+                summary = make_elsewhere() if is_made_elsewhere() else self._maker.make()
+                if source.stamp() != stamp["files"]:
+                    raise EnvironmentDefinitionError(
+                        f"{source.name}: expected data that rests while it is read, and it changed; "
+                        "start again"
+                    )
+                with atomic_file(known, 0o600) as file:
+                    file.write(json.dumps({"stamp": stamp, **asdict(summary)}).encode())
+            files = IndexFiles.of(self._cache, self._key, summary.digest)
+            for path in (known, files.spans, files.rows):
+                _mark_used(path)
+        except OSError as error:
+            raise EnvironmentDefinitionError(
+                f"{error.filename or source.name}: expected a file that can be read and a cache folder that "
+                f"can be written, and {error.strerror or error}; XDG_CACHE_HOME moves the cache"
+            ) from error
+        if summary.skipped and not self._skip_bad:
+            raise BadRowsError(_summarise(source, summary), [summary.first_skipped])
+        if summary.skipped:
+            log.warning(
+                "rows_skipped", file=source.name, skipped=summary.skipped, first=summary.first_skipped
+            )
+        if not summary.rows:
+            raise EnvironmentDefinitionError(f"{source.name}: expected at least one row, came none")
+        # Damage is found while the server serves.
+        return RowIndex(source, files, summary, make_elsewhere)
 
 
 def _places(source: RowReader) -> list[str]:
@@ -294,6 +326,7 @@ class _Maker:
         try:
             self._check(row.value)
             line = write_row(row.value)
+            check_line(line)
         except RowFaultError as fault:
             self._report(row, fault)
             return

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from ors_server.authoring.declared.row_faults import MAX_SHOWN, RowFaultError, first_repeated, show_value
 from ors_server.errors import EnvironmentDefinitionError
+from ors_server.json_bounds import MAX_VALUES, NEVER_TOO_MUCH, count_values
 from ors_server.wire import JSONObject
 
 MAX_ROW_BYTES = 16 * 2**20
@@ -118,6 +119,20 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = first_repeated(name for name, _ in pairs) or ""
         raise RowFaultError(twice[:MAX_SHOWN], "each field once", "the field twice")
     return made
+
+
+def check_line(line: bytes) -> None:
+    """Raise `RowFaultError` for a row, as `write_row` writes it, that would hold a server up."""
+    if len(line) > MAX_ROW_BYTES:
+        raise row_too_large(len(line))
+    if len(line) > NEVER_TOO_MUCH and count_values(line) > MAX_VALUES:
+        expected = f"a row of {MAX_VALUES:,} values, keys and containers at most"
+        raise RowFaultError("", expected, "more; write large data as one string")
+
+
+def row_too_large(length: int) -> RowFaultError:
+    """Return the fault of a row that has so many bytes, or more."""
+    return RowFaultError("", f"a row of {MAX_ROW_BYTES:,} bytes at most", f"{length:,} bytes")
 
 
 def write_row(row: JSONObject) -> bytes:

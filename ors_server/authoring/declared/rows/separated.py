@@ -15,7 +15,7 @@ from ors_server.authoring.declared.row_faults import (
     list_names,
     show_value,
 )
-from ors_server.authoring.declared.rows.row_source import MAX_ROW_BYTES, RowReader, ScannedRow
+from ors_server.authoring.declared.rows.row_source import MAX_ROW_BYTES, RowReader, ScannedRow, row_too_large
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.wire import JSONObject
 
@@ -43,7 +43,6 @@ class SeparatedValues(RowReader):
             while True:
                 start, first = lines.offset, lines.number + 1
                 place = f"line {first}"
-                lines.checksum = 0
                 try:
                     values = self._next(lines)
                     if values is None:
@@ -65,6 +64,7 @@ class SeparatedValues(RowReader):
 
     def _next(self, lines: "_CountedLines") -> list[str] | None:
         """Return the values of the next record; `None` at the end."""
+        lines.begin_record()
         reader = csv.reader(lines, delimiter=self._separator, strict=True)
         try:
             return next(reader, None)
@@ -103,11 +103,15 @@ class _CountedLines:
 
     def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream = stream
-        self.offset = self.number = 0
+        self.offset = self.number = self._start = 0
         self.limit: int | None = None
         """Bytes of a line; a longer one is refused before it is taken apart."""
         self.checksum = 0
-        """CRC-32 of the lines since it was set to 0."""
+        """CRC-32 of the record's lines."""
+
+    def begin_record(self) -> None:
+        """Begin a record with the next line."""
+        self._start, self.checksum = self.offset, 0
 
     def __iter__(self) -> "_CountedLines":
         return self
@@ -121,7 +125,17 @@ class _CountedLines:
         self.offset += len(line)
         self.checksum = crc32(line, self.checksum)
         self.number += 1
+        if len(line) > MAX_ROW_BYTES and not line.endswith(b"\n"):
+            self._skip_line()
+        if self.offset - self._start > MAX_ROW_BYTES:
+            raise row_too_large(self.offset - self._start)
         try:
             return line.decode()
         except UnicodeDecodeError as error:
             raise RowFaultError("", "UTF-8", f"the byte {line[error.start]:#04x}") from error
+
+    def _skip_line(self) -> None:
+        while piece := self._stream.readline(MAX_ROW_BYTES):
+            self.offset += len(piece)
+            if piece.endswith(b"\n"):
+                return

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import json
 import logging
 import os
@@ -16,6 +17,15 @@ from ors_server.clock import SystemClock
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 
 KEYS = {"data": "train.jsonl", "prompt": "question", "answer": "answer", "reward": "math_equal_reward"}
+READERS = """
+import os
+from pathlib import Path
+
+def pay(final_response, answer):
+    with Path(__file__).with_name("readers").open("a") as file:
+        file.write(f"{os.getpid()}\\n")
+    return 1.0
+"""
 LONG_AGO = SystemClock().now().timestamp() - (KEPT_DAYS + 1) * 86_400
 
 
@@ -108,6 +118,21 @@ async def test_a_damaged_index_is_made_again(write, tmp_path, own_cache, damage,
     assert "rows_index_damaged" in caplog.text
 
 
+async def test_a_server_makes_a_damaged_index_again_in_another_process(write, tmp_path, own_cache):
+    write("rewards.py", READERS)
+    keys = {**KEYS, "reward": "rewards.py:pay"}
+    write("environment.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+    write("train.jsonl", questions(3))
+    (definition,) = load_environments([str(tmp_path)])
+    (path,) = rows_folder(own_cache).glob("*.spans")
+    path.unlink()
+    assert (await definition.tasks.get_task("train", 1))["question"] == "What is 1?"
+    first, *others = (tmp_path / "readers").read_text().split()
+    assert first == str(os.getpid())
+    assert len(others) == 1
+    assert first not in others
+
+
 @pytest.mark.parametrize("damage", [damage_middle, enlarge, os.unlink], ids=lambda it: it.__name__)
 async def test_a_damaged_index_of_rows_that_are_read_in_place_is_made_again(
     write, tmp_path, own_cache, damage
@@ -192,3 +217,65 @@ def test_a_line_of_names_has_a_bound(write, tmp_path, own_cache):
     (tmp_path / "train.csv").write_text(",".join(names) + "\n")
     with pytest.raises(EnvironmentDefinitionError, match=r"line 1.*a line of at most 1,048,576 bytes"):
         load_environments([str(tmp_path)])
+
+
+def lines_of(rows):
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+
+
+def separated(separator):
+    def write_rows(rows):
+        text = io.StringIO()
+        writer = csv.DictWriter(text, rows[0], delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().encode()
+
+    return write_rows
+
+
+def parquet_of(rows):
+    pyarrow = pytest.importorskip("pyarrow")
+    stream = io.BytesIO()
+    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.Table.from_pylist(rows), stream)
+    return stream.getvalue()
+
+
+WRITERS = {
+    "jsonl": lines_of,
+    "ndjson": lines_of,
+    "jsonl.gz": lambda rows: gzip.compress(lines_of(rows)),
+    "json": lambda rows: json.dumps(rows).encode(),
+    "csv": separated(","),
+    "tsv": separated("\t"),
+    "parquet": parquet_of,
+}
+
+
+def load_written(write, tmp_path, ending, content):
+    keys = {**KEYS, "data": f"train.{ending}", "reward": "exact_match_reward"}
+    write("environment.toml", "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+    (tmp_path / f"train.{ending}").write_bytes(content)
+    return load_environments([str(tmp_path)])
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_a_row_of_too_many_values_is_refused(write, tmp_path, own_cache, ending):
+    rows = [
+        {"question": "What is 1?", "answer": "1", **{f"c{number}": "1" for number in range(count)}}
+        for count in (3, 3)
+    ]
+    assert load_written(write, tmp_path, ending, WRITERS[ending](rows))
+    rows = [{**row, **{f"c{number}": "1" for number in range(26_000)}} for row in rows]
+    with pytest.raises(
+        EnvironmentDefinitionError, match="a row of 50,000 values, keys and containers at most"
+    ):
+        load_written(write, tmp_path, ending, WRITERS[ending](rows))
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_a_row_of_too_many_bytes_is_refused(write, tmp_path, own_cache, ending):
+    text = "a line\n" * (9 * 2**20 // 7)
+    rows = [{"question": text, "answer": "1", "more": text}]
+    with pytest.raises(EnvironmentDefinitionError, match="a row of 16,777,216 bytes at most"):
+        load_written(write, tmp_path, ending, WRITERS[ending](rows))

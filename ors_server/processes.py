@@ -1,4 +1,4 @@
-"""The host's processes: their descendants, and signals that cannot hit another process.
+"""The host's processes: their descendants, marks, and signals that cannot hit another process.
 
 A pid alone is never signalled: another process may have it by then. The process is opened as a pidfd first,
 checked again, and only then signalled through the pidfd.

@@ -1,9 +1,9 @@
 """Makes any text safe to print: the border between texts of others and a terminal.
 
 A terminal executes escape sequences, and a text may change the direction of the text around it. `say`,
-`complain` and the consoles of `ors_server.cli.terminal` escape such characters, so that no command has to.
-JSON stays the same JSON: `json.dumps` has escaped the characters below U+0020 by then, and the escapes of all
-others are those of JSON.
+`complain`, the consoles of `ors_server.cli.terminal` and the log escape such characters, so that no command
+has to. JSON stays the same JSON: `json.dumps` has escaped the characters below U+0020 by then, and the
+escapes of all others are those of JSON.
 """
 
 import re
