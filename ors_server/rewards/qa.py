@@ -64,7 +64,8 @@ WRONG = QAScore(0.0, 0.0, 0.0, 0.0)
 def unquoted(text: str) -> str:
     """Return a text without the quotation marks around all of it: `«Turin»`, `" Oslo "`."""
     bare = text.strip()
-    for opening, closing in _QUOTATION_MARKS:
+    for marks in _QUOTATION_MARKS:
+        opening, closing = marks[0], marks[1]
         inner = bare[1:-1]
         if len(bare) > 2 and bare[0] == opening and bare[-1] == closing:  # noqa: PLR2004  (two marks)
             return text if opening in inner or closing in inner else inner.strip()

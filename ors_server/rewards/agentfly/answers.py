@@ -46,7 +46,8 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: b
 
     Args:
         denials: Whether a response that denies, asks, quotes or takes back each gold that it names earns 0
-            ("It is not Paris but Rome"). AgentFly's formula has no such rule.
+            ("It is not Paris but Rome"), and quotation marks around all of it are dropped. AgentFly's formula
+            has no such rules.
     """
     final_response = unquoted(final_response) if denials else final_response
     score = _compared(final_response, answer)

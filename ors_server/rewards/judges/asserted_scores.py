@@ -27,7 +27,10 @@ _CONCEDED: Final = (
     r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b)[a-z]{2,20}\s{1,3}){1,3}"
     r"(?:gives?|gave|says?|said|rates?|rated|scores?|scored|wants?|asks?)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
 )
-_EXCESSIVE: Final = r"(?P<gone>NUMBER)\s{1,3}(?:(?:is|was|seems|looks|feels|would\sbe)\s{1,3})?(?:far\s|much\s|a\sbit\s)?too\s{1,3}[a-z]"
+_EXCESSIVE: Final = (
+    r"(?P<gone>NUMBER)\s{1,3}(?:(?:is|was|seems|looks|feels|would\sbe)\s{1,3})?"
+    r"(?:far\s|much\s|a\sbit\s)?too\s{1,3}[a-z]"
+)
 _DISOWNED: Final = (
     r"(?P<gone>NUMBER)[.;,\s]{1,4}(?:but\s)?(?:that|this|it)(?:\s(?:is|was)\snot|\s(?:is|was)n't)\s(?:my|the)"
     r"\s(?:final\s|real\s|actual\s)?(?:score|rating|grade|mark)\b"
@@ -77,7 +80,7 @@ _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
 _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
-"""What stands for a number that is denied or taken back, so that the label in front of it is the next one's."""
+"""What stands for a number that is denied or taken back, so that its label is the next one's."""
 _NO_SCORE: Final = "\ufffb"
 """What stands for a number that is not asserted for another reason."""
 _REPLACED: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED})

@@ -57,6 +57,7 @@ from ors_server.rewards.reading.frames import (
     is_unit,
     is_way,
 )
+from ors_server.rewards.reading.option_phrases import is_part_of
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
 from ors_server.rewards.reading.remarks import (
     is_disapproval,
@@ -142,10 +143,6 @@ _PARTICLE_VERBS: Final = words_of(
 """Verbs that reject a value together with a word behind it: "this rules 42 out"."""
 _EVERYTHING: Final = words_of(
     "all any every anything everything everyone anybody everywhere anywhere another other different"
-)
-_PART_WORDS: Final = words_of("of like towards toward near as than to from")
-_APPOSED: Final = words_of(
-    "city town capital village port island state republic kingdom country letter option choice name"
 )
 
 
@@ -289,7 +286,7 @@ class ClauseReader(SentenceRules):
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and is_label_of(near_value), Polarity.INTERMEDIATE),
             (self.are_labels and _is_other_than(left), Polarity.DENIED),
-            (self.are_labels and _is_part_of(left, before), Polarity.INTERMEDIATE),
+            (self.are_labels and is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
@@ -741,13 +738,6 @@ def _is_other_than(left: Sequence[TextToken]) -> bool:
     """Whether words exclude the name behind them: "every town save", "another town than"."""
     is_exception = bool(left) and left[-1].word in ("save", "than", "but", "bar", "from")
     return is_exception and any(token.word in _EVERYTHING for token in left)
-
-
-def _is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
-    """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
-    if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
-        return False
-    return len(left) == 1 or left[-2].word not in _APPOSED
 
 
 def _is_verb(token: TextToken) -> bool:

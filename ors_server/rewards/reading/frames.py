@@ -78,7 +78,8 @@ _RECKONINGS: Final = words_of(
 )
 _FACTS: Final = words_of(
     "text passage data evidence definition theory rule law facts numbers table graph source record records "
-    "register charter deed ledger inscription census archive archives chronicle document documents paragraph line sentence excerpt"
+    "register charter deed ledger inscription census archive archives chronicle document documents "
+    "paragraph line sentence excerpt"
 )
 _REPORTERS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
 _SUBJECTS: Final = words_of("it that this answer result solution")

@@ -1,9 +1,9 @@
-"""Tells what words say of options, by their form: parts of names, sides of a choice, what others choose. Pure."""
+"""Tells what words say of options, by their form: parts of names, sides of a choice. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from ors_server.rewards.reading.polarity import words_of
+from ors_server.rewards.reading.polarity import Classes, words_of
 from ors_server.rewards.reading.sentences import Clause, Sentence, TextToken, Value, classes_in
 
 _WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
@@ -46,6 +46,13 @@ _NOT_GAPPED: Final = words_of(
     "so then hence thus therefore now namely finally actually instead rather but a an"
 )
 _TEMPORAL: Final = words_of("after before while when upon")
+_PRONOUNS: Final = words_of("it this that he she they")
+_LONE_LINKS: Final = words_of("for via against despite per")
+_SECOND: Final = words_of("another second new a an")
+_PART_WORDS: Final = words_of("of like towards toward near as than to from")
+_APPOSED: Final = words_of(
+    "city town capital village port island state republic kingdom country letter option choice name"
+)
 _SEVERAL: Final = words_of("all both each any either every")
 _REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})
 _COMPARED: Final = words_of("than")
@@ -53,7 +60,8 @@ _NOT_COMPARED: Final = words_of("other else rather different sooner another")
 _RESTRICTING: Final = words_of("only just merely simply")
 _DETERMINERS: Final = words_of("the a an his her its their where one")
 _PLACE_NOUNS: Final = words_of(
-    "area region district county province state airport station harbour harbor port university college school "
+    "area region district county province state airport station harbour harbor port university college "
+    "school"
     "museum bridge road street square valley river bay castle cathedral company team club festival family "
     "agreement treaty accord dialect railway line theatre theater hospital basin plain zoo derby office"
 )
@@ -64,7 +72,8 @@ _OWN_SUBJECTS: Final = words_of(
 )
 _SUPERLATIVE: Final = words_of("first earliest northernmost southernmost easternmost westernmost foremost")
 _NOT_SUPERLATIVE: Final = words_of(
-    "west east test forest interest honest modest guest request protest contest harvest rest nest priest arrest "
+    "west east test forest interest honest modest guest request protest contest harvest rest nest "
+    "priest arrest"
     "weakest worst least unlikeliest furthest closest nearest best"
 )
 _DECLINING: Final = words_of("don't won't shan't wouldn't can't cannot didn't refuse")
@@ -78,7 +87,7 @@ _SIDE_WORDS: Final = words_of(
 
 
 def approves_of_several(sentence: Sentence) -> bool:
-    """Whether a sentence says of all options in front of it that they may be right: "All three seem right."."""
+    """Whether a sentence says of options in front of it that they may be right: "All three seem right."."""
     tokens = sentence.tokens
     first = tokens[0].word.partition(" ")[0] if tokens else ""
     classes = classes_in(tokens)
@@ -98,7 +107,7 @@ def says_name_alone(sentence: Sentence) -> bool:
 
 
 def denies_each(clause: Clause) -> bool:
-    """Whether a clause says that none of the options in front of it is right: "and found nothing for either"."""
+    """Whether a clause says that no option in front of it is right: "and found nothing for either"."""
     tokens = clause.tokens
     is_lone = len(tokens) == 1 and tokens[0].word in ("neither", "none")
     return is_lone or (
@@ -124,8 +133,23 @@ def is_only_a_part(right: Sequence[TextToken]) -> bool:
 def is_part_of_place(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
     """Whether a name is a part of the name of a place or a thing: "the Riga area"."""
     has_article = bool(left) and left[-1].word in ("the", "a", "an")
-    is_noun = bool(right) and right[0].word in _PLACE_NOUNS and not right[0].is_capital
+    is_noun = bool(right) and not right[0].is_capital
+    is_noun = is_noun and (
+        right[0].word in _PLACE_NOUNS or (len(right) == 1 and "source" in right[0].classes)
+    )
     return has_article and is_noun and right[0].start == value.token.end + 1
+
+
+def is_related(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a name only says what something is like, or goes to: "it resembles Riga"."""
+    words = [token.word for token in left]
+    if not words:
+        return False
+    is_verb = len(words) > 1 and not left[1].classes and words[1].endswith("s")
+    is_relation = words[0] in _PRONOUNS and is_verb and words[-1] not in ("in", "at")
+    is_fragment = len(words) == 1 and words[0] in _LONE_LINKS and not right
+    is_second = words[-1] in _SECOND or (words[-1] == "the" and bool(right) and right[0].word == "of")
+    return is_relation or is_fragment or is_second
 
 
 def is_choice_of_others(right: Sequence[TextToken]) -> bool:
@@ -222,7 +246,7 @@ def is_example(clause: Clause) -> bool:
 
 
 def replaces(sentences: Sequence[Sentence], last: Value, *, is_definite: bool) -> bool:
-    """Whether the last of some sentences replaces the name that the first one says: "Riga. Hm. It's Porto."."""
+    """Whether the last of some sentences replaces the name of the first one: "Riga. Hm. It's Porto."."""
     clause, final = last.clause, sentences[-1]
     has_values = [any(part.values for part in sentence.clauses) for sentence in sentences]
     if len(sentences) < 2 or any(has_values[1:-1]) or final.is_question:  # noqa: PLR2004
@@ -290,3 +314,10 @@ def is_elsewhere(clause: Clause) -> bool:
     """Whether a remark says that what is asked for is at another place: "but died elsewhere"."""
     words = " ".join(token.word for token in clause.tokens)
     return any(word in words for word in ("elsewhere", "somewhere else", "another town", "another place"))
+
+
+def is_part_of(left: Sequence[TextToken], before: Classes) -> bool:
+    """Whether a name only describes something else: "the bishop of", "a town like", "south-east of"."""
+    if not left or left[-1].word not in _PART_WORDS or before & {"copula", "answer", "first_person"}:
+        return False
+    return len(left) == 1 or left[-2].word not in _APPOSED

@@ -16,22 +16,17 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.option_limits import limited
 from ors_server.rewards.reading.option_phrases import (
     denies_each,
-    is_choice_of_others,
-    is_compared,
     is_contrasted,
     is_declined,
     is_elsewhere,
     is_example,
     is_gapped,
     is_lone_denial,
-    is_only_a_part,
-    is_only_done_there,
-    is_part_of_place,
     is_side,
     is_superlative,
-    is_too_much,
     may_be_right_too,
     restart_of,
     seems,
@@ -84,27 +79,19 @@ _PLACING: Final = frozenset({"in", "at"})
 _VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
 _POSTPOSED: Final = frozenset({"değil", "degil"})
 """Denials behind what they deny: "Riga değil"."""
+_MAX_LISTED: Final = 64
+"""Names in front of words that decide for none of them."""
 _RELATIVES: Final = frozenset({"which", "who", "whose", "whom", "where"})
 _BESIDES: Final = frozenset({"whereas", "while", "whilst"})
 _REFERRING: Final = frozenset({"that's", "that"})
 _TOPICS: Final = frozenset(
     {"next", "next up", "candidate", "another candidate", "contender", "topic", "hint"}
 )
-_FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my previous")
-_DEPARTURES: Final = (
-    *("came", "come", "hail", "sail", "depart", "left", "start", "set", "originat", "stem", "travel", "flew"),
-    *("writ", "wrote", "sent", "post", "report", "mov", "relocat", "transfer", "return", "went", "ship"),
-    *("was", "is", "were"),
-)
-_DISTANCES: Final = words_of(
-    "miles mile km kilometres kilometers across away far upstream downstream inland hours minutes outskirts "
-    "suburb vicinity"
-)
-_INCLUDING: Final = words_of("include includes included including")
-_KINDS: Final = words_of("city town capital village port place settlement")
-_VERBAL: Final = frozenset({"copula", "answer", "first_person", "confirm", "result", "epistemic", "harmless"})
 _ASCENDING: Final = ("worst to best", "least to most", "weakest to strongest", "lowest to highest")
 _DESCENDING: Final = (
+    "best first",
+    "rank them",
+    "ranking",
     "order of likelihood",
     "order of preference",
     "order of plausibility",
@@ -170,7 +157,7 @@ class OptionReader(ClauseReader):
             self._frame(value, left)
         super()._judge(value, left, right)
         if self.are_labels:
-            value.polarity = _limited(value, left, right) or value.polarity
+            value.polarity = limited(value, left, right) or value.polarity
         if (
             self.are_labels
             and value.polarity is Polarity.ASSERTED
@@ -237,8 +224,14 @@ class OptionReader(ClauseReader):
         is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
         if self.are_labels and is_place and not is_opened:
             return False  # "the battle took place at Riga"
+        is_participle = lead is not None and lead.word == "," and value.clause.tokens[0].word.endswith("ed")
+        is_participle = (
+            is_participle and not value.clause.tokens[0].classes
+        )  # "Riga, founded by men from Porto"
         is_aside = lead is not None and (
-            lead.word in _BESIDES or (lead.word in _RELATIVES and self._text[lead.start] == ",")
+            lead.word in _BESIDES
+            or (lead.word in _RELATIVES and self._text[lead.start] == ",")
+            or is_participle
         )
         return super()._is_secondary(value) or (self.are_labels and is_aside)
 
@@ -439,17 +432,12 @@ class OptionReader(ClauseReader):
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
                 first.polarity = second.polarity = Polarity.HEDGED
 
-    def _has_condition(self, sentence: Sentence, value: Value) -> bool:
-        """Whether the clause behind a value's is a condition: "A if the diary is right"."""
-        place = sentence.clauses.index(value.clause) + 1
-        lead = sentence.clauses[place].lead if place < len(sentence.clauses) else None
-        return lead is not None and lead.word in ("if", "when", "provided", "assuming")
-
     def _set_against(self, sentence: Sentence, number: int) -> None:
         """Read "A sounds right, but only B fits", "B, and not, as some say, A", "A fails. B doesn't."."""
         values = [value for clause in sentence.clauses for value in clause.values]
+        positions = {id(clause): place for place, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
-            places = [sentence.clauses.index(value.clause) for value in (first, second)]
+            places = [positions[id(value.clause)] for value in (first, second)]
             tokens, lead = first.clause.tokens, second.clause.lead
             right = tokens[tokens.index(first.token) + 1 :]
             if lead is not None and lead.word in _OPPOSED and seems(right) and first.polarity in _OPEN_SIDES:
@@ -469,13 +457,14 @@ class OptionReader(ClauseReader):
     def _hedge_sides(self, sentence: Sentence) -> None:
         """Read "A in theory, B in practice": it states neither."""
         values = [value for clause in sentence.clauses for value in clause.values]
+        places = {id(clause): place for place, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
             is_gap = is_gapped(first, second) and second.polarity is not Polarity.BOUNDED
             if is_gap and first.polarity is Polarity.ASSERTED and second.polarity in _OPEN_TO_COMPARE:
                 first.polarity = second.polarity = Polarity.HEDGED
-            sides = [self._has_condition(sentence, value) for value in (first, second)]
+            sides = [_has_condition(sentence, places[id(value.clause)] + 1) for value in (first, second)]
             if all(sides) and {first.polarity, second.polarity} <= _OPEN_SIDES:
                 first.polarity = second.polarity = Polarity.HEDGED
             if is_beside and is_side(first) and {first.polarity, second.polarity} <= _OPEN_SIDES:
@@ -519,7 +508,7 @@ class OptionReader(ClauseReader):
                     value.polarity, value.is_framed = Polarity.DENIED, False
             classes = clause.classes()
             if "undecided" in classes:
-                self._leave_undecided(earlier)
+                self._leave_undecided(earlier[-_MAX_LISTED:])
             is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
                 classes & {"reject", "fault"}
             )
@@ -573,63 +562,6 @@ def _spare_passives(left: Sequence[TextToken]) -> None:
         is_passive = index > 0 and "copula" in left[index - 1].classes and "report" in word.classes
         if is_passive and index + 1 < len(left) and left[index + 1].word in _PLACING:
             word.classes = word.classes - {"report"}
-
-
-def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]) -> Polarity | None:
-    """Return what a name is that its clause restricts, or picks from others."""
-    before, words = {token.word for token in left}, [token.word for token in right]
-    last = left[-1] if left else None
-    is_open = value.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
-    is_own = any(token.word.startswith(_FORMER) and "answer" in token.classes for token in left)
-    is_selected = value.is_weak and last is not None and last.word in ("only", "but only")
-    is_goal = last is not None and last.word in ("from", "to") and value is value.clause.values[-1]
-    is_goal = is_goal and any(map(_is_departure, left[:-1]))
-    if value.polarity is Polarity.INTERMEDIATE and (is_selected or is_goal):
-        return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"
-    if not is_open:
-        return None
-    rules = (
-        (is_own and "was" in before, Polarity.RETRACTED),  # "my first choice was Riga"
-        (
-            len(words) > 1 and words[0] in _ONLY and not right[1].classes & {"confirm", "copula", "answer"},
-            Polarity.INTERMEDIATE,  # "Riga merely hosted the talks"
-        ),
-        (_is_picked_for_rejection(right), Polarity.DENIED),
-        (bool(before & _DISTANCES) and last is not None and last.word in ("from", "of"), Polarity.BOUNDED),
-        (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
-        (_is_noun_phrase(left, right) or is_only_a_part(right), Polarity.INTERMEDIATE),
-        (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
-        (is_too_much(right), Polarity.DENIED),
-        (is_compared(left), Polarity.BOUNDED),
-        (is_choice_of_others(right), Polarity.QUOTED),
-    )
-    return next((polarity for holds, polarity in rules if holds), None)
-
-
-def _is_departure(word: TextToken) -> bool:
-    return word.word.startswith(_DEPARTURES)
-
-
-def _is_picked_for_rejection(right: Sequence[TextToken]) -> bool:
-    """Whether a predicate picks a name to reject it: "is the first that I would eliminate"."""
-    if not right or "copula" not in right[0].classes:
-        return False
-    at = next((index for index, token in enumerate(right) if "reject" in token.classes), 0)
-    is_refused = any(token.word == "last" for token in right[:4]) and "would" in classes_in(right)
-    is_rejected = any(
-        "first_person" in token.classes or token.word == "you" for token in right[max(0, at - 4) : at]
-    )
-    spares = any(_opening(token) in _REST for token in right[at + 1 : at + 4])
-    return is_refused or (is_rejected and not spares and "negative" not in classes_in(right[:at]))
-
-
-def _is_noun_phrase(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
-    """Whether a name only says more about a thing: "a train leaving Riga"."""
-    if len(left) < 3 or right or left[0].word not in ("a", "an"):  # noqa: PLR2004
-        return False
-    is_joined = left[-1].word in _PLACING or left[-1].word.endswith("ing")
-    has_verb = any(token.classes & _VERBAL or token.word.endswith("ed") for token in left[:-1])
-    return is_joined and not has_verb and not any(token.word in _KINDS for token in left)
 
 
 def _listed(sentence: Sentence) -> list[Value]:
@@ -810,3 +742,9 @@ _SPEAKERS: Final = frozenset(
 _GENERAL: Final = words_of(
     "let's lets you one so then to therefore thus hence and finally please let must should that this it which"
 )
+
+
+def _has_condition(sentence: Sentence, place: int) -> bool:
+    """Whether the clause at a place is a condition: "A if the diary is right"."""
+    lead = sentence.clauses[place].lead if place < len(sentence.clauses) else None
+    return lead is not None and lead.word in ("if", "when", "provided", "assuming")

@@ -42,7 +42,8 @@ _SOLUTIONS: Final = words_of("solution root fit match zero option candidate poss
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
 _JOINING: Final = words_of(
-    "but yet and though although however aber doch und mais pero mas ma maar ale lecz но а ama fakat men y et e en i"
+    "but yet and though although however aber doch und mais pero mas ma maar ale lecz но ama fakat "
+    "men y et e en i"
 )
 
 

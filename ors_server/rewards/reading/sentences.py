@@ -105,7 +105,7 @@ _EXCEPTIVES: Final = frozenset(
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
 _COMPLEMENTIZERS: Final = words_of("dass daß ob że iż czy что чтобы будто")
-"""Words of other languages that open an object clause behind a comma, where English has "that" without one."""
+"""Words of other languages that open an object clause behind a comma; "that" of English has none."""
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
 _STARTERS: Final = words_of(
     "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait "
@@ -494,10 +494,11 @@ class SentenceReader:
         clauses = [Clause(None)]
         for index, token in enumerate(tokens):
             if token.kind == "mark":
-                if token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens):
+                is_silent = token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens)
+                # "Ich bezweifle, dass es Riga ist"
+                is_inner = token.word == "," and clauses[-1].tokens and _is_complement(tokens, index + 1)
+                if is_silent or is_inner:
                     continue
-                if token.word == "," and clauses[-1].tokens and _is_complement(tokens, index + 1):
-                    continue  # "Ich bezweifle, dass es Riga ist"
                 clauses.append(Clause(token))
             elif token.kind == "word" and (
                 ("pivot" in token.classes and not (token.word == "as" and _is_value(tokens, index + 1)))

@@ -33,7 +33,7 @@ _CJK: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _NAME: Final = rf"[A-Z\u00c0-\u00de\u0410-\u042f][^\W\d_{_CJK}]{{1,40}}"
 _PROPER: Final = re.compile(
     rf"(?<![^\W{_CJK}])(?<!['’.-]){_NAME}"
-    rf"(?:[ -](?:of |de |da |la |le |al-)?{_NAME}){{0,4}}(?!['’]s|[^\W{_CJK}])"
+    rf"(?:[ -](?:of |de |da |la |le |al-)?{_NAME}){{0,4}}(?!['’](?:s|t|ll|re|ve|d|m)\b|[^\W{_CJK}])"
 )
 """A name: words with a capital letter."""
 _EMPHASIS: Final = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200}[^_\s])_{1,2}(?!\w)")

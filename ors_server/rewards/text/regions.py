@@ -1,4 +1,4 @@
-"""Names of countries and states, which behind the name of a place only say where it is: "Turin, Italy". Data."""
+"""Names of countries and states, which say where a place in front of them is: "Turin, Italy". Data."""
 
 from typing import Final
 
@@ -9,12 +9,15 @@ def _names(text: str) -> frozenset[str]:
 
 REGIONS: Final = _names(
     """
-    afghanistan, albania, algeria, andorra, angola, argentina, armenia, australia, austria, azerbaijan, bahamas
+    afghanistan, albania, algeria, andorra, angola, argentina, armenia, australia, austria, azerbaijan
+    bahamas
     bahrain, bangladesh, barbados, belarus, belgium, belize, benin, bhutan, bolivia, bosnia, botswana, brazil
-    brunei, bulgaria, burkina faso, burundi, cambodia, cameroon, canada, cape verde, chad, chile, china, colombia
+    brunei, bulgaria, burkina faso, burundi, cambodia, cameroon, canada, cape verde, chad, chile, china
+    colombia
     comoros, congo, costa rica, croatia, cuba, cyprus, czechia, czech republic, denmark, djibouti, dominica
     ecuador, egypt, el salvador, eritrea, estonia, eswatini, ethiopia, fiji, finland, france, gabon, gambia
-    georgia, germany, ghana, greece, grenada, guatemala, guinea, guyana, haiti, honduras, hungary, iceland, india
+    georgia, germany, ghana, greece, grenada, guatemala, guinea, guyana, haiti, honduras, hungary
+    iceland, india
     indonesia, iran, iraq, ireland, israel, italy, ivory coast, jamaica, japan, jordan, kazakhstan, kenya
     kiribati, kosovo, kuwait, kyrgyzstan, laos, latvia, lebanon, lesotho, liberia, libya, liechtenstein
     lithuania, luxembourg, madagascar, malawi, malaysia, maldives, mali, malta, mauritania, mauritius, mexico
@@ -26,7 +29,8 @@ REGIONS: Final = _names(
     south sudan, spain, sri lanka, sudan, suriname, sweden, switzerland, syria, taiwan, tajikistan, tanzania
     thailand, togo, tonga, tunisia, turkey, türkiye, turkmenistan, tuvalu, uganda, ukraine, uae, uk, usa, us
     united arab emirates, united kingdom, united states, great britain, britain, england, scotland, wales
-    northern ireland, uruguay, uzbekistan, vanuatu, venezuela, vietnam, yemen, zambia, zimbabwe, alabama, alaska
+    northern ireland, uruguay, uzbekistan, vanuatu, venezuela, vietnam, yemen, zambia, zimbabwe
+    alabama, alaska
     arizona, arkansas, california, colorado, connecticut, delaware, florida, hawaii, idaho, illinois, indiana
     iowa, kansas, kentucky, louisiana, maine, maryland, massachusetts, michigan, minnesota, mississippi
     missouri, montana, nebraska, nevada, new hampshire, new jersey, new mexico, new york, north carolina

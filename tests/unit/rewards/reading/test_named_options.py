@@ -1,0 +1,141 @@
+"""Which of several names a response asserts, by the structure of its sentences rather than by their words."""
+
+from functools import partial
+
+import pytest
+
+from ors_server.rewards.agentfly.answers import qa_f1_reward
+from ors_server.rewards.agentfly.exact import qa_em_reward
+from ors_server.rewards.judges.replies import read_score
+from ors_server.rewards.reward_errors import UnusableReplyError
+from ors_server.rewards.scoring import score
+from ors_server.rewards.text.matches import word_match_reward
+from ors_server.rewards.text.multiple_choice import multiple_choice_reward
+
+TOWNS = ["Tartu", "Bergen", "Cusco", "Gaza", "Nantes"]
+MATCH = partial(score, word_match_reward, max_ratio=1000.0, choices=TOWNS)
+ALONE = partial(score, word_match_reward, max_ratio=1000.0)
+LETTERS = partial(score, multiple_choice_reward, choices=["amber", "slate", "coral", "flint"])
+
+ASSERTS_TARTU = [
+    "While Bergen has the older bridge, the longest one is in Tartu.",
+    "Bergen lost out to Tartu.",
+    "Bergen sounds right but the date only works for Tartu.",
+    "Bergen. After some more thought: Tartu.",
+    "Bergen. Tartu, I mean.",
+    "Tartu > Bergen > Cusco",
+    "Tartu, which later overtook Bergen as the capital.",
+    "Tartu, and here is why. Bergen had no mint, and Cusco was in enemy hands.",
+    "Of the three, Tartu is the only port.",
+    "The festival moved from Bergen to Tartu.",
+    "Where else but Tartu?",
+    "Bergen fails because it lies inland. Tartu doesn't.",
+    "Having crossed out Bergen and Cusco, I'm left with Tartu.",
+    'The text says: "He was born in Tartu."',
+    "Contrary to first appearances the answer is Tartu and not Bergen.",
+    '{"answer": "Tartu", "eliminated": ["Bergen", "Cusco"]}',
+    "To jest Tartu.",
+    "ليس Bergen بل Tartu.",
+    "是Tartu而不是Bergen。",
+    "Statt Bergen ist Tartu richtig.",
+]
+ASSERTS_NEITHER = [
+    "Tartu, but Bergen would also fit.",
+    "Tartu... or was it Bergen?",
+    "Tartu in theory, Bergen in practice.",
+    "By area Tartu, by population Bergen.",
+    "It is Tartu if we trust the diary, and Bergen if we trust the letter.",
+    "I'm 60% for Tartu and 40% for Bergen, so I can't decide.",
+    "A: Bergen, B: Cusco, C: Tartu. All three seem right to me.",
+    "1. Tartu\n2. Bergen",
+    "We considered Tartu and Bergen.",
+    "The place is further north than Tartu.",
+    "Tartu is only the birthplace of his brother.",
+    "Tartu is far too obvious.",
+    "He was educated in Tartu, but born elsewhere.",
+    "the Tartu area",
+    "East Tartu",
+    "The rumour is that it was Tartu.",
+    "Pas Tartu.",
+    "Ich bezweifle, dass es Tartu ist.",
+    "Tom sagt, es sei Tartu.",
+    "Tartu, aber das ist falsch.",
+    "Сомневаюсь, что это Tartu.",
+    "汤姆说是Tartu。",
+    "Tartu일 리가 없다.",
+    "هل هو Tartu؟",
+]
+
+
+@pytest.mark.parametrize("response", ASSERTS_TARTU)
+def test_the_name_that_the_structure_asserts_is_paid_and_no_other(response):
+    assert MATCH(final_response=response, answer="Tartu").reward == 1.0
+    assert MATCH(final_response=response, answer="Bergen").reward == 0.0
+
+
+@pytest.mark.parametrize("response", ASSERTS_NEITHER)
+def test_no_name_is_paid_where_the_structure_asserts_none(response):
+    assert [MATCH(final_response=response, answer=town).reward for town in ("Tartu", "Bergen")] == [0.0, 0.0]
+
+
+def test_a_second_name_is_an_apposition_only_if_it_says_where_the_first_is():
+    assert ALONE(final_response="Answer: Turin, Italy", answer="Turin").reward == 1.0
+    assert ALONE(final_response="Answer: Turin, Nantes", answer="Turin").reward == 0.0
+
+
+def test_a_contraction_is_no_name():
+    assert ALONE(final_response="Tartu. Don't ask me why.", answer="Tartu").reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("The answer is C, A having been excluded.", "C"),
+        ("Die Antwort kann nur A sein.", "A"),
+        ("정답은 D번입니다.", "D"),
+        ("I said \\boxed{C} too quickly. It is \\boxed{D}.", "D"),
+    ],
+)
+def test_a_letter_is_told_from_an_article_and_a_number(response, letter):
+    assert LETTERS(final_response=response, answer=letter).reward == 1.0
+
+
+def test_what_somebody_else_answers_does_not_replace_the_answer_behind_a_cue():
+    response = "The answer is C, though Eva writes that the answer is A."
+    assert LETTERS(final_response=response, answer="C", mode="answer").reward == 1.0
+    assert LETTERS(final_response=response, answer="A", mode="answer").reward == 0.0
+
+
+@pytest.mark.parametrize("response", ["«Turin»", '" Turin "', "“Turin”", "<answer>‘Turin’</answer>"])
+def test_quotation_marks_around_an_answer_are_no_part_of_it(response):
+    messages = [{"role": "assistant", "content": response}]
+    exact = score(qa_em_reward, messages, final_response=response, golden_answers="Turin")
+    shared = score(qa_f1_reward, final_response=response, answer="Turin", denials=True)
+    assert (exact.reward, shared.reward) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The model starts from a prior of 0.3 and updates it. I rate this 0.6.",
+        "Reason: the answer is not complete.\nScore: 0.6",
+        "It does not matter who wrote it: the score is 0.6.",
+        "0.8 is too high; 0.6.",
+        "0.6 is the right score.",
+    ],
+)
+def test_a_judge_may_give_its_score_in_a_sentence(reply):
+    assert read_score(reply).score == 0.6
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Score: 0.6\n\nActually, I take this score back: I was reading the wrong response.",
+        "Score: 0.6. That is not my score.",
+        "Score: 0.6. Or 0.5?",
+    ],
+)
+def test_a_score_that_the_judge_disowns_is_none(reply):
+    with pytest.raises(UnusableReplyError):
+        read_score(reply)
