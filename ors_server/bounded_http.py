@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 from anyio.lowlevel import checkpoint
@@ -133,9 +133,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         total, unshared = 0, 0
         pieces = aiter(self._inner)
-        async with aclosing(
-            pieces if isinstance(pieces, AsyncGenerator) else _all_of(pieces)
-        ) as coded_pieces:
+        is_closable = isinstance(pieces, AsyncGenerator)
+        generator = cast("AsyncGenerator[bytes]", pieces) if is_closable else _all_of(pieces)
+        async with aclosing(generator) as coded_pieces:
             async for coded in coded_pieces:
                 for piece in self._decode(coded):
                     total, unshared = total + len(piece), unshared + len(piece)

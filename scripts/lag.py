@@ -36,9 +36,9 @@ from urllib.parse import urlsplit
 
 from ors_server.client import Client
 
-sys.path.insert(0, str(Path(__file__).parent))
-from lag_far_sides import BODIES, SIDES, far_sides
-from lag_far_sides import TOOLS as FAR_TOOLS
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from scripts.lag_far_sides import BODIES, SIDES, far_sides
+from scripts.lag_far_sides import TOOLS as FAR_TOOLS
 
 SIZES = {"1 KB": 1 << 10, "50 KB": 50 << 10, "1 MB": 1 << 20, "16 MB": 16 << 20}
 EVERY = 0.05

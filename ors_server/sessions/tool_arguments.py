@@ -73,15 +73,17 @@ def size_of_json(value: object, limit: int) -> int:
     pending: list[Any] = [value]
     while pending and size < limit:
         item = pending.pop()
-        parts: Any = item
         if isinstance(item, dict):
-            size += _OVERHEAD * len(item) + sum(map(len, map(str, item)))
-            parts = item.values()
-        elif not isinstance(item, list | tuple):
+            items = cast("dict[object, Any]", item)
+            size += _OVERHEAD * len(items) + sum(map(len, map(str, items)))
+            parts = list(items.values())
+        elif isinstance(item, list | tuple):
+            parts = cast("list[Any]", item)
+        else:
             continue
         size += _OVERHEAD * len(parts)
         for part in parts:
-            kind = type(part)
+            kind: object = part.__class__
             if kind is str or kind is bytes:
                 size += len(part)
             elif kind is dict or kind is list or kind is tuple:

@@ -126,7 +126,7 @@ _INHERITED: Final = frozenset(
 """What a list passes on: "not 41 or 42"."""
 _OTHERWISE: Final = words_of("otherwise differently different else")
 _ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
-"""What stands behind a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
+"""What follows a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
 _FACTS: Final = words_of("fact truth reality")
 _DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
 _LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")

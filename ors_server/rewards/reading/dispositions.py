@@ -24,7 +24,7 @@ def is_for_to_be(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
 
 
 def is_lone_denial(clause: Clause) -> bool:
-    """Whether a clause is nothing but a negation, whose object stands behind an aside: "and not,"."""
+    """Whether a clause is nothing but a negation, whose object follows an aside: "and not,"."""
     return not clause.values and len(clause.tokens) == 1 and clause.tokens[0].word.endswith("not")
 
 
@@ -46,7 +46,7 @@ def announces_denial(heading: Clause) -> bool:
 
 
 def is_no_subject(left: Sequence[TextToken]) -> bool:
-    """Whether nothing is said to be a value: "No solution equals 42"."""
+    """Whether nothing is stated to be a value: "No solution equals 42"."""
     return (
         len(left) > 1
         and left[0].word.startswith("no ")
@@ -62,7 +62,7 @@ def is_whole(value: Value, left: Sequence[TextToken]) -> bool:
 
 
 def is_operand(left: Sequence[TextToken]) -> bool:
-    """Whether the reader is told to compute with a value: "Add 42 and the rest"."""
+    """Whether the reader is asked to compute with a value: "Add 42 and the rest"."""
     return len(left) == 1 and left[0].word in OPERATIONS
 
 
@@ -76,7 +76,7 @@ def is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
 
 
 def is_no_solution(right: Sequence[TextToken]) -> bool:
-    """Whether a value is said to be none: "42 is no solution"."""
+    """Whether a value is stated to be none: "42 is no solution"."""
     return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004
 
 

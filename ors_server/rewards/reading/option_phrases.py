@@ -231,7 +231,7 @@ def is_lone_denial(clause: Clause) -> bool:
 
 
 def is_contrasted(sentence: Sentence) -> bool:
-    """Whether a sentence is a name and a verb that denies for it what was said of another: "Riga doesn't"."""
+    """Whether a sentence is a name and a verb that denies for it what was stated of another: "Riga doesn't"."""
     tokens = sentence.tokens
     return (
         len(tokens) == 2  # noqa: PLR2004
@@ -241,7 +241,7 @@ def is_contrasted(sentence: Sentence) -> bool:
 
 
 def is_example(clause: Clause) -> bool:
-    """Whether a remark calls what stands in front of it an example."""
+    """Whether a remark calls what precedes it an example."""
     return " ".join(token.word for token in clause.tokens) in _EXAMPLES
 
 

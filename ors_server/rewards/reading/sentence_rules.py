@@ -69,7 +69,7 @@ class SentenceRules(SentenceReader):
             values += clause.values
 
     def _side_with(self, sentence: Sentence) -> None:
-        """Assert what somebody said who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
+        """Assert what somebody stated who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
         values = [value for clause in sentence.clauses for value in clause.values]
         if len(values) < 2:  # noqa: PLR2004  (of two speakers)
             return

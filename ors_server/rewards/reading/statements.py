@@ -318,7 +318,7 @@ class _Reader(CharacterReader):
         return self._values
 
     def _frame_opening(self) -> None:
-        """Take a name that is said first, alone, for the answer, and what follows for its reasons."""
+        """Take a name that comes first, alone, for the answer, and what follows for its reasons."""
         opening = [sentence for sentence in self._sentences if says_name_alone(sentence)]
         values = [value for sentence in opening for clause in sentence.clauses for value in clause.values]
         asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
