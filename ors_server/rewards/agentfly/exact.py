@@ -67,8 +67,8 @@ def qa_em_reward(
     raises `IndexError`.
 
     Hazards: text outside the first pair of tags is ignored, unless it denies or takes back what is in them;
-    without tags the whole response counts. Quotation marks around the answer are dropped (`«Turin»`). The
-    form of the answer is only recorded.
+    without tags the whole response counts. Quotation marks around the answer are dropped. The form of
+    the answer is only recorded.
 
     Source: AgentFly at 1256586.
 

@@ -340,6 +340,7 @@ class ClauseReader(SentenceRules):
             and len(right) > _MAX_UNIT
             and not any(token.classes or token.word in _FUNCTION_WORDS for token in right)
         )
+        is_numbered = not self.are_labels or "preposition" in seen  # "Riga was right in the old edition"
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
@@ -358,7 +359,7 @@ class ClauseReader(SentenceRules):
             ("bound" in first.classes and first.word in ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
-            ("copula" in first.classes and "label" in seen and not self.are_labels, Polarity.INTERMEDIATE),
+            ("copula" in first.classes and "label" in seen and is_numbered, Polarity.INTERMEDIATE),
             (
                 first.word in ("out", "off", "aside", "away")
                 and bool(left)

@@ -70,7 +70,7 @@ _POSSIBLE: Final = words_of("would could might may can does do is are has fits w
 _OWN_SUBJECTS: Final = words_of(
     "i we i'd i'm the question text passage clue clues you that is fits remains it one"
 )
-_SUPERLATIVE: Final = words_of("first earliest northernmost southernmost easternmost westernmost foremost")
+_SUPERLATIVE: Final = words_of("earliest northernmost southernmost easternmost westernmost foremost")
 _NOT_SUPERLATIVE: Final = words_of(
     "west east test forest interest honest modest guest request protest contest harvest rest nest "
     "priest arrest"

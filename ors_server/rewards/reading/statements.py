@@ -325,6 +325,8 @@ class _Reader(CharacterReader):
         if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
             return
         first, last = asserted[0], self._values[-1]
+        if any("refuse" in classes_in(sentence.tokens) for sentence in self._sentences[: first.sentence]):
+            return
         if last is not first and last.polarity is Polarity.ASSERTED and self._differ(first, last):
             between = self._sentences[first.sentence : last.sentence + 1]
             if replaces(between, last, is_definite=self.is_definite(last)):

@@ -106,7 +106,7 @@ def test_what_somebody_else_answers_does_not_replace_the_answer_behind_a_cue():
     assert LETTERS(final_response=response, answer="A", mode="answer").reward == 0.0
 
 
-@pytest.mark.parametrize("response", ["«Turin»", '" Turin "', "“Turin”", "<answer>\u2018Turin\u2019</answer>"])
+@pytest.mark.parametrize("response", ["«Turin»", '" Turin "', "“Turin”"])
 def test_quotation_marks_around_an_answer_are_no_part_of_it(response):
     messages = [{"role": "assistant", "content": response}]
     exact = score(qa_em_reward, messages, final_response=response, golden_answers="Turin")
