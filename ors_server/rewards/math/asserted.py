@@ -350,7 +350,7 @@ def _right_side(formula: str) -> str | None:
     rows = _ROW.split(_ENVIRONMENT.sub("", formula).strip("$ \n").removeprefix("\\[").removesuffix("\\]"))
     sides = [side.strip(" &$\n") for side in rows[-1].rstrip(". ").split("=")]
     left = _SCRIPT.sub("", sides[0])
-    if len(sides) < _PAIR or not sides[-1] or _RELATION.search(formula) is not None:
+    if len(sides) != _PAIR or not sides[-1] or _RELATION.search(formula) is not None:
         return None
     is_quantity = not any(char.isdigit() for char in left) and (bool(left) or len(rows) > 1)
     return sides[-1] if is_quantity else None
