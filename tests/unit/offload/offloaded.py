@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ def start_daemon(ending: str) -> int:
     daemon = int(program.stdout.readline())
     program.wait()
     Path(os.environ["XDG_CACHE_HOME"]).joinpath("daemon").write_text(str(daemon))
-    {"spin": spin, "crash": crash, "wait": wait, "return": int}[ending]()
+    endings: dict[str, Callable[[], object]] = {"spin": spin, "crash": crash, "wait": wait, "return": pid}
+    endings[ending]()
     return daemon
 
 
