@@ -9,11 +9,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := trl inspect openreward crewai_tools mcp_hosts langchain mcp_hosts_1 fastmcp ors_sdk skyrl_gym openenv verifiers verifiers_0_3 bfcl textarena reward_doctor
+EXAMPLES := training skyrl_gym verifiers_0_3
 GRADERS := math_verify inspect_math mathruler
 TOOLS := audit site
 JOBS ?= 3
 SYSTEM_PACKAGES := bubblewrap git
-TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium curl default-jdk-headless postgresql
+TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium curl default-jdk-headless postgresql systemd
 CORE_TESTS := tests/properties $(addprefix tests/unit/, authoring client evaluation export rewards sessions store transports)
 TASKS ?=
 WORLDS := $(patsubst requirements/worlds/%.lock,%,$(wildcard requirements/worlds/*.lock))
@@ -58,8 +59,8 @@ stress: packages $(VENV)/.dev clients $(ORS_TEST_VENVS)/training/.installed node
 	scripts/docker_engine.sh .docker-image $(BIN)/pytest -m stress
 
 .PHONY: examples
-examples: $(VENV)/.dev $(ORS_TEST_VENVS)/training/.installed ## Run examples/: training with the real packages, on a CPU.
-	$(BIN)/pytest -m stress tests/stress/test_examples.py
+examples: $(VENV)/.dev $(EXAMPLES:%=$(ORS_TEST_VENVS)/%/.installed) ## Run examples/: training with the real packages, on a CPU.
+	$(BIN)/pytest -m "stress or external" tests/stress/test_examples.py tests/clients/test_example_rollouts.py
 
 .PHONY: lint
 lint: $(VENV)/.dev node ## Every static check.

@@ -28,6 +28,7 @@ from ors_server.errors import (
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
+from ors_server.sessions.key_limits import LimitsOf, no_key_limits
 from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions, open_sandboxes
@@ -37,7 +38,7 @@ from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.transports import http
-from ors_server.transports.access import Keyring, load_keyring
+from ors_server.transports.access import Keyring, load_keyring, load_keys
 from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.http import HostGuard
@@ -90,11 +91,13 @@ class App:
         """
         if not definitions:
             raise SettingsError("name at least one environment to serve")
+        if settings.tls_key is not None and settings.tls_cert is None:
+            raise SettingsError("tls_key is set without tls_cert: name the certificate's file too")
         check_names(definitions)
         self._definitions = tuple(_paid(definition, settings.emit) for definition in definitions)
         self.settings = settings
-        self.keyring = make_keyring(settings)
         self._clock = clock or SystemClock()
+        self.keyring = make_keyring(settings, self._clock)
         self._given = store
         self._in_process = in_process
         self.on_shutdown: Callable[[], None] | None = None
@@ -142,6 +145,18 @@ class App:
         self.manager.replace_environments(paid)
         self._definitions = paid
 
+    def reload_keys(self) -> int:
+        """Read the file of API keys again and accept its keys from now on; return how many keys there are.
+
+        Agent tokens and live sessions stay, also those of keys that are gone. Keys in `ORS_API_KEYS` stay.
+
+        Raises:
+            SettingsError: If the file cannot be read or has no key; then the old keys stay.
+        """
+        keys = load_keys(keys=_environment_keys(self.settings), key_file=self.settings.api_keys_file)
+        self.keyring.replace_keys(keys)
+        return len(keys)
+
     def client(self, url: str = f"http://{LOOPBACK}") -> AsyncClient:
         """Return a trainer's client that calls this application directly, while it runs, on its event loop.
 
@@ -168,7 +183,8 @@ class App:
             manager = await stack.enter_async_context(
                 open_manager(
                     self._definitions,
-                    (self._in_process and self._in_process.options) or session_options(settings),
+                    (self._in_process and self._in_process.options)
+                    or session_options(settings, self.keyring.limits_of),
                     clock=self._clock,
                     store=store,
                     sandboxes=self.sandboxes,
@@ -335,12 +351,13 @@ def _paid(definition: EnvironmentDefinition, emit: str | None) -> EnvironmentDef
     return replace(definition, policy=definition.policy.override({"emit": emit}))
 
 
-def make_keyring(settings: Settings) -> Keyring:
+def make_keyring(settings: Settings, clock: Clock | None = None) -> Keyring:
     """Read the keys; `SettingsError` if there are none and the address is not loopback."""
     keyring = load_keyring(
-        keys=None if settings.api_keys is None else settings.api_keys.get_secret_value(),
+        keys=_environment_keys(settings),
         key_file=settings.api_keys_file,
         token_secret=None if settings.token_secret is None else settings.token_secret.get_secret_value(),
+        clock=clock,
     )
     if keyring.is_open and not settings.is_loopback:
         raise SettingsError(
@@ -350,9 +367,14 @@ def make_keyring(settings: Settings) -> Keyring:
     return keyring
 
 
-def session_options(settings: Settings) -> SessionOptions:
-    """Take from the settings what a session manager needs."""
+def _environment_keys(settings: Settings) -> str | None:
+    return None if settings.api_keys is None else settings.api_keys.get_secret_value()
+
+
+def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> SessionOptions:
+    """Take from the settings what a session manager needs; `limits_of` tells what each key may use."""
     return SessionOptions(
+        limits_of=limits_of,
         limits=SessionLimits(
             sessions=settings.max_sessions,
             sessions_per_environment=settings.max_sessions_per_environment,

@@ -36,7 +36,7 @@ class Phase(_Word):
     EXPIRED = "expired"
     """Idle for too long; only its record is left."""
     DELETED = "deleted"
-    """Deleted on request; only its record is left."""
+    """Deleted on request, or with the server; only its record is left."""
 
 
 class EpisodeEvent(_Word):
@@ -64,7 +64,11 @@ class StopReason(StrEnum):
     BLOCKED = "blocked"
     """A forbidden action ended it."""
     DELETED = "deleted"
+    """Its session was deleted on request."""
     EXPIRED = "expired"
+    """Its session was idle for too long."""
+    SHUTDOWN = "shutdown"
+    """The server stopped while its session was live."""
     FAILED = "failed"
 
 

@@ -64,6 +64,23 @@ async def parse_json(body: bytes, max_values: int) -> Any:
     return from_json(body, allow_inf_nan=False)
 
 
+def read_json_text(text: str, max_values: int = MAX_VALUES) -> tuple[Any, int]:
+    """Return the value of a JSON text that is a part of a body, at once, and how many values it has, about.
+
+    Args:
+        text: The text.
+        max_values: Most commas, colons and opening brackets outside of strings.
+
+    Raises:
+        ValueError: If it is not JSON, has too many values or digits, or is nested too deeply.
+    """
+    body = text.encode()
+    count = 0
+    for count in _measure(body, max_values):  # noqa: B007  (the last one counts)
+        pass
+    return from_json(body, allow_inf_nan=False), count
+
+
 class _TooMuchError(ValueError):
     """A JSON text has too much of something, which the message names."""
 
@@ -77,6 +94,14 @@ async def _count_values(body: bytes, max_values: int) -> int:
     """Return how many values a text has, about; `_TooMuchError` for too many of them or of digits."""
     if len(body) <= _SHORT and (count := _signs(body)) <= max_values:
         return count
+    count = 0
+    for count in _measure(body, max_values):  # noqa: B007  (the last one counts)
+        await checkpoint()
+    return count
+
+
+def _measure(body: bytes, max_values: int) -> Iterator[int]:
+    """Yield after each slice how many values the text has so far, about; `_TooMuchError` for too many."""
     max_digits = MAX_ALL_DIGITS * max_values // MAX_VALUES
     count, digits = 0, 0
     for outside in _outside_strings(body):
@@ -88,8 +113,7 @@ async def _count_values(body: bytes, max_values: int) -> int:
             raise _TooMuchError(f"a number of more than {MAX_DIGITS} digits")
         if digits > max_digits:
             raise _TooMuchError(f"numbers of more than {max_digits} digits together")
-        await checkpoint()
-    return count
+        yield count
 
 
 def _outside_strings(body: bytes) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from ors_server.errors import SettingsError
 from ors_server.settings_sources import TomlFile, check_keys, check_variables
+from ors_server.user_folders import user_folder
 from ors_server.visibility import Visibility
 
 CONFIG = "ORS_CONFIG"
@@ -67,6 +68,11 @@ class Settings(BaseSettings):
     )
     """URL at which clients reach the server through a proxy, without a slash at the end; agents' URLs begin
     with it. By default the Host header of the request decides."""
+    tls_cert: Annotated[Path | None, _ADDRESS] = None
+    """PEM file of the certificate, with the certificates that sign it; the server then speaks HTTPS only."""
+    tls_key: Annotated[Path | None, _ADDRESS] = None
+    """PEM file of the certificate's private key, without a passphrase; by default in the file of the
+    certificate."""
     allowed_hosts: Annotated[list[str], _ACCESS] = Field(default_factory=list)
     """Accepted values of the Host header besides loopback ones, `name` or `name:port`; `*` accepts all."""
     allowed_origins: Annotated[list[str], _ACCESS] = Field(default_factory=list)
@@ -206,9 +212,7 @@ def names_of(annotation: Any) -> tuple[str, ...]:
 
 def default_record() -> Path:
     """Return the default path of the episode store, in the user's data folder (XDG Base Directory)."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    folder = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
-    return folder / "ors-server" / "episodes.db"
+    return user_folder("XDG_DATA_HOME", ".local", "share") / "ors-server" / "episodes.db"
 
 
 def load_settings(config: Path | None = None, **flags: object) -> Settings:

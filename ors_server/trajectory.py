@@ -233,6 +233,40 @@ class EpisodeSummary:
         return {stated: _as_json(getattr(self, name)) for name, stated in _FIGURES}
 
 
+ENDINGS = frozenset({"completed", "step_limit", "time_limit", "blocked"})
+"""Stop reasons of episodes that ended by their own rules."""
+
+
+class EpisodeResult(StrEnum):
+    """What an episode contributes to figures over many; every episode has exactly one."""
+
+    GRADED = "graded"
+    """It ended by its own rules, and a step was paid or charged: its return is part of means."""
+    UNGRADED = "ungraded"
+    """It ended by its own rules without a reward or a penalty."""
+    UNJUDGED = "unjudged"
+    """The judgement of a step failed, so that the return lacks a part; whether it ended or not."""
+    LIVE = "live"
+    """It has not ended; or its server was killed before it could write the end."""
+    ABANDONED = "abandoned"
+    """Its session was deleted, expired, or ended with the server, before the episode did."""
+    FAILED = "failed"
+    """The environment failed."""
+
+
+def result_of(summary: EpisodeSummary) -> EpisodeResult:
+    """Return which figures an episode is part of: the one rule for means of returns everywhere."""
+    if summary.unjudged_steps:
+        return EpisodeResult.UNJUDGED
+    if summary.stop_reason is None:
+        return EpisodeResult.LIVE
+    if summary.stop_reason == "failed":
+        return EpisodeResult.FAILED
+    if summary.stop_reason not in ENDINGS:
+        return EpisodeResult.ABANDONED
+    return EpisodeResult.UNGRADED if summary.last_reward is None else EpisodeResult.GRADED
+
+
 _FIGURES = [
     (each.name, "return" if each.name == "episode_return" else each.name) for each in fields(EpisodeSummary)
 ]

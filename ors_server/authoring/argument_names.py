@@ -1,17 +1,17 @@
-"""Reads arguments from models that were trained on other tools: other names, and JSON in text.
+"""Reads arguments from models that were trained on other tools, by the names that they use.
 
 For tools whose parameters are complete: an argument of any other name is refused.
 """
 
-import json
 import shlex
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, NoReturn, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from ors_server.authoring.json_texts import read_json_texts
 from ors_server.authoring.marked_members import read_mark
 from ors_server.wire import JSONObject
 
@@ -58,9 +58,7 @@ def names_of(function: object) -> ArgumentNames | None:
 
 def read_arguments(tool: str, model: type[BaseModel], names: ArgumentNames) -> Callable[[JSONObject], Any]:
     """Make the function that validates a tool's arguments."""
-    structured = {
-        name: kind for name, field in model.model_fields.items() if (kind := _kind(field.annotation))
-    }
+    validate = read_json_texts(model.model_validate, model.model_json_schema())
 
     def read(arguments: JSONObject) -> Any:
         renamed: JSONObject = {}
@@ -70,8 +68,8 @@ def read_arguments(tool: str, model: type[BaseModel], names: ArgumentNames) -> C
                 _refuse(tool, given, f"{tool} has no parameter {given!r}{_hint(model, names, given)}")
             if name in renamed or (name != given and name in arguments):
                 _refuse(tool, given, f"{given!r} is another name of {name!r}; give one of them")
-            renamed[name] = _parse(convert(value) if convert else value, structured.get(name))
-        return model.model_validate(renamed)
+            renamed[name] = convert(value) if convert else value
+        return validate(renamed)
 
     return read
 
@@ -87,24 +85,6 @@ def _refuse(tool: str, given: str, text: str) -> NoReturn:
     raise ValidationError.from_exception_data(
         tool, [{"type": problem, "loc": (given,), "input": None}], hide_input=True
     )
-
-
-def _kind(annotation: Any) -> type | None:
-    """Return list or dict if that is all a parameter takes, so that a text must be JSON of it."""
-    kinds = {get_origin(part) or part for part in (get_args(annotation) or (annotation,))} | {
-        get_origin(annotation)
-    }
-    return None if str in kinds else next((kind for kind in (list, dict) if kind in kinds), None)
-
-
-def _parse(value: Any, kind: type | None) -> Any:
-    if kind is None or not isinstance(value, str):
-        return value
-    try:
-        parsed: object = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return parsed if isinstance(parsed, kind) else value
 
 
 def seconds_of(milliseconds: Any) -> Any:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from ors_server.authoring.call_context import CallContext
 from ors_server.authoring.docstrings import read_docstring
+from ors_server.authoring.json_texts import admitted_types, read_json_texts
 from ors_server.errors import EnvironmentDefinitionError, ToolOutputError
 from ors_server.wire import JSONObject, TextBlock, ToolOutput
 
@@ -114,7 +115,9 @@ def null_rejecting_optionals(schema: JSONObject | None) -> frozenset[str]:
     required = set(schema.get("required", ()))
     properties: Mapping[str, Any] = schema.get("properties", {})
     return frozenset(
-        name for name, part in properties.items() if name not in required and not _admits_null(part)
+        name
+        for name, part in properties.items()
+        if name not in required and "null" not in admitted_types(part, schema)
     )
 
 
@@ -129,15 +132,16 @@ def make_parser(
     if validate is None:
         return lambda _arguments: None
     droppable = null_rejecting_optionals(schema)
+    read = read_json_texts(validate, schema)
     if not droppable:
-        return validate
+        return read
 
     def parse(arguments: JSONObject) -> Any:
         if None in arguments.values():
             arguments = {
                 key: value for key, value in arguments.items() if value is not None or key not in droppable
             }
-        return validate(arguments)
+        return read(arguments)
 
     return parse
 
@@ -169,16 +173,6 @@ def _without_infinities(schema: JSONObject) -> JSONObject:
         json.dumps(schema), parse_constant=lambda _name: absent, object_pairs_hook=keep
     )
     return cleaned
-
-
-def _admits_null(part: Any) -> bool:
-    if isinstance(part, bool):  # the schema true accepts every value, false none
-        return part
-    if part.get("type") == "null" or None in (part.get("enum") or ()) or part.get("const", "") is None:
-        return True
-    if any(_admits_null(choice) for choice in (*part.get("anyOf", ()), *part.get("oneOf", ()))):
-        return True
-    return not {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"} & set(part)
 
 
 def _type_hints(function: Callable[..., Any], where: str) -> dict[str, Any]:

@@ -60,7 +60,8 @@ class Announcement:
 async def survey(app: "App", host: str, port: int) -> Announcement:
     """Return the announcement of a running application that is bound to an address."""
     name = _WILDCARDS.get(host, host)
-    url = f"http://{f'[{name}]' if ':' in name else name}:{port}"
+    scheme = "http" if app.settings.tls_cert is None else "https"
+    url = f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"
     environments: list[Served] = []
     for definition in app.manager.environments.values():
         splits: dict[str, int | None] = {split.name: None for split in definition.splits}

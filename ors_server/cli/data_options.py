@@ -23,7 +23,8 @@ class DataOptions:
         str | None,
         typer.Option(
             metavar="FIELD|TEMPLATE",
-            help="Of a data file (.jsonl, .json, .csv, .tsv, .parquet) or hf:NAME@CONFIG:SPLIT as REF: "
+            help="Of a data file (.jsonl, .json, .csv, .tsv, .parquet), a folder of them, or "
+            "hf:NAME@CONFIG:SPLIT as REF: "
             "the field with the prompt, or a template such as 'Solve: {{ question }}'.",
         ),
     ] = None
@@ -93,7 +94,7 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
         EnvironmentDefinitionError: If a declaration or its data breaks a rule.
     """
     from ors_server.authoring.declared.references import declaration_of, declare_data, declare_file
-    from ors_server.authoring.declared.rows.choose_source import is_data
+    from ors_server.authoring.declared.rows.choose_source import is_data, is_data_folder
 
     keys = declared_keys(options)
     found: list[str | type] = []
@@ -103,7 +104,7 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
         if file is not None:
             _refuse_other_keys(keys, reference)
             made = declare_file(file, keys)
-        elif is_data(reference):
+        elif is_data(reference) or (keys and is_data_folder(reference)):
             made = declare_data(reference, keys)
         found.append(reference if made is None else made)
         if made is not None:

@@ -42,18 +42,25 @@ async def list_from(
 
 
 def sum_up(shown: int, totals: "EpisodeTotals") -> str:
-    """Return one line that counts the shown and the matching episodes."""
+    """Return lines that count the shown and the matching episodes, and those that the mean leaves out."""
     if not totals.episodes:
         return "no episodes"
     counts = f"{shown} of {totals.episodes:,} episodes, {totals.steps:,} steps"
     least, greatest = show_number(totals.least_return), show_number(totals.greatest_return)
-    line = f"{counts}, mean return {show_number(totals.mean_return)} ({least} to {greatest})"
-    if not totals.unjudged:
-        return line
-    return (
-        f"{line} without {totals.unjudged:,} in which a judgement failed: judge them again with "
-        "ors-server regrade --unjudged --reward NAME"
+    lines = [f"{counts}, mean return {show_number(totals.mean_return)} ({least} to {greatest})"]
+    left_out = ", ".join(
+        f"{count:,} {name}"
+        for name, count in (
+            *(("live", totals.live), ("abandoned", totals.abandoned), ("ungraded", totals.ungraded)),
+            *(("failed", totals.failed), ("unjudged", totals.unjudged)),
+        )
+        if count
     )
+    if left_out:
+        lines.append(f"the mean is over {totals.graded:,} graded; left out: {left_out}")
+    if totals.unjudged:
+        lines.append("judge the unjudged again: ors-server regrade --unjudged --reward NAME")
+    return "\n".join(lines)
 
 
 def show_number(value: float | None) -> str:

@@ -1,6 +1,5 @@
 """Reads lines: with editing, history and completion at a terminal, as they are from a pipe."""
 
-import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -8,6 +7,9 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
+
+from ors_server.errors import SettingsError
+from ors_server.user_folders import user_folder
 
 Read: TypeAlias = Callable[[str], str | None]
 """Reads a line after a prompt; `None` at the end of the input."""
@@ -33,9 +35,8 @@ def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
     if readline is None:
         yield
         return
-    history = history_file()
-    with suppress(OSError):
-        readline.read_history_file(history)
+    with suppress(OSError, SettingsError):  # without a home folder, the history ends with the command
+        readline.read_history_file(history_file())
     is_libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
     readline.set_completer_delims(" ")
@@ -45,16 +46,15 @@ def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
     finally:
         readline.set_completer(None)
         readline.set_history_length(MOST_LINES)
-        with suppress(OSError):
+        with suppress(OSError, SettingsError):
+            history = history_file()
             history.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(history)
 
 
 def history_file() -> Path:
     """Return the file of the history, in the user's state folder (XDG Base Directory)."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    folder = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
-    return folder / "ors-server" / "play_history"
+    return user_folder("XDG_STATE_HOME", ".local", "state") / "ors-server" / "play_history"
 
 
 def _offer(words: Callable[[], Sequence[str]], typed: str, number: int) -> str | None:

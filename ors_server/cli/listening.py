@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import signal
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -11,12 +12,16 @@ from typing_extensions import override
 from ors_server.cli.announcement import announce, survey
 from ors_server.cli.command_output import CommandError
 from ors_server.errors import OrsServerError, SettingsError
-from ors_server.http_server.bounded_server import BACKLOG, BoundedServer
+from ors_server.http_server.bounded_server import BACKLOG, BoundedServer, ServerOptions, TlsFiles
 from ors_server.http_server.connection_limits import ConnectionLimits
+from ors_server.logs import get_logger
 
 if TYPE_CHECKING:
     from ors_server.app import App
     from ors_server.cli.reloading import Reloader
+    from ors_server.settings import Settings
+
+log = get_logger("ors_server.serve")
 
 
 def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> None:
@@ -71,19 +76,25 @@ class _AnnouncedServer(BoundedServer):
     def __init__(
         self, app: "App", listener: socket.socket, *, as_json: bool, reloader: "Reloader | None"
     ) -> None:
-        super().__init__(app, ConnectionLimits.of(app.settings))
+        super().__init__(app, ConnectionLimits.of(app.settings), ServerOptions(tls=_tls_of(app.settings)))
         self._served = app
         self._listener = listener
         self._as_json = as_json
         self._reloader = reloader
+        self._was_hung_up = False
         app.on_shutdown = self._stop
 
     @override
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         watching = None if self._reloader is None else asyncio.create_task(self._reloader.watch())
+        hangups = self._handle_hangups()
         try:
             await super().serve(sockets)
         finally:
+            if hangups:
+                asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+            if self._was_hung_up:
+                signal.raise_signal(signal.SIGHUP)  # its parent learns what ended it, as of SIGTERM
             if watching is not None:
                 watching.cancel()
                 with suppress(asyncio.CancelledError):
@@ -96,5 +107,40 @@ class _AnnouncedServer(BoundedServer):
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._served, host, port), as_json=self._as_json)
 
+    def _handle_hangups(self) -> bool:
+        """Reload files on SIGHUP, or end in order without any to reload; return whether it is handled.
+
+        A server that was started to ignore the end of its terminal (`nohup`) still ignores it.
+        """
+        is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        if is_ignored and not self._has_files:
+            return False
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
+        return True
+
+    @property
+    def _has_files(self) -> bool:
+        return self._served.settings.api_keys_file is not None or self._served.settings.tls_cert is not None
+
+    def _hang_up(self) -> None:
+        if not self._has_files:
+            self._was_hung_up = True
+            self._stop()
+            return
+        if self._served.settings.api_keys_file is not None:
+            try:
+                log.info("keys_reloaded", keys=self._served.reload_keys())
+            except SettingsError as error:
+                log.error("keys_not_reloaded", error=str(error))  # noqa: TRY400  (a mistake in a file; no traceback)
+        try:
+            if self.reload_certificate():
+                log.info("certificate_reloaded")
+        except SettingsError as error:
+            log.error("certificate_not_reloaded", error=str(error))  # noqa: TRY400  (as above)
+
     def _stop(self) -> None:
         self.should_exit = True
+
+
+def _tls_of(settings: "Settings") -> TlsFiles | None:
+    return None if settings.tls_cert is None else TlsFiles(settings.tls_cert, settings.tls_key)

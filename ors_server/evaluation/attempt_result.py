@@ -95,7 +95,7 @@ def _limit(end: AttemptEnd) -> Limit | None:
 def _stop_reason(end: AttemptEnd, limit: Limit | None) -> str:
     if limit is not None:
         return limit.value
-    if end.server_reason not in {None, "deleted"}:
+    if end.server_reason not in {None, "deleted", "shutdown"}:
         return str(end.server_reason)
     return "completed" if end.is_over else end.ending.stop_reason
 
@@ -105,6 +105,8 @@ def _error(end: AttemptEnd, paid: float | None) -> str | None:
         return end.ending.error
     if end.server_reason in {"failed", "expired"}:
         return f"the episode {end.server_reason} at the server"
+    if end.server_reason == "shutdown":
+        return "the server stopped before the episode ended"
     if end.summary is not None and end.summary.failed_steps:
         return f"the environment's own code failed in {end.summary.failed_steps} of {end.summary.steps} calls"
     if end.summary is not None and end.summary.unjudged_steps:

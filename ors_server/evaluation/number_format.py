@@ -27,6 +27,26 @@ def number(value: float | None, figures: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def measured(value: float, interval: Interval | None, *, as_percent: bool = False) -> tuple[str, str]:
+    """Format a figure, and its interval, with as many digits as the interval deserves.
+
+    The last digit is that of the second significant digit of half the interval's width: 0.662 for 0.6616 with
+    an interval from 0.566 to 0.754. Shares have at most one decimal of a percentage. A figure without an
+    interval, or with one of no width, has the digits of `number` and `percent`.
+    """
+    scale = 100.0 if as_percent else 1.0
+    width = 0.0 if interval is None else scale * (interval.high - interval.low)
+    if interval is None or not width > 0:
+        return percent(value) if as_percent else number(value), between(interval, as_percent=as_percent)
+    decimals = min(1 - math.floor(math.log10(width / 2)), 1 if as_percent else 8)
+
+    def spell(part: float) -> str:
+        return f"{round(scale * part, decimals) + 0.0:,.{max(0, decimals)}f}"
+
+    unit = " %" if as_percent else ""
+    return f"{spell(value)}{unit}", f"{spell(interval.low)} to {spell(interval.high)}{unit}"
+
+
 def signed(value: float, figures: int = 4) -> str:
     """Format a difference with its sign."""
     return f"+{number(value, figures)}" if value > 0 else number(value, figures)

@@ -93,13 +93,20 @@ def remarks_on(counts: Counts, *, over_budget: bool) -> list[str]:
     """Return the numbers of attempts that the means leave out."""
     found: list[str] = []
     if counts.errored:
-        found.append(f"{count_of(counts.errored, 'attempt')} errored: in no mean")
+        found.append(f"{count_of(counts.errored, 'attempt')} errored and {_is(counts.errored)} in no mean")
     if counts.over_budget:
-        fate = "counted with what was paid until then" if over_budget else "in no mean"
-        found.append(f"{count_of(counts.over_budget, 'attempt')} over budget: {fate}")
+        fate = "what was paid until then counts" if over_budget else "in no mean"
+        found.append(f"{count_of(counts.over_budget, 'attempt')} ran out of budget: {fate}")
     if counts.missing:
-        found.append(f"{count_of(counts.missing, 'attempt')} of {counts.planned:,} missing: not recorded")
+        found.append(
+            f"{counts.missing:,} of {count_of(counts.planned, 'planned attempt')} "
+            f"{_is(counts.missing)} not recorded"
+        )
     return found
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def intervals_remark(kind: str, how: Resampling, resamples: int) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
 from ors_server.errors import RecordError
+from ors_server.export.wide_integers import KEY, restore
 from ors_server.recording import RECORD, STEP
 from ors_server.trajectory import EpisodeRecord, Step, complete_summary
 
@@ -22,6 +23,7 @@ def read_episode(line: str | bytes, where: str = "the line") -> Episode:
     """Read one episode; `where` names the line in errors, for instance `line 7`."""
     parts = _parse(line, where)
     try:
+        restore(parts, parts.get(KEY) or ())
         record = RECORD.of_json(parts["record"])
         steps = tuple(STEP.of_json(step) for step in parts["steps"])
     except RecordError as error:

@@ -5,15 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step
+from ors_server.trajectory import ENDINGS, EpisodeRecord, EpisodeSummary, Step
 from ors_server.wire import JSONObject
 
 Episode: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
 """A record and all its steps, as `RecordReader.stream` gives them."""
 Episodes: TypeAlias = AsyncIterator[Episode]
-
-ENDINGS = frozenset({"completed", "step_limit", "time_limit", "blocked"})
-"""Stop reasons of episodes that ended by their own rules; deleted and expired ones did not."""
 
 UNFINISHED = "unfinished"
 UNJUDGED = "in which a judgement failed"

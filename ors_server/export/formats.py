@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from ors_server.export.plain import episode_rows, plain_row, step_rows
 from ors_server.export.sharegpt import sharegpt_row
 from ors_server.export.trl import trl_row
 from ors_server.export.verl import VerlOptions, verl_row
+from ors_server.export.wide_integers import with_texts
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.wire import JSONObject
 
@@ -79,6 +81,10 @@ _MAKERS: Mapping[str, Callable[[FormatOptions], ExportFormat]] = MappingProxyTyp
         "steps": lambda _: ExportFormat(step_rows, tables.STEPS, is_for_training=False),
     }
 )
+_WIDE = re.compile(r"[0-9]{19}")
+"""Found wherever an integer may have more than 64 bits."""
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
+"""What `str.splitlines` takes for the end of a line, and JSON does not: only in strings."""
 FORMATS = tuple(_MAKERS)
 """Names of all formats."""
 
@@ -141,5 +147,15 @@ async def export_lines(
 
 
 def as_line(row: JSONObject) -> str:
-    """Return a row as one line of JSON with its line break; NaN and infinities are refused."""
-    return f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n"
+    """Return a row as one line of JSON with its line break; NaN and infinities are refused.
+
+    Integers of more than 64 bits are texts. What some readers take for the end of a line is escaped.
+    """
+    line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    if _WIDE.search(line):
+        line = json.dumps(with_texts(row)[0], ensure_ascii=False, allow_nan=False)
+    return f"{_LINE_ENDS.sub(_escape, line)}\n"
+
+
+def _escape(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"

@@ -6,14 +6,21 @@ from typing import Any
 
 from ors_server.export.conversation import result_of, text_of
 from ors_server.export.episodes import describe, is_played_out, judged_return
+from ors_server.export.wide_integers import KEY, with_texts
 from ors_server.recording import RECORD, STEP
 from ors_server.trajectory import EpisodeRecord, Step
 from ors_server.wire import JSONObject
 
 
 def plain_row(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
-    """Return the whole record, as `ors_server.recording` writes it and reads it back."""
-    return {"record": RECORD.as_json(record), "steps": [STEP.as_json(step) for step in steps]}
+    """Return the whole record, as `ors_server.recording` writes it and reads it back.
+
+    Where it has integers of more than 64 bits, they are texts, and `wide_integers` has their places.
+    """
+    row, places = with_texts(
+        {"record": RECORD.as_json(record), "steps": [STEP.as_json(step) for step in steps]}
+    )
+    return {**row, KEY: places} if places else row
 
 
 def episode_rows(record: EpisodeRecord, steps: Sequence[Step]) -> Iterable[JSONObject]:

@@ -3,13 +3,16 @@
 import asyncio
 import logging
 import socket
+import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 import anyio
 import anyio.lowlevel
 from typing_extensions import override
 
+from ors_server.errors import SettingsError
 from ors_server.http_server.bounded_protocol import BoundedProtocol, BoundedServerState, Config, Server
 from ors_server.http_server.connection_limits import ConnectionLimits, Connections, raise_file_limit
 from ors_server.logs import get_logger
@@ -28,6 +31,15 @@ PROGRESS_TICKS = 5
 """Tenths of a second between two checks for slow clients."""
 REPORT_TICKS = 100
 """Tenths of a second between two log lines about refusals."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files for HTTPS."""
+
+    certificate: Path
+    key: Path | None = None
+    """`None` if the private key is in the file of the certificate."""
 
 
 class Application(Protocol):
@@ -58,6 +70,31 @@ class ServerOptions:
     """Address to bind to, unless the server is given sockets."""
     port: int = 0
     """TCP port, unless the server is given sockets; 0 takes a free one."""
+    tls: TlsFiles | None = None
+    """The certificate of a server that speaks HTTPS."""
+
+
+def load_certificate(files: TlsFiles) -> ssl.SSLContext:
+    """Return a TLS context with a certificate; `SettingsError` if its files cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _load_into(context, files)
+    return context
+
+
+def _load_into(context: ssl.SSLContext, files: TlsFiles) -> None:
+    try:
+        # A callback instead of a prompt for the passphrase, at which a server without a terminal would hang.
+        context.load_cert_chain(files.certificate, files.key, password=_refuse_passphrase)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        raise SettingsError(
+            f"tls_cert {files.certificate}, tls_key {files.key or 'in the same file'}: expected PEM files of "
+            f"a certificate and its private key without a passphrase: {reason}"
+        ) from error
+
+
+def _refuse_passphrase() -> str:
+    raise ValueError("the private key has a passphrase")
 
 
 class BoundedServer(Server):
@@ -87,6 +124,8 @@ class BoundedServer(Server):
                 port=self._options.port,
             )
         )
+        tls = self._options.tls
+        self._tls = None if tls is None else load_certificate(tls)
         self._limits = limits
         self.server_state = BoundedServerState(limits, Connections(limits))
         self._checked_at: float | None = None
@@ -94,7 +133,20 @@ class BoundedServer(Server):
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.server_state.open = Connections(self._limits, files=raise_file_limit(self._limits))
+        self.config.ssl = self._tls
         await super().startup(sockets)
+
+    def reload_certificate(self) -> bool:
+        """Read the certificate again, for new connections; return whether the server has one.
+
+        Raises:
+            SettingsError: If it cannot be used; then the server keeps the old one.
+        """
+        if self._tls is None or self._options.tls is None:
+            return False
+        load_certificate(self._options.tls)  # a context that fails while it loads keeps half of the new files
+        _load_into(self._tls, self._options.tls)
+        return True
 
     @override
     async def on_tick(self, counter: int) -> bool:

@@ -22,6 +22,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _DECIDED = frozenset({"yes", "no", "noanswer"})
 MAX_ANSWER = 300_000
 """Characters of an answer; a longer one is wrong."""
+_QUOTATION_MARKS = ('""', "''", "``", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "「」", "『』")  # noqa: RUF001
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
 
@@ -58,6 +59,16 @@ class QAOptions:
 
 DEFAULT_OPTIONS = QAOptions()
 WRONG = QAScore(0.0, 0.0, 0.0, 0.0)
+
+
+def unquoted(text: str) -> str:
+    """Return a text without the quotation marks around all of it: `«Turin»`, `" Oslo "`."""
+    bare = text.strip()
+    for opening, closing in _QUOTATION_MARKS:
+        inner = bare[1:-1]
+        if len(bare) > 2 and bare[0] == opening and bare[-1] == closing:  # noqa: PLR2004  (two marks)
+            return text if opening in inner or closing in inner else inner.strip()
+    return text
 
 
 def normalise_answer(text: str, options: QAOptions = DEFAULT_OPTIONS) -> str:

@@ -88,11 +88,13 @@ class ExecResult:
     """Seconds from the command's arrival to its result."""
     killed: Killed | None = None
     shell_restarted: bool = False
-    """Whether a new shell answers from now on: variables and jobs may be gone, files are not."""
+    """Whether a new shell answers from now on: jobs may be gone, files are not."""
     background: Output = field(default_factory=Output)
     """What background jobs of earlier commands printed since the last result, both streams together."""
     notes: tuple[str, ...] = ()
     """Events beyond the command itself, one sentence each."""
+    state_lost: bool = False
+    """Whether the new shell has none of the old one's variables, functions, aliases, options and umask."""
 
     @property
     def timed_out(self) -> bool:

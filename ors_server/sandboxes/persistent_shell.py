@@ -62,6 +62,7 @@ class Shell:
         self._is_up = False
         self._is_gone = True
         self._has_unreported_restart = False  # whether no result has reported the new shell yet
+        self._has_lost_state = False  # whether the shell began without the state of the one before
         self._pid = 0
         self._finish: PromptMark | None = None
         self._exit: ExitMark | None = None
@@ -104,7 +105,11 @@ class Shell:
                 await self._relaunch()
             end.restarted = True
             await self._attempt(data, time_limit, end)
-        return self._result(end, self._clock.monotonic() - began)
+        duration = self._clock.monotonic() - began
+        if (end.restarted or self._has_unreported_restart) and not self._is_up:
+            # Only the new shell knows whether it has the old one's state.
+            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+        return self._result(end, duration)
 
     def close(self) -> None:
         """Close terminal, pipes and files."""
@@ -183,6 +188,7 @@ class Shell:
         for reader in streams.both:
             reader.finish()
         ended = self._finish or self._exit
+        is_new = end.restarted or self._has_unreported_restart
         late = self._background.take()
         result = ExecResult(
             exit_code=ended.status if ended is not None else None,
@@ -191,7 +197,8 @@ class Shell:
             cwd=self.cwd,
             duration_s=duration,
             killed=end.killed,
-            shell_restarted=end.restarted or self._has_unreported_restart,
+            shell_restarted=is_new,
+            state_lost=is_new and (self._has_lost_state or not self._is_up),
             background=late,
             notes=end.notes,
         )
@@ -307,6 +314,7 @@ class Shell:
             self._set_cwd(mark.cwd)
             if mark.sequence == 0:
                 self._is_up = True
+                self._has_lost_state = mark.status != 0
             elif mark.sequence == self._sequence:
                 self._finish = mark
         self._changed.set()

@@ -18,7 +18,7 @@ _ESCAPES = dict(zip("abtnvfreE\\'\"?", b"\a\b\t\n\v\f\r\x1b\x1b\\'\"?", strict=T
 
 @dataclass(frozen=True)
 class PromptMark:
-    """The shell finished command `sequence`; 0 is its start."""
+    """The shell finished command `sequence`; 0 is its start, with the status 1 if it restored no state."""
 
     sequence: int
     status: int

@@ -45,6 +45,7 @@ if [[ -s $__ors_state/dump ]]; then
     done
   fi
   cd -- "$__ors_cwd"
+  __ors_lost=0
 fi 2>/dev/null
 : >|"$__ors_state/dump"
 """
@@ -101,9 +102,12 @@ exit() {{
   builtin exit "${{@:-$status}}"
 }}
 cd -- "$(<"$__ors_control/cwd")" 2>/dev/null
+__ors_lost=1
 {restore}__ors_rc=0
 __ors_arm
 readonly -f __ors_ret __ors_end __ors_prompt __ors_dump __ors_arm
+# The shell's first mark has the status 1 if there was no state to restore; the first command reads 0 as `$?`.
+__ors_rc=$__ors_lost; __ors_end; __ors_rc=0
 PROMPT_COMMAND='__ors_prompt "$?"'
 """
 

@@ -31,6 +31,7 @@ from ors_server.loop_watch import LoopWatch
 from ors_server.recording import task_digest
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.episode_recorder import EpisodeRecorder
+from ors_server.sessions.key_limits import CallRates
 from ors_server.sessions.lifecycle import make_instance, tear_down
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_request import ForkRequest, Quotas, RecentIds, SessionRequest, SessionStatus
@@ -79,15 +80,19 @@ async def make_session(
     is_own = policy is definition.policy
     visibility = request.visibility or definition.visibility or services.options.visibility
     task_spec = await _find_task(definition, request)
+    task_hash = task_digest(task_spec)
+    split, index = request.split, request.index
+    if request.task_spec is not None:
+        split, index = await services.task_places.find(definition, task_hash) or (None, None)
     origin = EpisodeOrigin(
         session_id=session_id,
         environment=definition.name,
         environment_version=definition.version,
         server_version=services.options.server_version,
         task_spec=task_spec,
-        task_hash=task_digest(task_spec),
-        split=request.split,
-        index=request.index,
+        task_hash=task_hash,
+        split=split,
+        index=index,
         created_at=services.clock.now(),
         policy=own_policy if is_own else policy.model_dump(mode="json"),
         credential_id=request.credential_id,
@@ -199,12 +204,13 @@ class SessionManager:
         self.services = services
         """What all sessions share."""
         self._limits = services.options.limits
-        self._quotas = Quotas(self._limits)
+        self._quotas = Quotas(self._limits, services.options.limits_of)
         self._sessions: dict[str, Session] = {}
         self._creations: dict[str, _Creation] = {}
         self._being_released: set[Session] = set()
         self._expired = RecentIds()
         self._stopping = False
+        self._is_draining = False
 
     def replace_environments(self, definitions: Sequence[EnvironmentDefinition]) -> None:
         """Serve other environments from now on, at least one; live sessions keep theirs."""
@@ -226,6 +232,17 @@ class SessionManager:
             raise UnknownEnvironmentError(f"unknown environment {name!r}; served are {served}")
         return found
 
+    async def remember_tasks(
+        self, definition: EnvironmentDefinition, split: str, first: int, tasks: Sequence[JSONObject]
+    ) -> None:
+        """Remember where tasks are that a client reads, for it may send one back by value.
+
+        Args:
+            first: Index of the first one; tasks that are counted from a split's end are not remembered.
+        """
+        if first >= 0:
+            await self.services.task_places.remember(definition, split, first, tasks)
+
     # Sessions
 
     async def create(self, request: SessionRequest) -> SessionStatus:
@@ -240,6 +257,8 @@ class SessionManager:
         definition = self.environment(request.environment)
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
+        if self._is_draining:
+            raise ShuttingDownError("the server is stopping")
         session_id = request.session_id or token_hex(16)
         if session_id in self._sessions or session_id in self._creations:
             raise SessionExistsError("Session already exists")
@@ -313,7 +332,8 @@ class SessionManager:
         if not (creation.is_withdrawn or self._stopping):
             session.start()
             return
-        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
+        reason = StopReason.DELETED if creation.is_withdrawn else StopReason.SHUTDOWN
+        await self._end(session, EpisodeEvent.DELETE, reason)
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
         raise SessionDeletedError("Session deleted")
@@ -356,12 +376,27 @@ class SessionManager:
         await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
 
+    def drain(self) -> None:
+        """Take no new sessions from now on; live ones go on."""
+        self._is_draining = True
+
+    def check_ready(self) -> None:
+        """Check that new sessions can be made.
+
+        Raises:
+            ShuttingDownError: If the server is stopping.
+            StoreError: If the record could not be written lately.
+        """
+        if self._stopping or self._is_draining:
+            raise ShuttingDownError("the server is stopping")
+        self.services.health.check()
+
     async def end_sessions(self) -> None:
         """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`."""
         self._stopping = True
         async with anyio.create_task_group() as group:
             for session in list(self._sessions.values()):
-                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.DELETED)
+                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.SHUTDOWN)
 
     async def aclose(self) -> None:
         """End all sessions, those being made included, and wait until nothing is left of them."""
@@ -470,6 +505,7 @@ async def open_manager(
         gradings=Admission(options.gradings_at_once or default_gradings(), clock=clock),
         watch=LoopWatch(),
         resources=resources or ResourcePool(),
+        call_rates=CallRates(options.limits_of),
     )
     manager = SessionManager(definitions, services)
     background.spawn(manager.reap)

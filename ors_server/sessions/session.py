@@ -209,7 +209,8 @@ class Session:
         Raises:
             InvalidRequestError: If the id is too long, or UTF-8 cannot express it.
             EnvironmentFailedError: If setup has failed.
-            CapacityError: If calls of the session wait whose arguments are many bytes.
+            CapacityError: If calls of the session wait whose arguments are many bytes, or its API key has
+                made its calls of the minute.
             CallIdReusedError: If the id is that of a call with another tool or other arguments.
         """
         if call_id is not None:
@@ -226,6 +227,8 @@ class Session:
         if known is not None and not known.is_unwritten:
             call = known
         else:
+            if known is None:
+                self.recorder.services.call_rates.admit(self.recorder.origin.credential_id, self.recorder.now)
             call = Call(
                 call_id or token_hex(16),
                 tool,

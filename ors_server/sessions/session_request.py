@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ors_server.errors import CapacityError
+from ors_server.sessions.key_limits import LimitsOf, no_key_limits
 from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, UserTurn
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
@@ -30,8 +31,9 @@ class SessionLimits:
 class Quotas:
     """Admits sessions within the limits."""
 
-    def __init__(self, limits: SessionLimits) -> None:
+    def __init__(self, limits: SessionLimits, limits_of: LimitsOf = no_key_limits) -> None:
         self._limits = limits
+        self._limits_of = limits_of
         self._all = 0
         self._by_environment: Counter[str] = Counter()
         self._by_credential: Counter[str] = Counter()
@@ -43,7 +45,9 @@ class Quotas:
         alive = self._by_environment[environment]
         _check(alive, limits.sessions_per_environment, f"environment {environment!r}")
         if credential_id is not None:
-            _check(self._by_credential[credential_id], limits.sessions_per_credential, "this credential")
+            own = self._limits_of(credential_id).sessions
+            allowed = limits.sessions_per_credential if own is None else own
+            _check(self._by_credential[credential_id], allowed, "this credential")
             self._by_credential[credential_id] += 1
         self._all += 1
         self._by_environment[environment] += 1

@@ -22,7 +22,9 @@ from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.hidden_paths import HiddenPaths, source_places
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+from ors_server.sessions.key_limits import CallRates, LimitsOf, no_key_limits
 from ors_server.sessions.session_request import SessionLimits
+from ors_server.sessions.task_places import TaskPlaces
 from ors_server.store.base import EpisodeStore
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject
@@ -257,6 +259,8 @@ class SessionOptions:
     """Written into each record."""
     worker_threads: int = DEFAULT_THREADS
     """Threads for authors' blocking code."""
+    limits_of: LimitsOf = no_key_limits
+    """Returns the limits of an API key; called each time, because keys may change while the server runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +283,10 @@ class Services:
     """Threads of authors' blocking code."""
     resources: ResourcePool = field(default_factory=ResourcePool)
     """Where sessions get what their tools and rewards share."""
+    call_rates: CallRates = field(default_factory=CallRates)
+    """Admits calls at the rate of the API key whose session it is."""
+    task_places: TaskPlaces = field(default_factory=TaskPlaces)
+    """Knows the split and index of tasks that clients send by value."""
 
     def queues(self) -> JSONObject:
         """Return what waits for its turn: name of a limiter to its figures."""

@@ -54,7 +54,7 @@ class EpisodeTotals:
     episodes: int
     steps: int
     mean_return: float | None
-    """Over the episodes without an unjudged step; `None` if there are none. So are the next two."""
+    """Over the graded episodes; `None` if there are none. So are the next two."""
     least_return: float | None
     greatest_return: float | None
     by_environment: Mapping[str, int]
@@ -62,8 +62,19 @@ class EpisodeTotals:
     by_phase: Mapping[str, int]
     by_stop_reason: Mapping[str, int]
     """Number of ended episodes by stop reason."""
+    graded: int = 0
+    """Episodes that ended by their own rules, and in which something was paid or charged. Each of the others
+    is in exactly one of the next five numbers."""
     unjudged: int = 0
     """Episodes with a step whose judgement failed."""
+    ungraded: int = 0
+    """Episodes that ended by their own rules without a reward or a penalty."""
+    live: int = 0
+    """Episodes that have not ended."""
+    abandoned: int = 0
+    """Episodes whose session was deleted, expired, or ended with the server, before they ended."""
+    failed: int = 0
+    """Episodes in which the environment failed."""
 
 
 ALL = EpisodeFilter()

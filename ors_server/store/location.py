@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ors_server.errors import SettingsError
+from ors_server.user_folders import home_folder
 
 MEMORY = "memory"
 """The location of a store that ends with the process."""
@@ -73,6 +74,8 @@ def parse_location(where: str) -> StoreLocation:
 def _as_path(text: str) -> Path:
     if not text:
         raise SettingsError(f"the episode store has no location; give the PATH of a SQLite file, or {MEMORY}")
+    if text.startswith("~/"):
+        text = str(home_folder()) + text.removeprefix("~")
     return Path(text).expanduser().absolute()
 
 

@@ -10,10 +10,12 @@ from ors_server.store.matching import matches
 from ors_server.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
+    EpisodeResult,
     EpisodeSummary,
     Step,
     Transition,
     first_summary,
+    result_of,
 )
 from ors_server.wire import ImageBlock, TextBlock
 
@@ -143,7 +145,12 @@ class MemoryStore:
     async def totals(self, episode_filter: EpisodeFilter = ALL) -> EpisodeTotals:
         """See `RecordReader.totals`."""
         found = self._matching(episode_filter)
-        returns = [record.summary.episode_return for record in found if not record.summary.unjudged_steps]
+        results = [result_of(record.summary) for record in found]
+        returns = [
+            record.summary.episode_return
+            for record, result in zip(found, results, strict=True)
+            if result is EpisodeResult.GRADED
+        ]
         return EpisodeTotals(
             episodes=len(found),
             steps=sum(record.summary.steps for record in found),
@@ -153,7 +160,7 @@ class MemoryStore:
             by_environment=_count(record.origin.environment for record in found),
             by_phase=_count(record.summary.phase for record in found),
             by_stop_reason=_count(record.summary.stop_reason for record in found),
-            unjudged=len(found) - len(returns),
+            **{result.value: results.count(result) for result in EpisodeResult},
         )
 
     async def aclose(self) -> None:

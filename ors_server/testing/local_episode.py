@@ -19,6 +19,11 @@ class LocalEpisode:
 
     def __init__(self, episode: Episode) -> None:
         self._episode = episode
+        self._ended: tuple[EpisodeSummary, Sequence[Step]] | None = None
+
+    def keep_figures(self) -> None:
+        """Read figures and steps, which stay readable when the environment is gone."""
+        self._ended = (self.summary, self.steps)
 
     @property
     def prompt(self) -> str:
@@ -41,13 +46,13 @@ class LocalEpisode:
 
     @property
     def summary(self) -> EpisodeSummary:
-        """The episode's figures."""
-        return figures_of(self._episode.summary())
+        """The episode's figures, also after its end."""
+        return self._ended[0] if self._ended else figures_of(self._episode.summary())
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The episode's steps."""
-        return steps_of(self._episode.steps())
+        """The episode's steps, also after its end."""
+        return self._ended[1] if self._ended else steps_of(self._episode.steps())
 
 
 @contextmanager
@@ -60,6 +65,8 @@ def play(
     **requested: Any,
 ) -> Generator[LocalEpisode]:
     """Play one task of an environment in this process; leaving the context ends the session.
+
+    The episode's figures and steps stay readable afterwards.
 
     Args:
         environment: A class, a reference, or a definition.
@@ -76,7 +83,19 @@ def play(
             else:
                 split = split or loop.run(local.client.splits)[0].name
                 requested |= {"split": split, "index": index or 0}
-            with loop.hold(local.client.episode(**requested)) as episode:
-                yield LocalEpisode(Episode(loop, episode))
+            with _figures_kept() as kept, loop.hold(local.client.episode(**requested)) as episode:
+                kept.append(LocalEpisode(Episode(loop, episode)))
+                yield kept[0]
     finally:
         loop.close()
+
+
+@contextmanager
+def _figures_kept() -> Generator[list[LocalEpisode]]:
+    """Keep the figures of the episode in the list, when its session has ended and its environment runs."""
+    episodes: list[LocalEpisode] = []
+    try:
+        yield episodes
+    finally:
+        for episode in episodes:
+            episode.keep_figures()

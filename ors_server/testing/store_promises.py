@@ -1,5 +1,6 @@
 """The promises of a store, one check each, on an empty store."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from ors_server.store.base import EpisodeFilter, EpisodeStore
 from ors_server.testing.promises import BrokenPromiseError, raises
 from ors_server.trajectory import (
     EpisodeOrigin,
+    EpisodeResult,
     EpisodeSummary,
     Fork,
     Step,
@@ -281,16 +283,28 @@ async def _totals(store: EpisodeStore) -> None:
     require_equal((0, 0, None, None, None), _figures(empty), "figures of nothing")
     await play(store, make_origin(1), 1, episode_return=-1.0)
     await play(store, make_origin(2, environment="chess"), 2, episode_return=4.0)
-    await store.open(make_origin(3))
+    endings: Sequence[tuple[str, int, dict[str, Any]]] = (
+        ("abandoned", 1, {"phase": "deleted", "stop_reason": "deleted"}),
+        ("abandoned", 0, {"phase": "expired", "stop_reason": "expired"}),
+        ("failed", 1, {"phase": "failed", "stop_reason": "failed"}),
+        ("ungraded", 0, {"stop_reason": "step_limit"}),
+        ("unjudged", 1, {"episode_return": 9.0, "unjudged_steps": 1}),
+    )
+    for number, (_, steps, ending) in enumerate(endings, 3):
+        await play(store, make_origin(number), steps, **ending)
+    await store.open(make_origin(8))
+    live = make_origin(9)
+    await store.open(live)
+    await store.append(live.episode_id, make_step(1), after(live, 1))
     totals = await store.totals()
-    require_equal((3, 3, 1.0, -1.0, 4.0), _figures(totals), "figures of three")
+    require_equal((9, 7, 1.5, -1.0, 4.0), _figures(totals), "figures over the graded episodes")
+    counts = {result.value: getattr(totals, result.value) for result in EpisodeResult}
+    wanted = Counter(["graded", "graded", "live", "live", *(result for result, _, _ in endings)])
+    require_equal(dict(wanted), counts, "the number of episodes by result")
     kinds = (dict(totals.by_environment), dict(totals.by_phase), dict(totals.by_stop_reason))
-    wanted = ({"chess": 1, "maze": 2}, {"created": 1, "finished": 2}, {"completed": 2})
-    require_equal(wanted, kinds, "figures by kind")
-    await play(store, make_origin(4), 1, episode_return=9.0, unjudged_steps=1)
-    totals = await store.totals()
-    require_equal((4, 4, 1.0, -1.0, 4.0), _figures(totals), "figures without the return that was not judged")
-    require_equal(1, totals.unjudged, "the number of episodes that were not judged")
+    phases = {"created": 1, "deleted": 1, "expired": 1, "failed": 1, "finished": 4, "playing": 1}
+    reasons = {"completed": 3, "deleted": 1, "expired": 1, "failed": 1, "step_limit": 1}
+    require_equal(({"chess": 1, "maze": 8}, phases, reasons), kinds, "figures by kind")
 
 
 def _figures(totals: Any) -> tuple[Any, ...]:

@@ -5,16 +5,19 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
 from ors_server import errors
+from ors_server.clock import Clock, SystemClock
 from ors_server.errors import Blame, ForbiddenError, OrsServerError, SettingsError, UnauthenticatedError
 from ors_server.logs import get_logger
 from ors_server.sandboxes import sandbox_errors as sandboxes
+from ors_server.sessions.key_limits import NO_KEY_LIMITS, KeyLimits
 from ors_server.settings_sources import TomlFile
 from ors_server.visibility import Visibility
 from ors_server.wire import ToolOutput
@@ -47,6 +50,21 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A configured key; only its digest is kept."""
+
+    id: str
+    role: Role
+    digest: bytes
+    """SHA-256 of the key."""
+    expires: datetime | None = None
+    """When it is no longer accepted, with an offset; `None` for never."""
+    limits: KeyLimits = NO_KEY_LIMITS
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels of every episode that it creates."""
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """An identified caller."""
 
@@ -57,6 +75,8 @@ class Caller:
     """The one session that an agent may play."""
     episode_id: str | None = None
     """The one episode of that session: a session's id may be used again, its token may not."""
+    key: ApiKey | None = field(default=None, repr=False, compare=False)
+    """The API key; `None` without keys, and for agent tokens."""
 
     @property
     def has_trainer_key(self) -> bool:
@@ -94,28 +114,42 @@ OPEN_CALLER = Caller(Role.AGENT)
 """The caller of what needs no credential."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """A configured key; only its digest is kept."""
-
-    id: str
-    role: Role
-    digest: bytes
-    """SHA-256 of the key."""
-
-
 class Keyring:
     """Identifies callers and mints agent tokens."""
 
-    def __init__(self, keys: Iterable[ApiKey] = (), *, token_secret: bytes | None = None) -> None:
+    def __init__(
+        self, keys: Iterable[ApiKey] = (), *, token_secret: bytes | None = None, clock: Clock | None = None
+    ) -> None:
         """Keep the keys; without any, every caller is a trainer, and the server binds to loopback.
 
         The secret signs agent tokens: the same for servers that share tokens, random by default.
         """
-        self._keys = {key.digest: key for key in keys}
+        self._clock = clock or SystemClock()
+        self._put(keys)
         self.own_key = secrets.token_urlsafe()
         """A trainer's key for clients of this process, which no setting has."""
         self._secret = token_secret or secrets.token_bytes(32)
+
+    def _put(self, keys: Iterable[ApiKey]) -> None:
+        self._keys = {key.digest: key for key in keys}
+        self._limits: dict[str | None, KeyLimits] = {}
+        for key in self._keys.values():
+            self._limits.setdefault(key.id, key.limits)
+
+    def replace_keys(self, keys: Iterable[ApiKey]) -> None:
+        """Accept other keys from now on; agent tokens and live sessions stay.
+
+        Raises:
+            SettingsError: If there are none, which would let every caller be a trainer; then nothing changes.
+        """
+        new = list(keys)
+        if not new:
+            raise SettingsError("expected at least one API key; the old ones stay")
+        self._put(new)
+
+    def limits_of(self, credential_id: str | None) -> KeyLimits:
+        """Return the limits of a key by its id: those of the first key with the id."""
+        return self._limits.get(credential_id, NO_KEY_LIMITS)
 
     @property
     def is_open(self) -> bool:
@@ -126,7 +160,8 @@ class Keyring:
         """Return the caller with an API key, an agent token, or no credential.
 
         Raises:
-            UnauthenticatedError: If keys are configured and this is none of them, or the token is forged.
+            UnauthenticatedError: If keys are configured and this is none of them or has expired, or the token
+                is forged.
         """
         if credential is not None and credential.startswith(TOKEN_PREFIX):
             return self.identify_agent(credential)
@@ -135,7 +170,12 @@ class Keyring:
         key = None if credential is None else self._keys.get(hashlib.sha256(credential.encode()).digest())
         if key is None:
             raise UnauthenticatedError("send a known API key as X-API-Key or Authorization: Bearer")
-        return Caller(key.role, key.id)
+        if key.expires is not None and key.expires <= self._clock.now():
+            raise UnauthenticatedError(
+                f"the API key {key.id!r} expired at {key.expires.isoformat()}; ask the server's operator for "
+                "a new one"
+            )
+        return Caller(key.role, key.id, key=key)
 
     def identify_agent(self, token: str) -> Caller:
         """Return the caller with an agent token; `UnauthenticatedError` if this server did not make it."""
@@ -197,6 +237,8 @@ def parse_keys(text: str) -> list[ApiKey]:
 def read_key_file(path: Path) -> list[ApiKey]:
     """Read keys from a TOML file of `[[keys]]` tables with `id`, `role`, and `key` or `sha256`.
 
+    A table may also have `expires`, `max_sessions`, `calls_per_minute` and a table `labels`.
+
     Raises:
         SettingsError: If the file cannot be read or a table has another form.
     """
@@ -216,21 +258,67 @@ def read_key_file(path: Path) -> list[ApiKey]:
     return keys
 
 
-def load_keyring(*, keys: str | None, key_file: Path | None, token_secret: str | None) -> Keyring:
-    """Make the keyring of the keys that `parse_keys` and `read_key_file` read, and raise as these do."""
-    found = parse_keys(keys or "")
-    if key_file is not None:
-        found += read_key_file(key_file)
-    return Keyring(found, token_secret=None if token_secret is None else token_secret.encode())
+def load_keys(*, keys: str | None, key_file: Path | None) -> list[ApiKey]:
+    """Return the keys that `parse_keys` and `read_key_file` read; raises as these do."""
+    return parse_keys(keys or "") + ([] if key_file is None else read_key_file(key_file))
+
+
+def load_keyring(
+    *, keys: str | None, key_file: Path | None, token_secret: str | None, clock: Clock | None = None
+) -> Keyring:
+    """Make the keyring of the keys that `load_keys` returns; raises as it does."""
+    secret = None if token_secret is None else token_secret.encode()
+    return Keyring(load_keys(keys=keys, key_file=key_file), token_secret=secret, clock=clock)
+
+
+_KEY_FIELDS = frozenset(
+    {"id", "role", "key", "sha256", "expires", "max_sessions", "calls_per_minute", "labels"}
+)
 
 
 def _read_key(table: Any) -> ApiKey:
+    unknown = sorted(set(table) - _KEY_FIELDS)
+    if unknown:
+        raise ValueError(f"unknown name {unknown[0]!r}; a key may have {', '.join(sorted(_KEY_FIELDS))}")
     if "sha256" not in table:
-        return _make_key(table["id"], table["role"], table["key"])
-    digest = bytes.fromhex(table["sha256"])
-    if len(digest) != hashlib.sha256().digest_size:
-        raise ValueError("expected 64 hexadecimal digits as sha256")
-    return ApiKey(table["id"], Role.parse(table["role"]), digest)
+        key = _make_key(table["id"], table["role"], table["key"])
+    else:
+        digest = bytes.fromhex(table["sha256"])
+        if len(digest) != hashlib.sha256().digest_size:
+            raise ValueError("expected 64 hexadecimal digits as sha256")
+        key = ApiKey(table["id"], Role.parse(table["role"]), digest)
+    return replace(
+        key,
+        expires=_read_expiry(table.get("expires")),
+        limits=KeyLimits(_read_limit(table, "max_sessions"), _read_limit(table, "calls_per_minute")),
+        labels=_read_labels(table.get("labels", {})),
+    )
+
+
+def _read_expiry(value: object) -> datetime | None:
+    """Read a date, which ends at its midnight UTC, or a time; one without an offset is UTC."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime.combine(value, time(), UTC)
+    raise ValueError("expected a date or time as expires, such as 2027-01-31 or 2027-01-31T12:00:00Z")
+
+
+def _read_limit(table: Any, name: str) -> int | None:
+    value = table.get(name)
+    if value is None or (type(value) is int and value >= 1):
+        return value
+    raise ValueError(f"expected a whole number of at least 1 as {name}")
+
+
+def _read_labels(value: Any) -> dict[str, str]:
+    if isinstance(value, dict):
+        labels = cast("dict[str, Any]", value)
+        if all(name and "=" not in name and isinstance(labels[name], str) for name in labels):
+            return dict(labels)
+    raise ValueError('expected a table of texts as labels, such as {run = "monday"}')
 
 
 def _make_key(identifier: str, role: str, key: str) -> ApiKey:

@@ -16,7 +16,7 @@ from ors_server.logs import get_logger
 from ors_server.sessions.manager import SessionManager
 from ors_server.settings import Settings
 from ors_server.transports import http
-from ors_server.transports.access import OPEN_CALLER, Keyring, Role, credential_from, withhold
+from ors_server.transports.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
 from ors_server.transports.control_episodes import EpisodeHandlers
 from ors_server.transports.control_handlers import ControlHandlers
 from ors_server.transports.control_models import Description
@@ -153,7 +153,7 @@ class ControlApp:
         caller = OPEN_CALLER
         if operation.role is not None:
             caller = self._keyring.identify(credential_from(headers))
-            caller.require(operation.role)
+            self._authorise(caller, operation)
         if "session_id" in values:
             session_id = values["session_id"]
             caller.require_session(session_id, self._manager.episode_of(session_id))
@@ -171,6 +171,21 @@ class ControlApp:
             if operation.role is None or caller.role >= Role.TRAINER:
                 raise
             raise withhold(error) from error.__cause__
+
+    def _authorise(self, caller: Caller, operation: Operation) -> None:
+        """Refuse a caller of a lower role; what needs an admin is logged, done or refused."""
+        role = Role.AGENT if operation.role is None else operation.role
+        if role is Role.ADMIN:
+            is_allowed = caller.role >= role
+            note = log.info if is_allowed else log.warning
+            note(
+                "admin_act" if is_allowed else "admin_act_refused",
+                method=operation.method,
+                path=operation.path,
+                credential_id=caller.credential_id,
+                role=caller.role.name.lower(),
+            )
+        caller.require(role)
 
     def _find(self, scope: http.Scope) -> tuple[Operation, Mapping[str, str]]:
         segments = segments_of(scope.get("raw_path") or scope["path"].encode())

@@ -24,7 +24,6 @@ from ors_server.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
     NotSupportedError,
-    ShuttingDownError,
 )
 from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_call import Call, Completed, Refusal, RefusalReason, Scored, Sending
@@ -34,6 +33,7 @@ from ors_server.settings import Settings
 from ors_server.transports import control_models as m
 from ors_server.transports.access import Caller, Keyring, may_see_rewards, redact, withhold
 from ors_server.transports.control_operations import ControlRequest, ResponseModel
+from ors_server.transports.labels import labels_for
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject, ToolListing, ToolOutput
 
@@ -89,7 +89,6 @@ class ControlHandlers:
     _settings: Settings
     _describe: Callable[[], m.Description]
     _shutdown: Callable[[], None] | None
-    _stopping: bool = False
 
     async def get_health(self) -> m.Health:
         """Return that the process answers, with its queues and its event loop."""
@@ -101,9 +100,7 @@ class ControlHandlers:
 
     async def get_readiness(self) -> m.Readiness:
         """Return that the server takes new sessions; 503 if it does not."""
-        if self._stopping:
-            raise ShuttingDownError("the server is stopping")
-        self._manager.services.health.check()
+        self._manager.check_ready()
         return m.Readiness()
 
     async def get_version(self) -> m.Version:
@@ -130,7 +127,7 @@ class ControlHandlers:
             raise NotSupportedError(
                 "this server cannot be stopped over its API; stop the program that runs it"
             )
-        self._stopping = True
+        self._manager.drain()
         self._shutdown()
         return m.Stopping()
 
@@ -163,6 +160,7 @@ class ControlHandlers:
         total = await definition.tasks.num_tasks(split)
         end = min(page.end, total)
         tasks = await definition.tasks.get_task_range(split, page.start, end) if page.start < end else []
+        await self._manager.remember_tasks(definition, split, page.start, tasks)
         return m.TaskPage(
             environment=definition.name,
             split=split,
@@ -174,16 +172,17 @@ class ControlHandlers:
 
     async def get_task(self, name: m.EnvironmentName, split: m.SplitName, index: m.TaskIndex) -> m.TaskView:
         """Return one task."""
-        task = await self._manager.environment(name).tasks.get_task(split, index)
+        definition = self._manager.environment(name)
+        task = await definition.tasks.get_task(split, index)
+        await self._manager.remember_tasks(definition, split, index, [task])
         return m.TaskView(index=index, task_spec=_check_task(task))
 
     # Sessions
 
     async def create_session(self, request: ControlRequest, body: m.SessionOrderBody) -> m.CreatedSession:
         """Create a session; its setup goes on in the background."""
-        if self._stopping:
-            raise ShuttingDownError("the server is stopping")
         given = {name: value for name, value in dict(body).items() if value is not None}
+        given["labels"] = labels_for(request.caller, request.headers, body.labels)
         wanted = SessionRequest(**given, credential_id=request.caller.credential_id)
         status = await self._manager.create(wanted)
         return self._created(request, status)

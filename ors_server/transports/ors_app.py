@@ -32,6 +32,7 @@ from ors_server.sessions.session_call import Call
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports import http
 from ors_server.transports.access import OPEN_CALLER, Caller, Keyring, Role, credential_from, withhold
+from ors_server.transports.labels import LABELS_HEADER, labels_for
 from ors_server.transports.ors_bodies import describe_validation, read_secrets
 from ors_server.transports.ors_calls import CallStreams, ResultReader
 from ors_server.transports.ors_creates import (
@@ -129,6 +130,7 @@ class OrsApp:
         get, post, play, manage = "GET", "POST", Role.AGENT, Role.TRAINER
         return {
             "health": Endpoint(get, self._health, None, has_environment=False),
+            "ready": Endpoint(get, self._ready, None, has_environment=False),
             "version": Endpoint(get, self._version, None, has_environment=False),
             "list_environments": Endpoint(get, self._list_environments, None, has_environment=False),
             "create_session": Endpoint(post, self._create_session, manage, has_environment=False),
@@ -218,6 +220,10 @@ class OrsApp:
         load = {"queues": services.queues(), "loop": services.watch.figures().summary()}
         await http.send_json(send, {"status": "ok", **load, **extra})
 
+    async def _ready(self, _request: OrsRequest, send: http.Send) -> None:
+        self._sessions.check_ready()
+        await http.send_json(send, {"status": "ready"})
+
     async def _version(self, _request: OrsRequest, send: http.Send) -> None:
         await http.send_json(send, {"version": __version__, "build_sha": None})
 
@@ -234,6 +240,7 @@ class OrsApp:
         definition = self._definition(request)
         body = request.parse(SplitRequest)
         tasks = await definition.tasks.list_tasks(body.split)
+        await self._sessions.remember_tasks(definition, body.split, 0, tasks)
         await self._send_tasks(send, {"tasks": tasks, "env_name": request.environment or definition.name})
 
     async def _num_tasks(self, request: OrsRequest, send: http.Send) -> None:
@@ -245,12 +252,14 @@ class OrsApp:
         definition = self._definition(request)
         body = request.parse(TaskRequest)
         task = await definition.tasks.get_task(body.split, body.index)
+        await self._sessions.remember_tasks(definition, body.split, body.index, [task])
         await self._send_tasks(send, {"task": task, "env_name": request.environment or definition.name})
 
     async def _task_range(self, request: OrsRequest, send: http.Send) -> None:
         definition = self._definition(request)
         body = request.parse(TaskRangeRequest)
         tasks = await definition.tasks.get_task_range(body.split, body.start, body.stop)
+        await self._sessions.remember_tasks(definition, body.split, body.start or 0, tasks)
         await self._send_tasks(send, {"tasks": tasks, "env_name": request.environment or definition.name})
 
     async def _send_tasks(self, send: http.Send, answer: dict[str, Any]) -> None:
@@ -283,12 +292,16 @@ class OrsApp:
             toolset=body.toolset_name,
             secrets={**(body.secrets or {}), **read_secrets(request.headers.get("x-secrets"))},
             credential_id=request.caller.credential_id,
+            labels=labels_for(request.caller, request.headers),
         )
         if self._defers_environment(request, new):
             self._deferred.defer(session_id, new)
         else:
             fingerprint = fingerprint_of(
-                request.caller.credential_id, request.headers.get("x-secrets"), request.body
+                request.caller.credential_id,
+                request.headers.get("x-secrets"),
+                request.headers.get(LABELS_HEADER),
+                request.body,
             )
             await self._create_retries.create(session_id, new, fingerprint, request.receive)
         await http.send_json(send, {"sid": session_id})

@@ -105,8 +105,14 @@ class Catalogue:
 def cache_folder() -> Path:
     """Return where catalogues are built: WEBSHOP_CACHE, or a folder in the user's cache."""
     own = os.environ.get("WEBSHOP_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(own) if own else Path(base) / "ors-server" / "webshop"
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "ors-server" / "webshop"
+    except RuntimeError:
+        text = "the user has no home folder: set HOME, XDG_CACHE_HOME or WEBSHOP_CACHE"
+        raise CatalogueError(text) from None
 
 
 def name_catalogue(data: str) -> str:

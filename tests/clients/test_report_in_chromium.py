@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +114,64 @@ def test_every_plot_can_be_seen_and_nothing_is_asked_for(watched, report, tmp_pa
     page.screenshot(path=tmp_path / "report.png", full_page=True)
     assert (tmp_path / "report.png").stat().st_size > 50_000
     watched.check(report)
+
+
+@pytest.fixture(scope="module")
+def full_report(outcome, tmp_path_factory):
+    """A report whose attempts have a value in every column, and whose figures are long numbers."""
+    attempts = [
+        replace(
+            attempt,
+            tokens_in=123_456_789,
+            cost=0.0087654 + number / 1000,
+            penalties=-0.25,
+            episode_id=f"{number:032x}",
+            error=None if attempt.error is None else f"{attempt.error} {'and what followed ' * 20}",
+        )
+        for number, attempt in enumerate(outcome.attempts)
+    ]
+    longer = replace(outcome, attempts=tuple(attempts))
+    transcripts = [Transcript(attempts[0], "Count.", (), 0)]
+    path = tmp_path_factory.mktemp("report") / "full.html"
+    path.write_text(run_report(summarise(longer, READING), longer, transcripts), encoding="utf-8")
+    return path
+
+
+def test_no_table_is_wider_than_a_page_of_1280_pixels(watched, full_report):
+    page = watched.open(full_report)
+    headings = page.locator("#attempts th").all_inner_texts()
+    assert {"penalties", "tokens", "cost", "episode", "transcript", "error"} <= set(headings)
+    widths = page.eval_on_selector_all(
+        "#tasks .scroll, #attempts .scroll", "all => all.map(one => [one.scrollWidth, one.clientWidth])"
+    )
+    assert [wide <= shown for wide, shown in widths] == [True, True], widths
+
+
+def test_columns_that_no_attempt_has_a_value_for_are_left_out(watched, report):
+    headings = watched.open(report).locator("#attempts th").all_inner_texts()
+    assert "transcript" not in headings
+    assert "status" in headings
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_each_headline_number_is_on_one_line_in_its_tile(browser, full_report, width):
+    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    page.goto(full_report.as_uri())
+    tiles = page.eval_on_selector_all(
+        ".tile",
+        """all => all.map(one => {
+            const value = one.querySelector(".value");
+            const range = document.createRange();
+            range.selectNodeContents(value);
+            const text = range.getBoundingClientRect();
+            const style = getComputedStyle(value);
+            return [value.innerText, text.height < 1.9 * parseFloat(style.fontSize),
+                    text.right <= one.getBoundingClientRect().right - 8];
+        })""",
+    )
+    assert len(tiles) == 8
+    assert [tile for tile in tiles if tile[1:] != [True, True]] == []
+    page.context.close()
 
 
 def test_there_is_a_mark_for_each_task_and_each_reason(watched, report, outcome):

@@ -216,8 +216,10 @@ async def test_a_server_that_cannot_write_its_record_is_not_ready_until_it_can(p
     path = "/_ors/sessions/s/calls"
     body = {"name": "pay", "arguments": {"reward": 0.5}, "call_id": "mine"}
     assert (await place.http.get("/_ors/ready")).status_code == 200
+    assert (await place.http.get("/ready")).json() == {"status": "ready"}
     place.failures = 1
     await place.post(path, body)
+    assert (await place.http.get("/ready")).status_code == 503
     refused = await place.http.get("/_ors/ready")
     assert (refused.status_code, refused.json()["code"]) == (503, "store_unavailable")
     assert "the record cannot be written: the disk is full" in refused.json()["detail"]

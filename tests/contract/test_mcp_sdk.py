@@ -45,7 +45,7 @@ PARAMETERS = {
         "request",
     },
     ("mcp", "MCPError"): {"code", "message", "data"},
-    ("mcp.server.stdio", "stdio_server"): set[str](),
+    ("mcp.server.stdio", "stdio_server"): {"stdin", "stdout"},
     ("mcp.server.context", "ServerMiddleware"): None,
     ("mcp.server.context", "CallNext"): None,
     ("mcp.server.context", "HandlerResult"): None,

@@ -30,7 +30,7 @@ PROTOCOL = {
 CYCLE = {"disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started"}
 FLOW = {"read_paused", "resume_reading"}
 PARSER = {"feed_data", "get_http_version", "get_method", "set_dangerous_leniencies", "should_upgrade"}
-SERVER = {"force_exit", "lifespan", "server_state", "servers"}
+SERVER = {"config", "force_exit", "lifespan", "server_state", "servers"}
 STATE = {"connections", "default_headers", "tasks"}
 OVERRIDDEN_PROTOCOL = {
     "connection_made": ["transport"],

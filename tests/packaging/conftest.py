@@ -129,11 +129,11 @@ def build_folder(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture(scope="session")
 def installation(build_folder: Path, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """What the image's RUN instruction makes, somewhere else."""
-    script, target = next(run for run in image.all("RUN") if "install.sh" in run).split()
+    script, target, lock = next(run for run in image.all("RUN") if "install.sh" in run).split()
     assert ["--from=build", target, target] in [shlex.split(rest) for rest in image.all("COPY")]
     folder = tmp_path_factory.mktemp("opt") / "ors-server"
     made = subprocess.run(
-        [build_folder / script, folder],
+        [build_folder / script, folder, lock],
         cwd=build_folder,
         env={**os.environ, "PIP_NO_COMPILE": "no"},  # pip reads it so: compile nothing
         stdin=subprocess.DEVNULL,

@@ -106,7 +106,10 @@ async def the_control_api(episode):
 async def the_totals(episode):
     totals = await episode.store.totals(ALL)
     assert (totals.unjudged, totals.mean_return, totals.least_return) == (1, None, None)
-    assert "mean return - (- to -) without 1 in which a judgement failed" in sum_up(1, totals)
+    first, second, third = sum_up(1, totals).splitlines()
+    assert first.endswith("mean return - (- to -)")
+    assert second == "the mean is over 0 graded; left out: 1 unjudged"
+    assert "ors-server regrade --unjudged" in third
 
 
 async def the_command_line(episode):

@@ -30,7 +30,8 @@ class SplitData(_Table):
     """The data of one split."""
 
     data: str
-    """A file (.jsonl, .json, .csv, .tsv, .parquet, or .jsonl.gz), a folder of JSON files, or
+    """A file (.jsonl, .json, .csv, .tsv, each also with .gz, or .parquet), the pattern of shards
+    (`train-*.parquet`), a folder of shards or of JSON files that are one row each, or
     `hf:NAME[@CONFIG][:SPLIT]`. A path is relative to the declaration's folder."""
     type: SplitType | None = None
     """By default the one that the split's name says, else `validation`."""
@@ -129,7 +130,7 @@ class Declaration(_Table):
     prompt: str | None = None
     """The prompt: a field's name, or a template."""
     images: Sources = ()
-    """Fields with images of the prompt: a file beside the data, a data URL, or base64."""
+    """Fields with images of the prompt: a file beside the data, a data URL, base64, or a list of these."""
     answer: str | None = None
     """The right answer: a field's name, or a template. Rewards receive it as `answer`."""
     gold: str | None = None

@@ -6,28 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from typing_extensions import override
 
 from ors_server.authoring.declared.declaration import Declaration, SplitType, split_type
 from ors_server.authoring.declared.declared_rewards import (
+    OF_THE_EPISODE,
     DeclaredReward,
     WeightedRewards,
     declared_fields,
     judges_text_alone,
     make_reward,
 )
-from ors_server.authoring.declared.declared_tasks import TaskMaker
+from ors_server.authoring.declared.declared_tasks import ANSWER, TaskMaker
 from ors_server.authoring.declared.declared_toolsets import code_files, digest_files, find_declared_toolset
 from ors_server.authoring.declared.declared_user import declared_make_user
 from ors_server.authoring.declared.images import read_image
-from ors_server.authoring.declared.row_faults import RowFaultError
+from ors_server.authoring.declared.row_faults import RowFaultError, show_value
 from ors_server.authoring.declared.rows.choose_source import choose_source
 from ors_server.authoring.declared.rows.hugging_face import PREFIX, list_hub_splits, parse_address
 from ors_server.authoring.declared.rows.index_process import make_elsewhere
-from ors_server.authoring.declared.rows.row_index import IndexRequest, IndexSummary, RowIndex
+from ors_server.authoring.declared.rows.index_summary import IndexSummary
+from ors_server.authoring.declared.rows.row_index import IndexRequest, RowIndex
 from ors_server.authoring.declared.rows.row_source import RowReader
+from ors_server.authoring.declared.rows.shards import split_named
 from ors_server.authoring.environment import Environment, Prompt
 from ors_server.authoring.episode_rewards import FIELDS_MARK
 from ors_server.authoring.toolset_names import find_toolset
@@ -35,7 +38,7 @@ from ors_server.authoring.toolsets.sandboxed import SandboxToolset
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.offload import FunctionPath
 from ors_server.policy import EpisodePolicy
-from ors_server.rewards.result import RewardStatus
+from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.scoring import PROMPT, score
 from ors_server.wire import JSONObject, Split
 
@@ -44,6 +47,8 @@ EDITION = "1"
 SUBMIT = "submit"
 USER = "user"
 VERSION_DIGITS = 16
+MAX_JUDGED = 100
+"""First rows of which each answer is judged when an index is made, and most shapes of answers after them."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class DeclaredData:
     """What the class of a declared environment plays."""
 
     maker: TaskMaker
+    judge: "AnswerJudge"
     indices: Mapping[str, RowIndex]
     """By split, in order."""
     folder: str
@@ -104,7 +110,7 @@ class DeclaredEnvironment(Environment):
     def gold_actions(cls, task_spec: JSONObject) -> list[tuple[str, dict[str, Any]]] | None:
         """Return tool calls that earn the most; `None` if the task has no answer."""
         maker = cls._declared.maker
-        gold, written = maker.gold(task_spec), maker.gold_files(task_spec)
+        gold, written = cls._declared.judge.best_gold(task_spec), maker.gold_files(task_spec)
         if gold is None and not written:
             return None
         files = [("create", {"path": path, "content": content}) for path, content in written.items()]
@@ -229,6 +235,7 @@ class _Declared:
             )
         self._reward = make_reward(declaration, folder, has_sandbox=has_sandbox)
         self._maker = TaskMaker(declaration, str(folder))
+        self._judge = AnswerJudge(self._maker, self._reward, declared_fields(declaration), declaration.blank)
 
     def make(self) -> type[DeclaredEnvironment]:
         declaration = self._declaration
@@ -253,7 +260,9 @@ class _Declared:
                 *self._code,
             ),
             "_split_types": {name: kind for name, (_, kind) in splits.items()},
-            "_declared": DeclaredData(self._maker, indices, str(self._folder), declaration.blank),
+            "_declared": DeclaredData(
+                self._maker, self._judge, indices, str(self._folder), declaration.blank
+            ),
         }
         if not declaration.files:
             body["setup"] = Environment.setup  # a session is ready at once
@@ -269,10 +278,9 @@ class _Declared:
 
     def request_index(self, source: RowReader, split: str) -> IndexRequest:
         """Return the request for the index of a split's rows."""
-        declaration = self._declaration
-        fields = declared_fields(declaration)
-        checker = _RowChecker(self._maker, self._reward, split, str(self._folder), fields)
-        return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=declaration.skip_bad)
+        checker = _RowChecker(self._maker, self._reward, self._judge, split, str(self._folder))
+        skip_bad = self._declaration.skip_bad
+        return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=skip_bad)
 
     def _declaration_key(self) -> str:
         relevant = self._declaration.model_dump(
@@ -296,40 +304,94 @@ class _Declared:
         return declared
 
 
-class _RowChecker:
-    """Checks rows; the first one's answer is judged, so that options that do not fit are found at once."""
+class AnswerJudge:
+    """Judges answers by the reward of a declaration, as an episode with one `submit` would."""
 
     def __init__(
         self,
         maker: TaskMaker,
         reward: DeclaredReward | WeightedRewards,
+        fields: frozenset[str],
+        blank: str,
+    ) -> None:
+        self._maker, self._reward, self._fields, self._blank = maker, reward, fields, blank
+        self._judges = judges_text_alone(reward)
+
+    def best_gold(self, task: JSONObject) -> str | None:
+        """Return the answer that earns the most, the first of several; `None` if the task has no answer."""
+        golds = list(dict.fromkeys(self._maker.golds(task)))
+        if len(golds) < 2 or not self._judges:  # noqa: PLR2004  (there is nothing to choose)
+            return golds[0] if golds else None
+        best, most = golds[0], float("-inf")
+        for gold in golds:
+            earned = self._judge(task, gold).reward
+            if earned is not None and earned > most:
+                best, most = gold, earned
+            if self._reward.range is not None and most >= self._reward.range[1]:
+                break
+        return best
+
+    def check(self, task: JSONObject) -> None:
+        """Raise `RowFaultError` if the reward cannot judge any answer to a task."""
+        if not self._judges:
+            return
+        golds = self._maker.golds(task)
+        result = self._judge(task, golds[0] if golds else self._blank)
+        if result.status in {RewardStatus.ERROR, RewardStatus.BAD_GOLD}:
+            answer = task.get(ANSWER)
+            hint = (
+                "" if isinstance(answer, str) else f'; answer = "{{{{ {ANSWER} | string }}}}" makes it text'
+            )
+            expected = f"an answer that {self._reward.name} can judge"
+            raise RowFaultError(ANSWER, expected, f"{show_value(answer)} ({result.reason}){hint}")
+
+    def _judge(self, task: JSONObject, response: str) -> RewardResult:
+        prompt = task[PROMPT] if PROMPT in self._fields else self._maker.prompt(task)
+        # A column may have the name of something that only an episode has, such as SWE-agent's `trajectory`.
+        fields = {name: value for name, value in task.items() if name not in OF_THE_EPISODE}
+        return score(self._reward, **{**fields, PROMPT: prompt, "final_response": response})
+
+
+class _RowChecker:
+    """Checks rows; the answers of the first ones are judged, and the first of each further shape."""
+
+    def __init__(
+        self,
+        maker: TaskMaker,
+        reward: DeclaredReward | WeightedRewards,
+        judge: AnswerJudge,
         split: str,
         folder: str,
-        fields: frozenset[str],
     ) -> None:
-        self._maker, self._reward, self._split, self._folder = maker, reward, split, folder
-        self._fields = fields
-        self._was_judged = False
+        self._maker, self._reward, self._judge, self._split, self._folder = (
+            maker,
+            reward,
+            judge,
+            split,
+            folder,
+        )
+        self._judged = 0
+        self._shapes: set[str] = set()
 
     def check(self, row: JSONObject) -> None:
         task = self._maker.make(row, self._split, 0)
         self._maker.check(task, self._folder)
         self._reward.check_task(task)
-        if not self._was_judged and judges_text_alone(self._reward):
-            self._was_judged = True
-            self._judge_gold(task)
-
-    def _judge_gold(self, task: JSONObject) -> None:
-        gold = self._maker.gold(task)
-        if gold is None:
+        shape = _shape(task.get(ANSWER))
+        if self._judged >= MAX_JUDGED and (shape in self._shapes or len(self._shapes) >= MAX_JUDGED):
             return
-        prompt = task[PROMPT] if PROMPT in self._fields else self._maker.prompt(task)
-        result = score(self._reward, **{**task, PROMPT: prompt, "final_response": gold})
-        if result.status is RewardStatus.ERROR:
-            raise EnvironmentDefinitionError(
-                f"reward: {self._reward.name} cannot judge the first row's own answer: {result.reason}; "
-                "correct its options, or the fields that it reads"
-            )
+        self._shapes.add(shape)
+        self._judged += 1
+        self._judge.check(task)
+
+
+def _shape(value: Any) -> str:
+    """Return the types of an answer, on which it depends whether a reward can read it."""
+    if isinstance(value, list):
+        return f"list of {sorted({type(item).__name__ for item in cast('Sequence[Any]', value)})}"
+    if isinstance(value, dict):
+        return f"object of {sorted(cast('JSONObject', value))}"
+    return type(value).__name__
 
 
 def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]:
@@ -345,12 +407,5 @@ def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]
         names = [address.split] if address.split else list_hub_splits(address)
         stem = data if address.split is None else data.rpartition(":")[0]
         return {name: (f"{stem}:{name}", split_type(name)) for name in names}
-    name = split_of_file(data)
+    name = split_named(data) or "train"
     return {name: (data, split_type(name))}
-
-
-def split_of_file(data: str) -> str:
-    """Return the split that a file's name says: `test` for `gsm8k_test.jsonl`, or else `train`."""
-    words = Path(data).name.partition(".")[0].lower().replace("-", "_").split("_")
-    found = [word for word in words if word in {"train", "validation", "valid", "val", "dev", "test"}]
-    return found[-1] if found else "train"

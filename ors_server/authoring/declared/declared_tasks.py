@@ -15,6 +15,10 @@ from ors_server.wire import JSONObject
 ANSWER = "answer"
 ID = "id"
 _INTEGER = re.compile(r"[-+]?[0-9]{1,400}")
+MAX_GOLDS = 8
+"""Answers of one task that the oracle may submit."""
+LETTERS = 26
+_ASKING_ROLES = frozenset({"system", "developer", "user"})
 _WORDS = {"true": True, "false": False}
 
 
@@ -95,24 +99,29 @@ class TaskMaker:
     def check(self, task: JSONObject, folder: str) -> None:
         """Raise `RowFaultError` if something that an episode needs cannot be made of a task."""
         self.prompt(task)
-        for source in self._images:
-            read_image(source.value(task), folder, "images")
+        for image in self.images(task):
+            read_image(image, folder, "images")
         self.files(task)
-        self.gold(task)
+        self.golds(task)
         self.gold_files(task)
         if self.user is not None:
             self.user.script(task)
 
     def prompt(self, task: JSONObject) -> str:
         """Return the prompt's text."""
-        text = as_text(self._prompt.value(task), "prompt")
+        value: Any = self._prompt.value(task)
+        turns = _items(value)
+        if len(turns) == 1 and _is_chat(turns[0]):
+            value = turns[0]  # the only one of a list of turns, as BFCL has it
+        text = _chat_text(value) if _is_chat(value) else as_text(value, "prompt")
         if not text.strip():
             raise RowFaultError("prompt", "a prompt that is not empty", show_value(text))
         return text
 
     def images(self, task: JSONObject) -> list[Any]:
         """Return the fields' values that are images of the prompt."""
-        return [source.value(task) for source in self._images]
+        values = [source.value(task) for source in self._images]
+        return [item for value in values for item in _items(value)]
 
     def files(self, task: JSONObject) -> dict[str, str]:
         """Return the files of the work dir at the start: path to content."""
@@ -123,14 +132,55 @@ class TaskMaker:
         named = self._gold_files.items()
         return {path: as_text(source.value(task), f"gold_files.{path}") for path, source in named}
 
-    def gold(self, task: JSONObject) -> str | None:
-        """Return what the oracle submits; `None` if the environment has no answers."""
+    def golds(self, task: JSONObject) -> list[str]:
+        """Return what the oracle may submit, the likeliest first; empty if the task has no answer.
+
+        Without `gold`: the answers as they are written, then the letter of a choice for its number from 0,
+        and yes or no for a truth value.
+        """
         if self._gold is not None:
-            return as_text(self._gold.value(task), "gold")
-        found = task.get(ANSWER)
-        if isinstance(found, list) and found:
-            found = cast("Sequence[Any]", found)[0]
-        return as_text(found, ANSWER) if isinstance(found, str | int | float) else None
+            return [as_text(self._gold.value(task), "gold")]
+        answers: list[Any] = _items(task.get(ANSWER))[:MAX_GOLDS]
+        plain = [answer for answer in answers if isinstance(answer, str | int | float)]
+        written = [as_text(answer, ANSWER) for answer in plain]
+        return [*written, *(form for answer in plain for form in _other_forms(answer))]
+
+
+def _items(value: Any) -> list[Any]:
+    return list(cast("Sequence[Any]", value)) if isinstance(value, list) else [value]
+
+
+def _other_forms(answer: str | float) -> list[str]:
+    """Return other forms in which rewards pay for an answer."""
+    if isinstance(answer, bool):
+        return ["yes" if answer else "no"]
+    is_choice = isinstance(answer, int) and 0 <= answer < LETTERS
+    return [chr(ord("A") + int(answer))] if is_choice else []
+
+
+def _is_chat(value: Any) -> bool:
+    """Whether a prompt is a list of messages, as trainers have it."""
+    messages = _items(value) if isinstance(value, list) else []
+    return bool(messages) and all(
+        isinstance(part, dict) and {"role", "content"} <= part.keys() for part in messages
+    )
+
+
+def _chat_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of messages that no agent wrote."""
+    texts: list[str] = []
+    for message in messages:
+        if message["role"] not in _ASKING_ROLES:
+            expected = "messages of the roles system and user, or a template that names one of them"
+            raise RowFaultError("prompt", expected, f"a message of the role {show_value(message['role'])}")
+        for part in _items(message["content"]):
+            text = cast("Mapping[str, Any]", part).get("text") if isinstance(part, dict) else part
+            if not isinstance(text, str):
+                raise RowFaultError(
+                    "prompt", "messages of text; `images` names images", show_value(cast("object", part))
+                )
+            texts.append(text)
+    return "\n\n".join(texts)
 
 
 def _value_of(source: ValueSource | Any, row: JSONObject) -> Any:

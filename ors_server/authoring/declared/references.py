@@ -7,8 +7,14 @@ from typing import Any
 
 from ors_server.authoring.declared.declaration_file import FILE, make_declaration, read_declaration
 from ors_server.authoring.declared.declared_environment import DeclaredEnvironment, declare
-from ors_server.authoring.declared.rows.choose_source import is_data
+from ors_server.authoring.declared.rows.choose_source import (
+    ENDINGS,
+    check_readable,
+    is_data,
+    is_data_folder,
+)
 from ors_server.authoring.declared.rows.hugging_face import PREFIX, parse_address
+from ors_server.authoring.declared.rows.shards import find_splits
 from ors_server.authoring.environment_names import RESERVED_NAMES
 from ors_server.errors import EnvironmentDefinitionError
 
@@ -27,7 +33,8 @@ def find_declared(reference: str) -> type[DeclaredEnvironment] | None:
     file = declaration_of(reference)
     if file is not None:
         return declare_file(file)
-    if is_data(reference):
+    if is_data(reference) or is_data_folder(reference):
+        _check_kind(reference)
         raise EnvironmentDefinitionError(f"{reference}: {_HINT}")
     return None
 
@@ -52,20 +59,28 @@ def declare_file(file: Path, options: Mapping[str, Any] | None = None) -> type[D
 
 
 def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironment]:
-    """Return the class of an environment over a data file, declared by options.
+    """Return the class of an environment over a data file or a folder of data, declared by options.
 
     Args:
         options: Keys of a declaration.
     """
+    _check_kind(data)
     if not {"prompt", "recipe"} & set(options):
         raise EnvironmentDefinitionError(f"{data}: {_HINT}")
+    path = Path(data).resolve()
+    folder, called = path.parent, path.name.partition(".")[0]
+    values: dict[str, Any] = {"data": path.name}
     if data.startswith(PREFIX):
-        folder, called, given = Path.cwd(), parse_address(data).name.rpartition("/")[2], data
-    else:
-        path = Path(data).resolve()
-        folder, called, given = path.parent, path.name.partition(".")[0], path.name
-    declaration = make_declaration({**options, "data": given}, lambda key: f"--{key.replace('_', '-')}")
+        folder, called, values = Path.cwd(), parse_address(data).name.rpartition("/")[2], {"data": data}
+    elif path.is_dir():
+        folder, called, values = path, path.name, {"splits": find_splits(path, ENDINGS)}
+    declaration = make_declaration({**options, **values}, lambda key: f"--{key.replace('_', '-')}")
     return declare(declaration, folder, name=environment_name(called), place=data)
+
+
+def _check_kind(data: str) -> None:
+    if not data.startswith(PREFIX) and not Path(data).is_dir():
+        check_readable(Path(data))
 
 
 def environment_name(text: str) -> str:

@@ -13,6 +13,11 @@ LADDER_SECONDS = 13.0
 SILENT = "(no output)"
 """Shown when a command printed nothing, since some hosts refuse an empty text."""
 _STATUS_OF_SIGNALS = 128
+_NEW_SHELL = "A new shell was started: files, variables and functions are kept, background jobs may be gone."
+_NEW_SHELL_WITHOUT_STATE = (
+    "A new shell was started: files and the working directory are kept; variables, functions, aliases, "
+    "options and the umask are gone, and background jobs may be."
+)
 
 
 def clamp_time_limit(time_limit: float | None, limits: Limits, call_limit: float | None) -> float:
@@ -53,6 +58,7 @@ def result_metadata(result: ExecResult, *, restarted: bool) -> JSONObject:
         "timed_out": result.timed_out,
         "killed": None if result.killed is None else result.killed.value,
         "shell_restarted": restarted,
+        "state_lost": result.state_lost,
         "output_limit": result.output_limit,
         "stdout_bytes": result.stdout.total,
         "stderr_bytes": result.stderr.total,
@@ -73,7 +79,7 @@ def describe_end(result: ExecResult, time_limit: float, limits: Limits) -> list[
         notes = []
     notes += result.notes
     if result.shell_restarted:
-        notes.append("A new shell was started: files are kept, background jobs may be gone.")
+        notes.append(_NEW_SHELL_WITHOUT_STATE if result.state_lost else _NEW_SHELL)
     return notes
 
 

@@ -12,8 +12,8 @@ from ors_server.evaluation.number_format import (
     between,
     count_of,
     duration,
+    measured,
     number,
-    percent,
 )
 from ors_server.evaluation.report.long_table import (
     MAX_ROWS,
@@ -39,7 +39,7 @@ from ors_server.evaluation.report.transcript_section import name_of, render_tran
 from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import OPTIONS_KEY, Attempt, AttemptStatus, Run
 from ors_server.evaluation.summary import Estimate, FigureOptions, Rate, RunSummary, TaskFigures
-from ors_server.evaluation.table import intervals_remark, remarks_on, version_remarks
+from ors_server.evaluation.table import remarks_on, version_remarks
 from ors_server.evaluation.task_attempts import tokens_of
 
 SECTIONS = (
@@ -63,6 +63,10 @@ _TASK_COLUMNS: tuple[Column[TaskFigures], ...] = (
     Column("errored", lambda task: task.errored, "number"),
     Column("over budget", lambda task: task.over_budget, "number"),
 )
+_OFTEN_EMPTY = frozenset({"penalties", "tokens", "cost", "episode", "transcript", "error"})
+"""Columns of attempts that the table has only if an attempt has a value there."""
+SHOWN_DIGITS = 8
+"""Digits of an episode's id, as in `ors-server episodes list`; commands take the beginning of an id."""
 _OWN_LINES = frozenset({"target", "environment", "split", "attempts", "seed", "success_at"})
 """Options of a run that have a line of their own."""
 _OPTIONS = {
@@ -121,10 +125,10 @@ def agent_name(run: Run) -> str:
 def _lead(summary: RunSummary) -> str:
     first, counts = summary.runs[0], summary.overall.counts
     ended = max((run.ended_at for run in summary.runs if run.ended_at), default=None)
-    until = f" to {_moment(ended)}" if ended else ", not ended"
+    until = f" to {_moment(ended)} UTC." if ended else "; the run has not ended."
     return (
-        f"{agent_name(first)} at {count_of(counts.tasks, 'task')}, {count_of(counts.recorded, 'attempt')}; "
-        f"{_moment(min(run.started_at for run in summary.runs))}{until} UTC"
+        f"{agent_name(first)} played {count_of(counts.recorded, 'attempt')} at "
+        f"{count_of(counts.tasks, 'task')}: {_moment(min(run.started_at for run in summary.runs))} UTC{until}"
     )
 
 
@@ -153,17 +157,18 @@ def _tiles(summary: RunSummary) -> Markup:
         _rate_tile(overall.success_rate, overall.success_rate_errors_as_failures),
     ]
     if last is not None and last.k > 1:
-        best = last.pass_at_k
-        aside = f"{between(best.interval, as_percent=True)}; pass^{last.k} {percent(last.pass_hat_k.value)}"
-        tiles.append(tile(f"pass@{last.k}", percent(best.value), aside))
+        best, within = measured(last.pass_at_k.value, last.pass_at_k.interval, as_percent=True)
+        every, _ = measured(last.pass_hat_k.value, last.pass_hat_k.interval, as_percent=True)
+        over = f"over {last.tasks:,} of {count_of(summary.overall.counts.tasks, 'task')}"
+        tiles.append(tile(f"pass@{last.k}", best, f"{within}; {over}; pass^{last.k} {every}"))
     tiles.append(_counts_tile(summary))
     for name, found in (("Steps", overall.steps), ("Tokens", overall.tokens), ("Cost", overall.cost)):
         if found is not None:
-            whole = f"{number(found.total)} in all"
-            tiles.append(tile(f"{name} per attempt", number(found.mean.value), whole))
+            mean, _ = measured(found.mean.value, found.mean.interval)
+            tiles.append(tile(f"{name} per attempt", mean, f"{number(found.total)} in all"))
     if overall.seconds is not None:
-        mean, total = overall.seconds.mean, overall.seconds.total
-        tiles.append(tile("Time per attempt", duration(mean.value), f"{duration(total)} in all"))
+        took, total = overall.seconds.mean, overall.seconds.total
+        tiles.append(tile("Time per attempt", duration(took.value), f"{duration(total)} in all"))
     return element("div", *tiles, class_="tiles")
 
 
@@ -174,24 +179,27 @@ def _reward_tile(found: Estimate | None) -> Markup:
     drawing = None
     if found.interval is not None:
         drawing = interval_bar("tile-reward", found.value, found.interval, scale)
-    return tile("Mean return", number(found.value), f"{between(found.interval)}", drawing)
+    return tile("Mean return", *measured(found.value, found.interval), drawing)
 
 
 def _rate_tile(found: Rate | None, pessimistic: Rate | None) -> Markup:
     if found is None:
         return tile("Success rate", NOTHING, "no attempt counts")
-    aside = between(found.interval, as_percent=True)
+    value, aside = measured(found.value, found.interval, as_percent=True)
     if pessimistic is not None and pessimistic.attempts != found.attempts:
-        aside += f"; {percent(pessimistic.value)} with errors as failures"
+        strict, _ = measured(pessimistic.value, pessimistic.interval, as_percent=True)
+        aside += f"; {strict} with errors as failures"
     drawing = interval_bar("tile-success", found.value, found.interval, (0.0, 1.0))
-    return tile("Success rate", percent(found.value), aside, drawing)
+    return tile("Success rate", value, aside, drawing)
 
 
 def _counts_tile(summary: RunSummary) -> Markup:
     counts = summary.overall.counts
     parts = ((counts.errored, "errored"), (counts.over_budget, "over budget"), (counts.missing, "missing"))
     rest = [f"{count:,} {words}" for count, words in parts if count]
-    return tile("Attempts that count", f"{counts.counted:,}", ", ".join(rest) or f"all of {counts.planned:,}")
+    return tile(
+        "Attempts that count", f"{counts.counted:,}", ", ".join(rest) or f"all {counts.planned:,} planned"
+    )
 
 
 def _splits(summary: RunSummary) -> Markup:
@@ -202,15 +210,19 @@ def _splits(summary: RunSummary) -> Markup:
             name,
             f"{found.counts.tasks:,}",
             f"{found.counts.counted:,} of {found.counts.recorded:,}",
-            NOTHING if found.reward is None else number(found.reward.value),
-            NOTHING if found.reward is None else between(found.reward.interval),
-            NOTHING if found.success_rate is None else percent(found.success_rate.value),
-            NOTHING if found.success_rate is None else between(found.success_rate.interval, as_percent=True),
+            *_figure_cells(found.reward, as_percent=False),
+            *_figure_cells(found.success_rate, as_percent=True),
         )
         for name, found in summary.splits.items()
     ]
     headings = ("split", "tasks", "attempts", "mean return", "interval", "success rate", "interval")
     return element("div", plain_table(headings, rows, "By split"), class_="card")
+
+
+def _figure_cells(found: Estimate | Rate | None, *, as_percent: bool) -> tuple[str, str]:
+    if found is None:
+        return NOTHING, NOTHING
+    return measured(found.value, found.interval, as_percent=as_percent)
 
 
 def _metrics(summary: RunSummary) -> Markup:
@@ -222,7 +234,7 @@ def _metrics(summary: RunSummary) -> Markup:
         (name, *(number(metrics.get(f"{name}/{kind}", metrics.get(name))) for kind in ("mean", "min", "max")))
         for name in names
     ]
-    caption = "What rewards reported, over the attempts that count"
+    caption = "Metrics that rewards reported, over the attempts that count"
     return element("div", plain_table(("metric", "mean", "least", "greatest"), rows, caption), class_="card")
 
 
@@ -249,13 +261,19 @@ def _plots(summary: RunSummary, counted: Sequence[Attempt], options: FigureOptio
 
 
 def _tasks(tasks: Sequence[TaskFigures]) -> Markup:
-    title = "A task leads to its attempts. Attempts that count, and means over them."
+    title = "Means over each task's attempts that count. Select a task to see its attempts."
     return LongTable("tasks", title, _TASK_COLUMNS, tasks, "task:", link="attempts-of:").render()
 
 
 def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str]) -> Markup:
-    title = "In the order in which they ended. ors-server episodes show EPISODE shows one step by step."
+    title = "In the order in which they ended. ors-server episodes show EPISODE prints one, step by step."
     columns = _attempt_columns(options, shown, several=len(results.runs) > 1)
+    # A column that is empty in every row costs the width that the others need.
+    columns = [
+        column
+        for column in columns
+        if column.name not in _OFTEN_EMPTY or any(column.read(one) for one in results.attempts)
+    ]
     return LongTable("attempts", title, columns, results.attempts, "attempt:", filter_by="status").render()
 
 
@@ -277,7 +295,7 @@ def _attempt_columns(
         Column("cost", lambda one: one.cost, "number"),
         Column("seconds", lambda one: round(one.seconds, 3), "number"),
         Column("stop reason", lambda one: cut(one.stop_reason)),
-        Column("episode", lambda one: one.episode_id, "mono"),
+        Column("episode", lambda one: one.episode_id and one.episode_id[:SHOWN_DIGITS], "mono"),
         Column("transcript", lambda one: name_of(one) if name_of(one) in shown else None, "link"),
         Column("error", lambda one: cut(one.error), "text"),
     ]
@@ -336,8 +354,9 @@ def _about(summary: RunSummary) -> str:
     threshold = summary.reading.success_at
     success = "" if threshold is None else f" A success is a return of at least {threshold:g}."
     return (
-        "Means are over tasks, of each task's mean over its attempts that count. "
-        f"{intervals_remark('are clustered by task', how, summary.resamples)}; that of the success rate is "
-        f"Wilson's, of the effective number of attempts.{success} The page holds at most {MAX_ROWS:,} "
-        f"attempts and {MAX_TEXT} characters of each text; it loads nothing."
+        "Each task counts once in a mean, with the mean of its attempts that count. "
+        f"{100 * how.confidence:g} % intervals are clustered by task ({summary.resamples:,} resamples, seed "
+        f"{how.seed}); the interval of the success rate is Wilson's, for the effective number of attempts. "
+        f"Figures have the digits that their intervals justify.{success} The page shows at most {MAX_ROWS:,} "
+        f"attempts and {MAX_TEXT} characters of each text, and loads nothing from a network."
     )

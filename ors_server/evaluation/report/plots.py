@@ -144,8 +144,9 @@ def running_mean(attempts: Sequence[Attempt], confidence: float) -> Plot | None:
     return Plot(
         "running-mean",
         "Running mean of the return",
-        "Over attempts in the order in which they ended, with a band clustered by task, cut off at the least "
-        "and the greatest return. Quick attempts come first, so the beginning leans towards them.",
+        "The mean after each attempt, in the order in which they ended. The band is its interval, clustered "
+        "by task and cut off at the least and greatest return. Quick attempts end first, so the beginning "
+        "shows mostly them.",
         drawing.render("running-mean", "Running mean of the return"),
         ("attempts", "mean", "band"),
         [
@@ -339,7 +340,7 @@ def stop_reasons(summary: RunSummary) -> Plot | None:
     return Plot(
         "stop-reasons",
         "Why attempts ended",
-        f"{count_of(total, 'attempt')}, those that errored among them.",
+        f"{count_of(total, 'attempt')}, including those that errored.",
         drawing.render("stop-reasons", "Why attempts ended"),
         ("reason", "attempts", "share"),
         [(reason, f"{count:,}", percent(count / total)) for reason, count in reasons],

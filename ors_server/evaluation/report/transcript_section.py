@@ -10,8 +10,8 @@ from ors_server.evaluation.runs import Attempt
 ANCHOR = "transcript:"
 """Beginning of a transcript's id."""
 NONE = (
-    "There are none: the episodes of these attempts are not in the record that was read. "
-    "`--store` names another record; `ors-server episodes show EPISODE` shows an episode of a server."
+    "No transcripts: the record that was read does not have the episodes of these attempts. `--store` names "
+    "another record; `ors-server episodes show EPISODE --url URL` prints an episode of a server."
 )
 
 

@@ -14,7 +14,7 @@ from ors_server.rewards.define import reward
 from ors_server.rewards.math.algebra.second_opinions import prepare
 from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.math_options import MathOptions, MathVerdict
-from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer
+from ors_server.rewards.qa import MAX_ANSWER, QAOptions, QAScore, score_answer, unquoted
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory, text_of_prompt
 from ors_server.rewards.text.asserted_words import denies_golds
@@ -48,6 +48,7 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: b
         denials: Whether a response that denies, asks, quotes or takes back each gold that it names earns 0
             ("It is not Paris but Rome"). AgentFly's formula has no such rule.
     """
+    final_response = unquoted(final_response) if denials else final_response
     score = _compared(final_response, answer)
     if score is None:
         return no_gold(answer)

@@ -12,7 +12,7 @@ from typing import Any, cast
 from ors_server.rewards.agentfly.answers import HOTPOT, gold_texts, no_gold
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
-from ors_server.rewards.qa import MAX_ANSWER, WRONG, score_answer
+from ors_server.rewards.qa import MAX_ANSWER, WRONG, score_answer, unquoted
 from ors_server.rewards.reading.asserted_parts import answer_part, parts_not_taken_back
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_trajectory import Trajectory, played_messages, read_trajectory
@@ -177,7 +177,7 @@ def _tagged(response: str, answers: object, trajectory: Trajectory, *, is_gated:
     form, golds = read_form(response, trajectory), gold_texts(answers)
     if not golds:
         return no_gold(answers, form.as_extras())
-    answer = tagged_answer(response)
+    answer = unquoted(tagged_answer(response))
     score = score_answer(answer, golds, HOTPOT)
     if score.em and denies_golds(answer, golds):
         score = WRONG

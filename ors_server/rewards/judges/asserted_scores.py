@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ors_server.rewards.reading.mentions import visible
@@ -27,7 +27,11 @@ _CONCEDED: Final = (
     r"\b(?:though|although|while|whereas|but)\s{1,3}(?:(?!i\b|we\b|it\b|this\b)[a-z]{2,20}\s{1,3}){1,3}"
     r"(?:gives?|gave|says?|said|rates?|rated|scores?|scored|wants?|asks?)\b[^.;:\n]{0,30}?(?P<gone>NUMBER)"
 )
-_EXCESSIVE: Final = r"(?P<gone>NUMBER)\s{1,3}too\s{1,3}[a-z]"
+_EXCESSIVE: Final = r"(?P<gone>NUMBER)\s{1,3}(?:(?:is|was|seems|looks|feels|would\sbe)\s{1,3})?(?:far\s|much\s|a\sbit\s)?too\s{1,3}[a-z]"
+_DISOWNED: Final = (
+    r"(?P<gone>NUMBER)[.;,\s]{1,4}(?:but\s)?(?:that|this|it)(?:\s(?:is|was)\snot|\s(?:is|was)n't)\s(?:my|the)"
+    r"\s(?:final\s|real\s|actual\s)?(?:score|rating|grade|mark)\b"
+)
 _FORMER: Final = (
     r"(?P<gone>NUMBER)\s{1,3}(?:last\s(?:time|year|week|month|term|round)|previously|yesterday)\b"
 )
@@ -38,8 +42,9 @@ _DENIED: Final = (
 """A denial in another language, or one behind a comma: "Score: 0.8, no 0.3"."""
 _NOT_SCORES: Final = tuple(
     re.compile(pattern.replace("NUMBER", _DIGITS), re.IGNORECASE)
-    for pattern in (_CLAIMED, _CONCEDED, _EXCESSIVE, _FORMER, _DENIED)
+    for pattern in (_CLAIMED, _CONCEDED, _FORMER, _DENIED, _DISOWNED)
 )
+_TOO_MUCH: Final = re.compile(_EXCESSIVE.replace("NUMBER", _DIGITS), re.IGNORECASE)
 _WORK: Final = r"(?:answers?|response|submission|solution|work|text|essay|reply|question)"
 _REFUSAL: Final = re.compile(
     r"(?:\b(?:cannot|can't|can\snot|couldn't|could\snot|won't|will\snot|unable\sto|not\sable\sto|refuse\sto"
@@ -53,6 +58,8 @@ _STATED: Final = re.compile(
     r"\b(?:score|rating|grade|verdict)[*_]{0,2}\s{0,3}[:=][*_]{0,2}\s{0,3}\Z", re.IGNORECASE
 )
 _LABEL: Final = re.compile(r"\b(?:score|rating|reward|grade|mark|verdict)s?\b", re.IGNORECASE)
+_INCOMPLETE: Final = re.compile(r"(?i)\bnot complete\b")
+"""Of a judged work, which is no word of giving up."""
 _QUOTATION: Final = re.compile(r"[\"“«„][^\"“”«»„\n]{1,400}[\"”»“]")
 _QUOTED_LINE: Final = re.compile(r"(?m)^[ \t]{0,3}>[^\n]*")
 _FENCED: Final = re.compile(r"(?m)^[ \t]{0,3}```[^\n]{0,40}\n(?:(?!```).)*?^[ \t]{0,3}```", re.DOTALL)
@@ -70,7 +77,10 @@ _SENTENCE: Final = re.compile(r"[.!?](?=\s)|\n")
 _UNREAL: Final = re.compile(r"(?i)\b(?:if|had)\b.{0,80}\b(?:had|were|was|been|\w{2,20}ed)\b.{0,80}\bwould\b")
 _REMARK_CHARS: Final = 40
 GAP: Final = "\ufffc"
-"""What stands for a number that is not asserted."""
+"""What stands for a number that is denied or taken back, so that the label in front of it is the next one's."""
+_NO_SCORE: Final = "\ufffb"
+"""What stands for a number that is not asserted for another reason."""
+_REPLACED: Final = frozenset({Polarity.DENIED, Polarity.RETRACTED})
 _LEAD_CHARS: Final = 160
 _ITS_OWN: Final = words_of(
     "the answer answers response responses solution solutions result score scores rating grade mark overall"
@@ -88,17 +98,22 @@ def asserted_reply(text: str) -> str:
     """Return a reply in plain text with a blank for every number that it does not assert."""
     text = visible(text)
     spans = [(match.start(), match.start() + len(match[0].rstrip(".,"))) for match in _NUMBER.finditer(text)]
-    statements = read_statements(text, spans, neutral=_ITS_OWN)
+    read = _INCOMPLETE.sub("incomplete  ", text)  # of the same length
+    statements = read_statements(read, spans, neutral=_ITS_OWN)
     has_others = any(item.polarity is Polarity.ASSERTED for item in statements)
     gone = [
-        (item.start, item.end)
+        item
         for item in statements
         if item.polarity in _GONE
         and not _is_about_answer(text, item)
         and not (has_others and _is_rival(text, item))
     ]
-    gone += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
-    return _blanked(text, [*gone, *_quotations(text), *_refused(text, spans)])
+    denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
+    others = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
+    others += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
+    blanks = dict.fromkeys((*others, *_quotations(text), *_refused(text, spans)), _NO_SCORE)
+    denied += [match.span("gone") for match in _TOO_MUCH.finditer(text)]
+    return _blanked(text, blanks | dict.fromkeys(denied, GAP))
 
 
 def _refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
@@ -148,12 +163,12 @@ def _quotations(text: str) -> Iterator[Span]:
             yield part.span()
 
 
-def _blanked(text: str, spans: Sequence[Span]) -> str:
+def _blanked(text: str, blanks: Mapping[Span, str]) -> str:
     kept: list[str] = []
     position = 0
-    for start, end in sorted(spans):
+    for start, end in sorted(blanks):
         kept.append(text[position : max(position, start)])
         if end > position:
-            kept.append(f" {GAP} ")
+            kept.append(f" {blanks[start, end]} ")
         position = max(position, end)
     return "".join([*kept, text[position:]])

@@ -6,7 +6,7 @@ in the length of the reply.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ors_server.rewards.judges.asserted_scores import GAP, asserted_reply
@@ -26,6 +26,14 @@ _LABEL = re.compile(
     r"(?:\s-\s{1,3})?(?=[-+.]?\d)",
     re.IGNORECASE,
 )
+_GIVEN = re.compile(
+    r"\b(?:I|we)(?:['’](?:d|ll)|\s{1,3}(?:would|will|can|must|shall|do))?(?:\s{1,3}(?:[a-z]{1,12}ly|thus|so|hence|therefore|now|just|still))?"
+    r"\s{1,3}(?:rate|score|grade|give|award|assign|mark|settle\s(?:on|for)|go\swith|land\son|arrive\sat|end\s(?:with|at))"
+    r"(?:\s{1,3}(?:this|it|the|an?|my|of|at|with|as|score|rating|mark|grade|response|answer|essay|work|submission|solution|reply|text"
+    r"|overall|final|total)){0,6}[\s:]{1,4}(?=[-+.]?\d)",
+    re.IGNORECASE,
+)
+"""A sentence in which the judge gives a score: "I rate this 0.8"."""
 _NOTE = re.compile(
     r"[(\[][^()\[\]\n]{0,20}(?:[-\u2013]|\bto\b|of|,|scale|max)[^()\[\]\n]{0,20}[)\]](?=[\s*_]{0,4}[:=])"
 )
@@ -66,7 +74,8 @@ _STRESS = _words("no not nothing without doubt question")
 """Words of which a sentence that only stresses its number has one: "No doubt: 0.4"."""
 _VERDICT = re.compile(
     r"\s{1,3}(?:it is|is|seems|feels|looks|would be)\b(?:\s{1,3}(?:a|the|about|quite|most|more|only))?"
-    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best))?\s{0,3}(?:[.!\n]|\Z)"
+    r"(?:\s{1,3}(?:fair|right|just|reasonable|appropriate|adequate|deserved|fitting|correct|score|rating|best)){0,2}"
+    r"\s{0,3}(?:[.!\n]|\Z)"
 )
 """What follows a score that is the subject of its sentence: "0.4 seems fair."."""
 """Words of which the sentence of a score without another mark has at least one."""
@@ -153,7 +162,7 @@ class _Reply:
         at = {one.start: one for one in self.numbers}
         found = [(label, at[label.end()]) for label in _LABEL.finditer(self.text) if label.end() in at]
         if not found:
-            return None
+            return self._given_by_judge(at)
         found = [item for item in found if self._qualifier(item[0].start()) not in _OTHER_SCORES]
         if not found or found[-1][1].is_count:
             return None
@@ -164,6 +173,14 @@ class _Reply:
             raise UnusableReplyError("there are several scores, and none is the overall one")
         self._refuse_rivals(chosen, [one for one in self.numbers if one.start > chosen.start])
         return chosen
+
+    def _given_by_judge(self, at: Mapping[int, _Number]) -> _Number | None:
+        """Return the last number that the judge gives in so many words: "I rate this 0.8"."""
+        given = [at[cue.end()] for cue in _GIVEN.finditer(self.text) if cue.end() in at]
+        if not given or given[-1].is_count:
+            return None
+        self._refuse_rivals(given[-1], [one for one in self.numbers if one.start > given[-1].start])
+        return given[-1]
 
     def alone(self) -> _Number | None:
         """Return the number that is the whole last line, or the whole first one."""

@@ -15,7 +15,7 @@ _NUMBER = (
     r"trillion|dozen)\b)?|\.\d+"
 )
 _NO_VALUE = (
-    r"(?:boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|ldots|cdots|dots|quad|qquad|Rightarrow|rightarrow|"
+    r"(?:boxed|fbox|(?:ne|neq|not|notin|le|leq|ge|geq|lt|gt|to|in|degree|ldots|cdots|dots|quad|qquad|Rightarrow|rightarrow|"
     r"implies|therefore|approx|left|right)(?![A-Za-z]))"
 )
 """Commands that are relations, signs or layout."""

@@ -27,7 +27,9 @@ _SAYING: Final = re.compile(
     r"\A\s*over\b|[?#¬]|!=|=/=|(?:->|=>|\\to(?![A-Za-z]))\s*[$\d-]|</|\\(?:boxed|fbox)|[^\x00-\x7f]"
 )
 """What a text has that may say something about its values."""
-_WORD: Final = re.compile(r"(?<![\\A-Za-z0-9_^{])[A-Za-z]{2,}(?![A-Za-z(_^{+*/=])")
+_WORD: Final = re.compile(r"(?<![\\A-Za-z0-9_^{])[A-Za-z]{2,}(?![A-Za-z])")
+_SIGNS_BEHIND: Final = tuple("(_^{+*/=")
+"""Signs behind the name of a function or a product of letters."""
 _PLAIN: Final = (
     WORDS
     | CURRENCY_CODES
@@ -65,6 +67,17 @@ _UNSETTLING: Final = re.compile(
     re.IGNORECASE,
 )
 """Words and signs in front of the last line that may say something about it."""
+_COMMENT: Final = re.compile(
+    r"\\begin\{comment\}.{0,2000}?\\end\{comment\}|(?m:^[ \t]*%[ \t]+[A-Za-z].*$)", re.DOTALL
+)
+"""What LaTeX does not print."""
+_REFERENCES: Final = re.compile(
+    r"(?m:^[ \t]*\[\d{1,3}\](?=[ \t]+[A-Z]))|(?<=[\w*}$)])[ \t]\[\d{1,3}\](?![\w({])|"
+    r"[ \t]\((?:(?:see|cf\.?) )?(?:p|pp|eq|eqs|fig|sec|ch|ref|line|page|step|note|table|section|chapter|"
+    r"exercise|lemma|theorem|figure|equation)\.?[ \t]?\d{1,4}\)"
+)
+"""References to sources, pages and steps: "42 [7]", "42 (p. 6)"."""
+_TWO_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,} [A-Za-z]{2,}")
 _LINE_CHARS: Final = 200
 _NEAR_CHARS: Final = 400
 """Characters in front of the last line that may say something about it."""
@@ -72,7 +85,7 @@ _CONJUNCTION: Final = re.compile(r"(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])")
 _PAIR: Final = 2
 _SHORT_WORDS: Final = words_of(
     "is it no if so we at to of be do es ne un il el er in on by as my me he an am us up go or ja "
-    "da si en et ou le la de se vs"
+    "da si en et ou le la de se vs eq pp ch nr"
 )
 """Words of two letters; other pairs of letters are products."""
 _CODE: Final = re.compile(
@@ -80,7 +93,8 @@ _CODE: Final = re.compile(
     r"\b(?:print|echo|return|assert) [\"$'\d]|\(True\b|\(False\b|"
     r"\b(?:or|and|not) (?:True|False|None)\b|\b(?:True|False|None) (?:or|and)\b|<script|\{comment\}|"
     r"\$\(\(|\$\([a-z]{2,} |\bin range\(|"
-    r"\w ?== ?\S+ ?#|\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
+    r"\w ?== ?[^#\n]{1,80}#|\breturn True\b|\breturn \w+\s+#|"
+    r"\blambda \w|\bdef \w+\(|\bimport \w|__\w+__|;\s*--|\bselect\b.{1,40}\bfrom\b|"
     r"`\s*echo|<img\b|/\*|\\iffalse|\bcurl -|\btry:|\bclass \w+:|\bself\b,|\bSYSTEM:|\{\{ ",
     re.IGNORECASE,
 )
@@ -95,8 +109,13 @@ _MIN_OPTIONS: Final = 3
 _LIST_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}(?:\*\*)?\d{1,3}[.)](?:\*\*)?[ \t]+(?=\S)")
 _BOLD_NUMBER: Final = re.compile(r"(?m)^[ \t]{0,8}\*\*\d{1,3}[.)]\*\*[ \t]+(?=\S)")
 _MIN_ITEMS: Final = 2
+_CHATTER: Final = (
+    r"(?!\s+(?:btw|omg|lol|lmao|imo|imho|tbh|haha|thx|pls|fyi|bro|guys|folks|everyone|yeah|right)\b)"
+)
+"""No unit follows in front of a word of talk."""
 _UNIT_TEXT: Final = re.compile(
-    r"\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|(?:\s+[A-Za-z]{2,}|\s+[mgslhtNJWVL](?![A-Za-z])){1,6}\s*"
+    rf"{_CHATTER}(?:\s*\\degree\s?[CFK]?(?![A-Za-z])|\s*\\?[%°]|\s?[ap]\.?\s?m\b\.?|"
+    rf"(?:{_CHATTER}\s+[A-Za-z]{{2,}}|\s+[mgslhtNJWVL](?![A-Za-z])){{1,6}}\s*)"
 )
 _BOX_CHARS: Final = 2_000
 """Characters in front of the last box in which other values are looked for."""
@@ -111,6 +130,9 @@ _RELATIONS: Final = frozenset(
     }
 )
 _RELATION: Final = re.compile(r"[<>≠≤≥]|\\(?:neq?|notin|not|leq?|geq?|lt|gt)(?![A-Za-z])")
+_ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\{[a-z]{1,12}\*?\}|\\displaystyle")
+_ROW: Final = re.compile(r"\\\\|\n")
+_SCRIPT: Final = re.compile(r"[_^](?:\{[^{}]*\}|\w)")
 _LABEL: Final = re.compile(
     r"(?<![\w'])(?:[B-HJ](?![\w'])|[AI](?![\w'])(?!\s+(?!is\b|was\b|and\b|or\b|because\b|since\b|as\b|"
     r"but\b)[a-z]))"
@@ -167,6 +189,12 @@ def read_assertion(response: str, question: AnsweredQuestion) -> Assertion:
     """Read which values a response asserts, and the last of them, which is its answer."""
     prompt = question.prompt
     response = response.replace("\\,", " ")  # a thin space
+    if "comment" in response or "%" in response:
+        response = _COMMENT.sub("", response)
+    if "[" not in question.gold and ("[" in response or "(" in response):
+        response = _REFERENCES.sub("", response)
+    if response.endswith("!") and "!" not in question.gold and _TWO_WORDS.search(response) is not None:
+        response = response.rstrip("!")  # an exclamation, no factorial
     if question.is_closed and (numbering := _NUMBERING.match(response)) is not None:
         response = response[numbering.end() :]
     if (named := _read_last_line(response, question)) is not None:
@@ -226,6 +254,8 @@ def _is_plain_word(text: str, match: re.Match[str]) -> bool:
     word = match[0]
     if word in _PLAIN or word.casefold() in _PLAIN:
         return True
+    if text.startswith(_SIGNS_BEHIND, match.end()):
+        return len(word) == _PAIR or not classes_of(word)  # "not*42" is no product
     is_product = (
         not classes_of(word)
         and text[match.start() - 1 : match.start()] == "("
@@ -244,7 +274,7 @@ def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
         statements = [
             statement
             for statement in _read(tail, _values(tail, question), question, prompt)
-            if statement.start in starts
+            if statement.start in starts or statement.polarity is Polarity.HEDGED
         ]
         if question.must_agree and any(item.polarity is not Polarity.RETRACTED for item in statements):
             statements = [
@@ -302,8 +332,28 @@ def _final_texts(text: str, statements: list[Statement], gold: str) -> tuple[str
     values = [text[start:end], text[asserted[last].start : asserted[last].end]]
     if "!" not in gold:
         values = [value.rstrip("!") for value in values]
-    texts = (values[0] + ("" if unit is None else unit[0]), *values)
+    if "**" in values[0]:
+        values = [value.replace("**", "") for value in values]
+    texts = [values[0] + ("" if unit is None else unit[0]), *values]
+    if (side := _right_side(values[-1])) is not None and "=" not in gold:
+        texts.insert(0 if first == last else len(texts), side)
     return tuple(dict.fromkeys(texts))
+
+
+def _right_side(formula: str) -> str | None:
+    r"""Return what a formula says a quantity to be: 87 of `I &= \int f \\ &= 87`, 96 of `p + q = 96`.
+
+    The left side of an equation to solve has numbers, as in `2x = 84`.
+    """
+    if "=" not in formula or "\\boxed" in formula:
+        return None
+    rows = _ROW.split(_ENVIRONMENT.sub("", formula).strip("$ \n").removeprefix("\\[").removesuffix("\\]"))
+    sides = [side.strip(" &$\n") for side in rows[-1].rstrip(". ").split("=")]
+    left = _SCRIPT.sub("", sides[0])
+    if len(sides) < _PAIR or not sides[-1] or _RELATION.search(formula) is not None:
+        return None
+    is_quantity = not any(char.isdigit() for char in left) and (bool(left) or len(rows) > 1)
+    return sides[-1] if is_quantity else None
 
 
 def _is_listed(text: str, first: Statement, second: Statement) -> bool:

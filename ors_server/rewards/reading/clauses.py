@@ -6,11 +6,11 @@ The words in front of a value in its clause, those behind it, and the clauses ar
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.conditions import (
     INVERTED,
+    MENDED,
     ORDERS,
     SOURCES,
     is_condition,
@@ -18,6 +18,19 @@ from ors_server.rewards.reading.conditions import (
     is_modest,
     is_of_sound_source,
     is_own_work,
+)
+from ors_server.rewards.reading.dispositions import (
+    OPERATIONS,
+    announces_denial,
+    is_for_to_be,
+    is_lone_denial,
+    is_no_solution,
+    is_no_subject,
+    is_operand,
+    is_speaker,
+    is_to_be_changed,
+    is_whole,
+    is_wrong_way,
 )
 from ors_server.rewards.reading.frames import (
     governor_states,
@@ -27,6 +40,7 @@ from ors_server.rewards.reading.frames import (
     is_answer_of_another,
     is_apt_answer,
     is_by_error,
+    is_count_of,
     is_counted,
     is_exclaimed,
     is_filler,
@@ -38,18 +52,24 @@ from ors_server.rewards.reading.frames import (
     is_of_error,
     is_of_subject,
     is_own_report,
+    is_saying,
+    is_too,
     is_unit,
     is_way,
-    ordinal_in,
 )
 from ors_server.rewards.reading.polarity import Classes, Polarity, words_of
-from ors_server.rewards.reading.remarks import is_disapproval, is_passed_on, takes_back_words
+from ors_server.rewards.reading.remarks import (
+    is_disapproval,
+    is_no_noun,
+    is_passed_on,
+    takes_back_words,
+)
+from ors_server.rewards.reading.sentence_rules import SentenceRules
 from ors_server.rewards.reading.sentences import (
     AND,
     NEAR,
     Clause,
     Sentence,
-    SentenceReader,
     Span,
     TextToken,
     Value,
@@ -88,17 +108,14 @@ _OF_ITS_VALUE: Final = frozenset({"exceptive", "reject", "report", "bound", "for
 _NOUNS: Final = words_of("votes states reports notes figures estimates offers guesses bets claims quotes")
 """Plurals that are verbs of saying, too: "42 votes"."""
 _TIMES: Final = frozenset({"hour", "hours", "minute", "minutes", "second", "seconds"})
-_SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
 _DETERMINERS: Final = words_of("the a an all her his my our their its those these about only just both each")
 _IN_FAVOUR: Final = frozenset({"in favour of", "in favor of"})
 _LISTING: Final = frozenset({"and", "or", "nor", "as well as", "and also", "or even", "even"})
 _UNIVERSAL: Final = words_of("all any every each anything everything everyone anybody")
-_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
-_INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _INDEFINITE: Final = words_of("a an any some no another my your")
 _MAX_REMARKS: Final = 12
 """Clauses behind a value that may be remarks about it."""
-_ORDERED: Final = words_of("say guess write answer report declare vote state put jot note enter")
+_ORDERED: Final = words_of("think say guess write answer report declare vote state put jot note enter")
 """Orders to the reader, which report nothing: "say 42"."""
 _RELATIVE_PRONOUNS: Final = frozenset({"that", "who", "whom", "whose"})
 _CONCESSIONS: Final = frozenset({"though", "although", "even though", "while", "whereas"})
@@ -106,6 +123,14 @@ _INHERITED: Final = frozenset(
     {Polarity.DENIED, Polarity.BOUNDED, Polarity.QUOTED, Polarity.HEDGED, Polarity.SUPPOSED}
 )
 """What a list passes on: "not 41 or 42"."""
+_OTHERWISE: Final = words_of("otherwise differently different else")
+_ELLIPSES: Final = words_of("too also likewise either neither similarly") | {"as well"}
+"""What stands behind a value for the predicate of the value in front of it: "41 is out, 42 as well"."""
+_FACTS: Final = words_of("fact truth reality")
+_DROPPING: Final = words_of("dropping ditching omitting shedding forsaking excluding rejecting discarding")
+_LIMITS: Final = words_of("limit timeout crashed aborted quota budget stopped halted terminated")
+_PROVING: Final = words_of("prove disprove decide")
+_EXACTLY: Final = frozenset({"no more", "no less", "no fewer", "nothing more", "nothing less"})
 _REASONS: Final = frozenset({"because", "since", "for"})
 _HEADED: Final = frozenset({"which", "that", "why", "how", "where", "by which", "in which"})
 _MAX_HEADING: Final = 4
@@ -124,7 +149,7 @@ _APPOSED: Final = words_of(
 )
 
 
-class ClauseReader(SentenceReader):
+class ClauseReader(SentenceRules):
     """Reads each sentence of a text by itself."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
@@ -162,136 +187,15 @@ class ClauseReader(SentenceReader):
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
         self._share_predicate(sentence)
+        self._reject_all(sentence)
+        self._side_with(sentence)
+        self._set_checks_apart(sentence, number)
         self._replace(sentence)
         self._choose(sentence)
         self._set_parts_apart(sentence)
         self._hedge_without(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
-
-    def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
-        """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
-        if value.is_framed or not sentence.has_one_value or place + 1 == len(sentence.clauses):
-            return False
-        clauses = sentence.clauses[place + 1 :]
-        following = clauses[0]
-        lead = following.lead
-        if lead is None or lead.word in "()[]" or "reason" in lead.classes:
-            return False
-        has_left = value.clause.tokens[0] is not value.token
-        if lead.word == "," and (has_left or place):
-            return False
-        words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
-        if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
-            return False
-        is_bare_addition = lead.word == "and" and not has_left
-        return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
-
-    def _replace(self, sentence: Sentence) -> None:
-        """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
-        for earlier, clause in pairwise(sentence.clauses):
-            if earlier.values and clause.values and clause.lead is not None and clause.lead.word == "which":
-                before = clause.tokens[: clause.tokens.index(clause.values[0].token)]
-                if len(before) > 1 and before[-1].word in _INTO and _changes(before):
-                    earlier.values[-1].polarity = Polarity.RETRACTED
-                    clause.values[0].polarity = Polarity.ASSERTED
-        for clause in sentence.clauses:
-            for first, second in zip(clause.values, clause.values[1:], strict=False):
-                start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
-                between = clause.tokens[start + 1 : end]
-                classes = classes_in(between)
-                is_changed = (
-                    _changes(clause.tokens[:start])
-                    and between != []
-                    and all(token.word in _INTO for token in between)
-                )
-                if (
-                    ("becoming" in classes or is_changed)
-                    and "negative" not in classes
-                    and not sentence.is_question
-                ):
-                    first.polarity = Polarity.RETRACTED
-                    if second.polarity in (
-                        Polarity.INTERMEDIATE,
-                        Polarity.SUPPOSED,
-                        Polarity.DENIED,
-                        Polarity.BOUNDED,
-                    ):
-                        second.polarity = Polarity.ASSERTED
-
-    def _choose(self, sentence: Sentence) -> None:
-        """Read which value of a list a sentence takes: "Between 41 and 42, the second is right"."""
-        values: list[Value] = []
-        for clause in sentence.clauses:
-            index = None if clause.values or len(values) <= 1 else ordinal_in(clause.tokens)
-            if index is not None and index < len(values):
-                for value in values:
-                    value.polarity = Polarity.DENIED
-                values[index].polarity, values[index].is_framed = Polarity.ASSERTED, True
-            values += clause.values
-
-    def _set_parts_apart(self, sentence: Sentence) -> None:
-        """Take parts of a value that is stated for no answer: "42, of which 12 are red and 30 blue"."""
-        stated = False
-        is_part = False
-        for earlier, clause in zip([None, *sentence.clauses], sentence.clauses, strict=False):
-            is_which = clause.lead is not None and clause.lead.word in ("which", "whom")
-            if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
-                is_part = True
-            for value in clause.values:
-                if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
-                    value.polarity = Polarity.INTERMEDIATE
-                stated = stated or value.polarity is Polarity.ASSERTED
-
-    def _hedge_without(self, sentence: Sentence) -> None:
-        """Decide for no value of a case and its opposite: "with it 41, without it 42"."""
-        earlier: Value | None = None
-        for clause in sentence.clauses:
-            for value in clause.values:
-                left = clause.tokens[: clause.tokens.index(value.token)]
-                is_opposite = earlier is not None and governs_another(left) and clause.lead is not None
-                if earlier is not None and is_opposite and _are_open(earlier, value):
-                    earlier.polarity = value.polarity = Polarity.HEDGED
-                earlier = value
-
-    def _contrast(self, sentence: Sentence) -> None:
-        """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
-        values = [value for clause in sentence.clauses for value in clause.values]
-        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
-            return
-        denied = [
-            value
-            for value in values
-            if value.polarity in (Polarity.DENIED, Polarity.QUOTED, Polarity.RETRACTED)
-        ]
-        weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
-        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
-            weak[0].polarity = Polarity.ASSERTED
-
-    def _share_predicate(self, sentence: Sentence) -> None:
-        """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
-        following: Value | None = None
-        for clause in reversed(sentence.clauses):
-            for value in reversed(clause.values):
-                if (
-                    following is not None
-                    and not value.is_framed
-                    and value.polarity is Polarity.ASSERTED
-                    and following.polarity in _SHARED
-                ):
-                    lead = following.clause.lead
-                    is_listed = (
-                        lead is not None
-                        and lead.word in (*AND, ",")
-                        and following.clause.tokens[0] is following.token
-                    )
-                    if (
-                        is_listed
-                        and following.clause is not value.clause
-                        and clause.tokens[-1] is value.token
-                    ):
-                        value.polarity = following.polarity
-                following = value
 
     def _around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
@@ -342,8 +246,12 @@ class ClauseReader(SentenceReader):
         near = classes_in(near_value[-1 - NEAR :])
         has_label = last is not None and ("label" in last.classes or last.word == "#")
         has_label = has_label and not (len(left) > 1 and "correction" in left[-2].classes)
+        has_label = has_label and "=" not in self._text[value.token.start : value.token.end]
+        is_sure = bool(left) and left[0].word in ("nobody", "no one") and any(t.word == "that" for t in left)
+        is_sure = is_sure and left[-1].classes >= {"negative"}  # "Nobody can say that it isn't 42"
         is_denied = (bool(before & {"reject", "refuse"}) and not is_way(left) and not is_counted(left)) or (
             "negative" in before
+            and not is_sure
             and not self._is_in_relative_clause(left)
             and not (self.is_closed and governs_another(left))
         )
@@ -353,9 +261,17 @@ class ClauseReader(SentenceReader):
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
-            (bool(left) and "leave" in left[0].classes, Polarity.DENIED),
+            (
+                bool(left)
+                and ("leave" in left[0].classes or (left[0].word in _DROPPING and "result" not in before)),
+                Polarity.DENIED,
+            ),
+            (is_too(near_value) or is_no_subject(left) or is_wrong_way(left), Polarity.DENIED),
+            (is_whole(value, left) or is_operand(left), Polarity.INTERMEDIATE),
+            (len(left) == 1 and last is not None and last.word == "including", Polarity.INTERMEDIATE),
             (bool(left) and left[0].word in INVERTED, Polarity.SUPPOSED),
             (len(left) > 1 and left[0].word == "for" and left[-1].word == "be", Polarity.SUPPOSED),
+            (is_for_to_be(left, right), Polarity.SUPPOSED),
             ("trial" in classes_in(near_value[-NEAR:]), Polarity.SUPPOSED),
             ("unfinished" in before and "answer" not in before and not is_task, Polarity.INTERMEDIATE),
             (is_exclaimed(left) or (self.is_closed and is_of_error(left)), Polarity.DENIED),
@@ -366,6 +282,7 @@ class ClauseReader(SentenceReader):
             (self._is_supposed(value, near_value, before), Polarity.SUPPOSED),
             (bool(near_value) and near_value[0].word.partition(" ")[0] in _ORDERED, None),
             (is_reported or (self.is_closed and is_of_another(near_value, right)), Polarity.QUOTED),
+            (self.are_labels and "hearsay" in before, Polarity.QUOTED),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
             ("intermediate" in before, Polarity.INTERMEDIATE),
@@ -404,7 +321,9 @@ class ClauseReader(SentenceReader):
 
     def _may_be_would(self, left: list[TextToken], before: Classes) -> bool:
         """Whether "would" is mere politeness: "the answer would be 42", "that would make 42"."""
-        return bool(before & {"answer"}) or any(
+        if any(token.word in ("have", "have to") for token in left) and left[0].word in ("i", "we"):
+            return False  # "I would have said 42"
+        return bool(before & ({"answer", "harmless"} if self.are_labels else {"answer"})) or any(
             token.word in ("that", "this", "which", "i", "we", "i'd", "we'd") for token in left
         )
 
@@ -427,9 +346,14 @@ class ClauseReader(SentenceReader):
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
             ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
+            (is_no_solution(right), Polarity.DENIED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
-            (bool(seen & {"negative", "reject", "refuse", "fault"}) or is_by_error(right), Polarity.DENIED),
+            (
+                (bool(seen & {"negative", "reject", "refuse", "fault"}) and not is_count_of(right))
+                or is_by_error(right),
+                Polarity.DENIED,
+            ),
             ("suppose" in seen, Polarity.SUPPOSED),
             ("would" in seen and bool(first.classes & {"would", "harmless"}), Polarity.SUPPOSED),
             ("would" in seen and bool(left) and left[0].word == "for", Polarity.SUPPOSED),
@@ -437,12 +361,17 @@ class ClauseReader(SentenceReader):
             ("bound" in first.classes and first.word in ORDERS, Polarity.BOUNDED),
             (is_last and is_bound, Polarity.BOUNDED),
             # "42 was my room number"
-            ("copula" in first.classes and "label" in seen, Polarity.INTERMEDIATE),
+            ("copula" in first.classes and "label" in seen and not self.are_labels, Polarity.INTERMEDIATE),
             (
                 first.word in ("out", "off", "aside", "away")
                 and bool(left)
                 and left[-1].word in _PARTICLE_VERBS,
                 Polarity.DENIED,
+            ),
+            (self._text.startswith(("-odd", "-ish", "-something"), value.token.end), Polarity.BOUNDED),
+            (
+                "work" in first.classes and any(token.word in _LIMITS for token in left),
+                Polarity.INTERMEDIATE,
             ),
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
@@ -465,6 +394,8 @@ class ClauseReader(SentenceReader):
             return Polarity.INTERMEDIATE
         if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
             return Polarity.ASSERTED  # "41 isn't right; 42 is."
+        if len(right) == 1 and "copula" in right[0].classes and not left and self._is_behind_question(value):
+            return Polarity.ASSERTED  # "How many are free? 42 are."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
             and self._text[value.token.start].isalpha()
@@ -474,13 +405,21 @@ class ClauseReader(SentenceReader):
         if self.are_labels and value.token.end - value.token.start > NEAR and is_identity(right):
             return Polarity.ASSERTED  # "Porto is the town"
         is_subject = is_predicate and not before & {"copula", "answer"}
-        is_state = right[0].word in ("were", "are") and len(right) > 1 and "quantity" in right[1].classes
+        is_state = (
+            right[0].word in ("were", "are")
+            and len(right) > 1
+            and ("quantity" in right[1].classes or right[1].word.endswith(("ed", "en")))
+            and not seen & {"reject", "fault", "negative", "would"}
+        )
         if is_state:
             return Polarity.ASSERTED  # "42 were sold"
         is_one_of_many = len(right) > 1 and right[1].word in _INDEFINITE
         confirming = {"answer"} if is_one_of_many else {"confirm", "answer", "harmless"}
         value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
+
+    def _is_behind_question(self, value: Value) -> bool:
+        return value.sentence > 0 and self._sentences[value.sentence - 1].is_question
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
         value.is_weak = not self._has_frame(value, left, right)
@@ -492,6 +431,8 @@ class ClauseReader(SentenceReader):
             return False
         if right[0].word in _TIMES and "first_person" not in before:
             return False
+        if any(token.word in ("them", "him", "her") for token in left):
+            return False  # "It took them 42 days."
         is_short = len(right) <= NEAR or any(token.word in SOURCES for token in right)
         has_subject = bool(left) and (left[0].word in _WORK_SUBJECTS or "first_person" in left[0].classes)
         return is_short and has_subject and any("work_verb" in token.classes for token in left)
@@ -527,14 +468,13 @@ class ClauseReader(SentenceReader):
             return None
         earlier = sentence.clauses[place - 1]
         if not earlier.values:
-            if lead.word == ")" and place > 1 and sentence.clauses[place - 2].values:
-                return None  # "41 (crossed out) 42"
-            return self._introduced(earlier, lead, left)
-        if lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes:
-            return None  # "since 41 fails, 42"
+            return self._behind_heading(sentence, place, left)
+        is_reason = lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes
+        if is_reason or "exceptive" in earlier.tokens[0].classes:
+            return None  # "since 41 fails, 42", "unlike 41, 42 works"
         polarity = earlier.values[-1].polarity
-        if "exceptive" in earlier.tokens[0].classes:
-            return None  # "unlike 41, 42 works"
+        if not left and right and all(token.word in _ELLIPSES for token in right):
+            return polarity
         is_joined = (
             earlier.tokens[-1].kind == "value"
             and (lead.word in AND or lead.word == ",")
@@ -552,7 +492,24 @@ class ClauseReader(SentenceReader):
                 and ("copula" in right[0].classes or (self.are_labels and _is_verb(right[0])))
             )
         )
-        return polarity if is_joined and not is_new and polarity in _INHERITED else None
+        is_former = (
+            polarity is Polarity.RETRACTED
+            and self.are_labels
+            and ("former" in earlier.classes() or lead.word in ("and", "or"))
+        )
+        is_passed = polarity in _INHERITED or is_former  # "I considered A and B"
+        return polarity if is_joined and not is_new and is_passed else None
+
+    def _behind_heading(self, sentence: Sentence, place: int, left: list[TextToken]) -> Polarity | None:
+        heading, lead = sentence.clauses[place - 1], sentence.clauses[place].lead
+        before = sentence.clauses[place - 2] if place > 1 else None
+        if lead is None:
+            return None
+        if before is not None and lead.word == "," and is_lone_denial(before):
+            return Polarity.DENIED  # "42 and not, as some say, 43"
+        if before is not None and lead.word == ")" and before.values:
+            return None  # "41 (crossed out) 42"
+        return self._introduced(heading, lead, left)
 
     def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
@@ -568,15 +525,19 @@ class ClauseReader(SentenceReader):
         is_named = bool(classes_in(left) & {"copula", "answer"})
         is_name = any(token.is_capital and not token.classes for token in heading.tokens[1:])
         is_source = is_name or "source" in classes
-        is_told = (not is_named or "source" in classes) and "report" in classes
+        is_source_named = not is_named or is_speaker(heading.tokens) or "source" in classes
+        is_told = lead.word == ":" and "report" in classes and "harmless" not in classes and is_source_named
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
             or ("grading" in classes and not is_named)
-            or (lead.word == ":" and is_told and not is_own_report(heading.tokens))
+            or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))
+            or (self.are_labels and lead.word == "," and is_saying(heading))
         ):
             return Polarity.QUOTED
-        if lead.word == ":" and "wish" in classes:
+        if lead.word == ":" and ("wish" in classes or heading.tokens[0].word in _PROVING):
             return Polarity.SUPPOSED
+        if lead.word == ":" and announces_denial(heading):
+            return Polarity.DENIED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
         return self._headed(heading) if is_heading else None
 
@@ -589,7 +550,17 @@ class ClauseReader(SentenceReader):
         is_lone = len(heading.tokens) == 1
         is_phrase = any(" " in token.word for token in heading.tokens)
         is_report = "report" in classes and "first_person" not in classes and is_phrase
+        words = {token.word for token in heading.tokens}
+        is_elliptic = len(heading.tokens) > 1 and "first_person" in heading.tokens[-2].classes
+        is_elliptic = is_elliptic and len(heading.tokens) == NEAR
         rules: tuple[tuple[bool, Polarity | None], ...] = (
+            (bool(words & MENDED) or governs_another(heading.tokens) or is_no_noun(heading.tokens), None),
+            (is_lone and bool(words & _FACTS), None),
+            (is_elliptic and heading.tokens[1].word.endswith("n't"), None),  # "I didn't: 42"
+            (
+                is_lone and heading.tokens[0].word.startswith(("extraneous", "spurious", "false")),
+                Polarity.DENIED,
+            ),
             (bool(classes & {"copula", "correction"}), None),
             (is_lone and bool(classes & {"negative", "bound"}), None),
             (bool(classes & {"reject", "negative", "fault"}), Polarity.DENIED),
@@ -624,8 +595,10 @@ class ClauseReader(SentenceReader):
         )
 
     def _is_apart(self, clause: Clause) -> bool:
-        """Whether a semicolon is in front of a clause."""
-        return clause.lead is not None and self._text[clause.lead.start] == ";"
+        """Whether a semicolon or "but" is in front of a clause."""
+        return clause.lead is not None and (
+            self._text[clause.lead.start] == ";" or clause.lead.word in ("but", "however", "whereas")
+        )
 
     def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
@@ -658,14 +631,30 @@ class ClauseReader(SentenceReader):
         lead = clause.lead
         if is_modest(clause) or is_of_sound_source(clause):
             return None
-        if lead is not None and "reason" in lead.classes and lead.word not in _CONCESSIONS:
-            return None
-        if polarity is Polarity.QUOTED:
-            is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
-            return Polarity.ASSERTED if is_approved else None
-        if is_corrected and "first_person" in classes:
-            return None  # "Sorry, 43; I misread the sign" is about the value in front of 43
-        first = clause.tokens[0]
+        if len(clause.tokens) == 1 and clause.tokens[0].word in _EXACTLY:
+            return None  # "42, no more, no less"
+        first, opener = clause.tokens[0], "" if lead is None else lead.word
+        is_contradicted = {"source", "report"} <= classes and (
+            "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
+        )
+        is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
+        is_operated = opener in ("and", "then", "and then") and first.word in OPERATIONS
+        is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
+        is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
+        early: tuple[tuple[bool, Polarity | None], ...] = (
+            (opener == "as" and is_marked, Polarity.DENIED),  # "marked 42 as wrong"
+            (opener == "as" and is_answer_of_another(clause.tokens), Polarity.QUOTED),  # "as their answer"
+            (is_reason, None),
+            (is_contradicted, Polarity.RETRACTED),  # "the book says otherwise"
+            (polarity is Polarity.QUOTED, Polarity.ASSERTED if is_approved else None),
+            # "Sorry, 43; I misread the sign" is about the value in front of 43
+            (is_corrected and "first_person" in classes, None),
+            (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
+            (opener == "which" and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
+        )
+        for holds, result in early:
+            if holds:
+                return result
         is_retraction = ("retract" in first.classes and len(clause.tokens) <= NEAR) or any(
             "retract" in token.classes and " " in token.word for token in clause.tokens
         )
@@ -695,6 +684,7 @@ class ClauseReader(SentenceReader):
                 and lead is not None
                 and lead.word in ("and", ",")
                 and not value.is_framed
+                and (lead.word == "and" or earlier.clause is not sentence.clauses[0])  # "While A fails, B"
                 and earlier.clause.lead is not None
                 and "reason" in earlier.clause.lead.classes
                 and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}
@@ -720,7 +710,7 @@ class ClauseReader(SentenceReader):
         return bool(left) and "oblique" in left[-1].classes
 
     def _is_yes(self, number: int) -> bool:
-        if number >= len(self._sentences):
+        if number >= len(self._sentences) or self._sentences[number].is_question:
             return False
         tokens = self._sentences[number].tokens
         is_short = len(tokens) <= 2 * NEAR or not any(
@@ -735,18 +725,6 @@ class ClauseReader(SentenceReader):
 def _is_all(tokens: Sequence[TextToken]) -> bool:
     """Whether words are about all things of a kind: "every number"."""
     return len(tokens) <= NEAR + 1 and tokens[0].word in ("every", "each", "any")
-
-
-def _are_open(*values: Value) -> bool:
-    """Whether nothing is known against values that no noun names as the answer."""
-    return all(value.is_weak or value.polarity is Polarity.ASSERTED for value in values) and not any(
-        value.is_framed for value in values
-    )
-
-
-def _changes(tokens: Sequence[TextToken]) -> bool:
-    """Whether words say that something is changed: "I correct"."""
-    return any(word.startswith(_CHANGING) for token in tokens for word in token.word.split())
 
 
 def _is_range(clause: Clause, index: int) -> bool:

@@ -23,6 +23,8 @@ _MIN_INVERTED: Final = 3
 _CONTRARY: Final = frozenset(
     {"knew", "could", "were", "had", "might", "must", "ever", "forced", "pressed", "bet"}
 )
+MENDED: Final = words_of("repaired fixed corrected mended removed resolved rectified amended undone")
+_USUAL: Final = words_of("usual standard ordinary customary conventional normal")
 _WAYS: Final = frozenset({"with", "by", "when", "if", "using", "from"})
 ORDERS: Final = frozenset({"<", ">", "≤", "≥", "\\le", "\\leq", "\\ge", "\\geq", "\\lt", "\\gt"})
 INVERTED: Final = frozenset({"should", "were", "had"})
@@ -36,7 +38,7 @@ def is_mistaken_way(clause: Clause) -> bool:
     if clause.values or not clause.tokens:
         return False
     first = clause.tokens[0]
-    if first.word == "having":
+    if first.word == "having" or any(token.word in MENDED for token in clause.tokens):
         return False  # "having rejected the false root, we keep 42"
     is_way = (
         first.word.endswith("ing")
@@ -44,7 +46,10 @@ def is_mistaken_way(clause: Clause) -> bool:
         or (clause.lead is not None and clause.lead.word in _WAYS)
     )
     is_rejected = bool(first.classes & {"reject", "leave"}) and first.word not in _WAYS
-    return is_way and not is_rejected and bool(clause.classes() & {"reject", "fault", "leave"})
+    is_wrong = bool(clause.classes() & {"reject", "fault", "leave"}) or any(
+        token.word.startswith(("the wrong ", "a wrong ")) for token in clause.tokens
+    )
+    return is_way and not is_rejected and is_wrong
 
 
 def is_condition(clause: Clause) -> bool:
@@ -60,8 +65,10 @@ def is_condition(clause: Clause) -> bool:
         is_property = bool(classes & {"condition", "negative"}) or any(
             t.word in ORDERS for t in clause.tokens
         )
-        return is_property and "first_person" not in classes
-    if clause.lead is not None or clause.values or len(clause.tokens) < _MIN_INVERTED:
+        is_open = any(token.word == "whether" for token in clause.tokens)
+        return is_open or (is_property and "first_person" not in classes)
+    is_led = clause.lead is not None and clause.lead.word not in "(["
+    if is_led or clause.values or len(clause.tokens) < _MIN_INVERTED:
         return False
     return clause.tokens[0].word in INVERTED and clause.tokens[1].kind == "word"
 
@@ -71,9 +78,11 @@ def is_modest(clause: Clause) -> bool:
     words = [token for token in (clause.lead, *clause.tokens) if token is not None]
     classes = classes_in(words)
     opener = words[0].word
-    errs = bool(classes & {"reject", "fault", "retract"})
+    errs = bool(classes & {"reject", "fault", "retract", "erring"})
     if opener == "unless" and errs:
         return True
+    if opener in ("assuming", "with", "under") and any(word.word in _USUAL for word in words):
+        return True  # "assuming the usual meaning of this"
     if opener not in ("if", "provided", "assuming") or "first_person" not in classes:
         return False
     denies = "negative" in classes or "harmless" in classes

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, classes_of, words_of
-from ors_server.rewards.reading.sentences import TextToken, classes_in
+from ors_server.rewards.reading.sentences import Clause, TextToken, classes_in
 
 FILLERS: Final = words_of("so thus hence then and or nor but finally ok okay well now the a an of to for all")
 _DETERMINERS: Final = words_of(
@@ -77,7 +77,8 @@ _RECKONINGS: Final = words_of(
     "program code output"
 )
 _FACTS: Final = words_of(
-    "text passage data evidence definition theory rule law facts numbers table graph source"
+    "text passage data evidence definition theory rule law facts numbers table graph source record records "
+    "register charter deed ledger inscription census archive archives chronicle document documents paragraph line sentence excerpt"
 )
 _REPORTERS: Final = words_of("i we i'd i'll i've i'm we'd we'll we've we're let us")
 _SUBJECTS: Final = words_of("it that this answer result solution")
@@ -150,8 +151,8 @@ def is_unit(right: Sequence[TextToken]) -> bool:
     for index, token in enumerate(right):
         if token.kind != "word":
             return True
-        if token.classes & {"confirm", "answer", "harmless", "quantity"} and index == 0:
-            return True
+        if index == 0 and token.classes & {"confirm", "answer", "harmless", "quantity"}:
+            return token.word not in ("what", "how")
         if "no_unit" in token.classes or (token.classes & {"linking"} and not _is_confirmed(right[index:])):
             return False
         is_link = token.word in _UNIT_LINKS
@@ -213,10 +214,24 @@ def is_own_report(tokens: Sequence[TextToken]) -> bool:
         if "report" in token.classes and not any(
             t.word.partition(" ")[0] in _REPORTERS for t in tokens[max(0, index - 5) : index + 1]
         ):
+            if index > 1 and tokens[index - 1].word == "to" and "quantity" in tokens[index - 2].classes:
+                continue  # "the number to report is 42"
             if token.word in _GUESSES and index and tokens[index - 1].word in ("my", "our", "final"):
                 continue
             return any(t.word in _RECKONINGS | _FACTS for t in tokens[max(0, index - 2) : index])
     return True
+
+
+def is_saying(heading: Clause) -> bool:
+    """Whether somebody else says what follows a comma: "Tom sagt, es sei Riga"."""
+    tokens = heading.tokens
+    openers = [token.word for token in (heading.lead, *tokens[:1]) if token is not None]
+    return (
+        "as" not in openers  # "As Anna says, it is Riga" agrees
+        and len(tokens) > 1
+        and "report" in tokens[-1].classes
+        and not is_own_report(tokens)
+    )
 
 
 def _is_name(left: Sequence[TextToken]) -> bool:
@@ -232,6 +247,7 @@ def _is_name(left: Sequence[TextToken]) -> bool:
         and not is_filler(name)
         and "epistemic" in verb.classes
         and "answer" not in verb.classes
+        and not verb.word.endswith(" up with")
         and verb.word
         not in ("have", "has", "had", "give", "gives", "gave", "show", "shows", "showed", "find")
     )
@@ -317,6 +333,35 @@ def is_of_subject(left: Sequence[TextToken], name: str) -> bool:
     if not at or not classes_in(left[:at]) & {"quantity", "answer", "result", "bound"}:
         return False
     return all(index > at for index, token in enumerate(left) if name in token.classes)
+
+
+def is_count_of(right: Sequence[TextToken]) -> bool:
+    """Whether a value counts what words of failure describe: "42 of them are not even", "42 lost coins"."""
+    denials = [
+        index
+        for index, token in enumerate(right)
+        if token.classes & {"negative", "reject", "fault", "refuse"}
+    ]
+    if (
+        right[0].word == "of"
+        and len(right) > _MIN_NOUN
+        and right[1].word in ("the", "these", "those", "them")
+    ):
+        return denials[0] > _MIN_NOUN
+    if len(right) != _MIN_NOUN or denials != [0]:
+        return False
+    adjective, noun = right
+    is_participle = adjective.word.endswith(("ed", "en")) or adjective.word == "lost"
+    return is_participle and not noun.classes and noun.word.endswith("s")
+
+
+def is_too(left: Sequence[TextToken]) -> bool:
+    """Whether words say that something is too much for a value: "too short to confirm 42"."""
+    at = next((index for index, token in enumerate(left) if token.word == "too"), None)
+    if at is None or any("negative" in token.classes for token in left[:at]):
+        return False
+    behind = [token.word for token in left[at + 1 : at + 5]]
+    return "to" in behind and not any("copula" in token.classes for token in left[at + 1 :])
 
 
 def is_adverb(token: TextToken) -> bool:

@@ -41,7 +41,12 @@ _ANSWER_KEY: Final = re.compile(
     r"(?:answer|result|solution|value|choice|option|letter|city|town|name)",
     re.IGNORECASE,
 )
-_KEY_CHARS: Final = 60
+_KEY: Final = re.compile(r"(?<=[{,\n])\s{0,20}\"([\w -]{1,40})\"\s{0,4}:")
+_KEY_CHARS: Final = 120
+_LIST_START: Final = re.compile(r"""\[\s{0,4}["'][^\[\]{}:]{1,80},\s{0,4}["']\Z""")
+"""The beginning of a list in JSON up to one of its values."""
+_STOPPED: Final = re.compile(r"[.!;]\s")
+_ENUMERATOR: Final = re.compile(r"\n[ \t]{0,8}\(?\d{1,2}[.):][ \t]")
 _LINE_DRESS: Final = " \t\r\n*_-+•.,;:()[]xX☐\"'"
 
 
@@ -109,7 +114,7 @@ def read_mentions(
         return name is not None and name == forms.get(other)
 
     statements = read_statements(
-        text,
+        _without_other_keys(text),
         by_span,
         neutral=neutral,
         takes_alternatives=takes_alternatives,
@@ -121,9 +126,17 @@ def read_mentions(
     return [Reading(by_span[statement.start, statement.end], statement) for statement in statements]
 
 
+def _without_other_keys(text: str) -> str:
+    """Blank the keys of a JSON object that do not name an answer: they say nothing of its other fields."""
+    if '":' not in text and '" :' not in text:
+        return text
+    return _KEY.sub(lambda key: key[0] if _ANSWER_KEY.fullmatch(key[1].strip()) else " " * len(key[0]), text)
+
+
 def _without_other_field(text: str, statement: Statement) -> Statement:
     """Take the value of a field of JSON for no answer, unless the field is named so."""
-    field = FIELD_KEY.search(text[max(0, statement.start - _KEY_CHARS) : statement.start])
+    before = text[max(0, statement.start - _KEY_CHARS) : statement.start]
+    field = FIELD_KEY.search(_LIST_START.sub('["', before))
     if field is None or _ANSWER_KEY.fullmatch(field[1].strip()):
         return statement
     return replace(statement, polarity=Polarity.INTERMEDIATE)
@@ -156,7 +169,7 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
         return None
     for neighbour in (*readings[max(0, index - 1) : index], *readings[index + 1 : index + 2]):
         first, last = sorted((neighbour.mention, final.mention), key=lambda mention: mention.start)
-        gap = text[first.end : last.start]
+        gap = _ENUMERATOR.sub("\n", text[first.end : last.start])
         if neighbour.mention.name == final.mention.name or neighbour.statement.polarity in _DENIED:
             continue
         is_open = neighbour.is_asserted or neighbour.statement.polarity is Polarity.HEDGED
@@ -170,10 +183,12 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     if rival is None:
         return final
     first, last = sorted((rival.mention, final.mention), key=lambda mention: mention.start)
-    gap = text[first.end : last.start]
+    gap = _ENUMERATOR.sub("\n", text[first.end : last.start])
     if "\n" in gap:
         is_marked = first.is_marked and last.is_marked  # of two marks the last counts
         is_beside = not is_marked and not gap.strip(_LINE_DRESS) and _fills_lines(text, first, last)
+    elif first.is_marked and last.is_marked and _STOPPED.search(gap):
+        is_beside = False  # of two marks the last counts
     else:
         is_beside = "=" not in gap and not any(
             classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
@@ -195,7 +210,7 @@ def is_joined(gap: str) -> bool:
 
 
 def _fills_lines(text: str, first: Mention, last: Mention) -> bool:
-    before = text[text.rfind("\n", 0, first.start) + 1 : first.start]
+    before = _ENUMERATOR.sub("", "\n" + text[text.rfind("\n", 0, first.start) + 1 : first.start])
     end = text.find("\n", last.end)
     after = text[last.end : len(text) if end < 0 else end]
     return not before.strip(_LINE_DRESS) and not after.strip(_LINE_DRESS)

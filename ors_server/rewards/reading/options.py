@@ -16,6 +16,26 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.clauses import ClauseReader
+from ors_server.rewards.reading.option_phrases import (
+    denies_each,
+    is_choice_of_others,
+    is_compared,
+    is_contrasted,
+    is_declined,
+    is_elsewhere,
+    is_example,
+    is_gapped,
+    is_lone_denial,
+    is_only_a_part,
+    is_only_done_there,
+    is_part_of_place,
+    is_side,
+    is_superlative,
+    is_too_much,
+    may_be_right_too,
+    restart_of,
+    seems,
+)
 from ors_server.rewards.reading.polarity import NO_CLASSES, Classes, Polarity, words_of
 from ors_server.rewards.reading.sentences import AND, Clause, Sentence, TextToken, Value, classes_in
 
@@ -45,6 +65,7 @@ _AGREEING: Final = frozenset({"is", "was", "are", "does", "did", "do", "has", "w
 _FAREWELLS: Final = frozenset({"goodbye", "good-bye", "bye", "farewell", "adieu"})
 _ENUMERATORS: Final = frozenset({"first", "firstly", "next", "second", "secondly", "third", "thirdly"})
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
+_RANKED: Final = words_of("came comes ranks ranked finished is was")
 _CONCLUSIONS: Final = frozenset({"so", "hence", "thus", "therefore", "ergo", "consequently", "then"})
 _FRONTED: Final = frozenset(
     {"for", "with", "under", "by", "in", "on", "about", "at", "without", "concerning"}
@@ -63,8 +84,12 @@ _PLACING: Final = frozenset({"in", "at"})
 _VERDICT_MARKS: Final = frozenset({":", "\u2013", "\u2014", "-"})
 _POSTPOSED: Final = frozenset({"değil", "degil"})
 """Denials behind what they deny: "Riga değil"."""
-_BESIDES: Final = frozenset({"whereas"})
+_RELATIVES: Final = frozenset({"which", "who", "whose", "whom", "where"})
+_BESIDES: Final = frozenset({"whereas", "while", "whilst"})
 _REFERRING: Final = frozenset({"that's", "that"})
+_TOPICS: Final = frozenset(
+    {"next", "next up", "candidate", "another candidate", "contender", "topic", "hint"}
+)
 _FORMER: Final = ("my first", "my original", "my initial", "my earlier", "my previous")
 _DEPARTURES: Final = (
     *("came", "come", "hail", "sail", "depart", "left", "start", "set", "originat", "stem", "travel", "flew"),
@@ -91,7 +116,7 @@ _DESCENDING: Final = (
 )
 _SIGNS: Final = {">": frozenset({"outranks"}), "<": frozenset({"outranked"})}
 _RELATING: Final = frozenset({"to", "of", "from", "with", "like", "as", "in", "for"})
-_OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet"})
+_OPPOSED: Final = frozenset({"but", "though", "although", "however", "yet", ";"})
 _POSSIBLE: Final = frozenset(
     {"could be", "might be", "may be", "could", "might", "may", "may well be", "could also be"}
 )
@@ -100,6 +125,10 @@ _EQUALLY: Final = frozenset(
 )
 _TICK: Final = re.compile(r"\A\s*(?:[-*+]\s+)?[\[(]([ xX\u2713\u2714])[\])]\s{0,3}\Z")
 _MAX_TICK: Final = 16
+_CONTRARY: Final = frozenset(
+    {"unlike", "contrary to", "despite", "in spite of", "in contrast to", "in contrast with", "as opposed to"}
+)
+_OPEN_SIDES: Final = frozenset({Polarity.ASSERTED, Polarity.SUPPOSED})
 _SHARE: Final = re.compile(r"[\s(:=\u2013\u2014-]{0,4}(?:about |around |~)?(\d{1,3}(?:\.\d{1,6})?)\s?%")
 
 
@@ -120,6 +149,8 @@ class OptionReader(ClauseReader):
             self._continue_predicates(sentence)
             self._set_aside_lists(sentence)
             self._leave_open(sentence)
+            self._hedge_sides(sentence)
+            self._set_against(sentence, number)
             self._tick(sentence)
             self._finish(sentence)
             self._judge_lists(sentence)
@@ -134,6 +165,8 @@ class OptionReader(ClauseReader):
             if left and "outranks" in left[-1].classes and "negative" in classes_in(left[:-1]):
                 _make_harmless(left)  # "there is no better choice than A"
             _spare_passives(left)
+            if left and left[0].word in _CONTRARY:
+                del left[: restart_of(left)]
             self._frame(value, left)
         super()._judge(value, left, right)
         if self.are_labels:
@@ -185,7 +218,7 @@ class OptionReader(ClauseReader):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
         is_elliptic = len(right) == 1 and "copula" in right[0].classes and not before & {"answer", "copula"}
-        if self.are_labels and ("harmless" in seen or is_elliptic):
+        if self.are_labels and ("harmless" in seen or is_elliptic or is_superlative(right)):
             return Polarity.ASSERTED  # "A is not in dispute"
         return super()._as_subject(value, left, right, before, seen)
 
@@ -204,9 +237,10 @@ class OptionReader(ClauseReader):
         is_opened = is_apposed or (lead is not None and ("reason" in lead.classes or lead.word in "(["))
         if self.are_labels and is_place and not is_opened:
             return False  # "the battle took place at Riga"
-        return super()._is_secondary(value) or (
-            self.are_labels and lead is not None and lead.word in _BESIDES
+        is_aside = lead is not None and (
+            lead.word in _BESIDES or (lead.word in _RELATIVES and self._text[lead.start] == ",")
         )
+        return super()._is_secondary(value) or (self.are_labels and is_aside)
 
     def _is_yes(self, number: int) -> bool:
         if super()._is_yes(number) or not self.are_labels or number >= len(self._sentences):
@@ -237,6 +271,8 @@ class OptionReader(ClauseReader):
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
         if self.are_labels and is_correction and "negative" not in heading.classes():
             return None  # "I take that back: B"
+        if self.are_labels and " ".join(token.word for token in heading.tokens) in _TOPICS:
+            return Polarity.INTERMEDIATE
         if self.are_labels and heading.tokens[0].word in _REFERRING:
             return None  # "that's wrong: Riga"
         is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
@@ -256,6 +292,12 @@ class OptionReader(ClauseReader):
         is_contrast = is_contrast or (len(tokens) > 1 and tokens[0].word == "not")
         if self.are_labels and is_contrast and not any(token.classes for token in tokens[1:]):
             return None  # "Basel, not Tartu"
+        if self.are_labels and clause.tokens[0].word in _CONTRARY:
+            return None  # "A, unlike what the forum says"
+        if self.are_labels and (is_example(clause) or is_elsewhere(clause)):
+            return Polarity.INTERMEDIATE
+        if self.are_labels and is_declined(clause):
+            return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
         is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
         if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
             return Polarity.DENIED  # "I marked A as wrong"
@@ -298,6 +340,7 @@ class OptionReader(ClauseReader):
         values = [value for clause in sentence.clauses for value in clause.values]
         words = list(_words(sentence))
         positions = {id(word): index for index, word in enumerate(words)}
+        losers: list[Value] = []
         for first, second in pairwise(values):
             between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
             before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
@@ -312,8 +355,10 @@ class OptionReader(ClauseReader):
                 first.polarity = Polarity.DENIED
             elif first.polarity in _OPEN_TO_COMPARE and "suppose" not in classes_in(before):
                 winner, loser = (first, second) if "outranks" in classes else (second, first)
-                winner.polarity, loser.polarity = Polarity.ASSERTED, Polarity.DENIED
-                winner.is_framed = True
+                loser.polarity, loser.is_framed = Polarity.DENIED, False
+                losers.append(loser)
+                if winner not in losers:  # "A > B > C"
+                    winner.polarity, winner.is_framed = Polarity.ASSERTED, True
 
     def _rank(self, sentence: Sentence) -> None:
         """Read "From best to worst: A, B": the first, or the last, wins."""
@@ -336,7 +381,9 @@ class OptionReader(ClauseReader):
             following = value.clause.tokens[value.clause.tokens.index(value.token) + 1 :][:1]
             if share is not None:
                 shares[id(value)] = float(share[1]), value
-            elif following and following[0].word in _PLACES:
+            if following and following[0].word in _RANKED:
+                following = value.clause.tokens[value.clause.tokens.index(value.token) + 2 :][:1]
+            if share is None and following and following[0].word in _PLACES:
                 shares[id(value)] = -float(_PLACES.index(following[0].word)), value
         if len(shares) > 1:
             best = max(share for share, _ in shares.values())
@@ -386,10 +433,52 @@ class OptionReader(ClauseReader):
                 continue
             behind = _until_value(tokens[at + 1 :])
             is_opposed = lead is not None and lead.word in _OPPOSED and first.polarity is Polarity.ASSERTED
-            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or any(
-                token.word in _EQUALLY for token in behind
+            is_possible = any(token.word in _POSSIBLE for token in tokens[:at]) or (
+                any(token.word in _EQUALLY for token in behind) or may_be_right_too(behind)
             )
             if is_opposed and is_possible and not classes_in(tokens) & _WRONGNESS and second is values[-1]:
+                first.polarity = second.polarity = Polarity.HEDGED
+
+    def _has_condition(self, sentence: Sentence, value: Value) -> bool:
+        """Whether the clause behind a value's is a condition: "A if the diary is right"."""
+        place = sentence.clauses.index(value.clause) + 1
+        lead = sentence.clauses[place].lead if place < len(sentence.clauses) else None
+        return lead is not None and lead.word in ("if", "when", "provided", "assuming")
+
+    def _set_against(self, sentence: Sentence, number: int) -> None:
+        """Read "A sounds right, but only B fits", "B, and not, as some say, A", "A fails. B doesn't."."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for first, second in pairwise(values):
+            places = [sentence.clauses.index(value.clause) for value in (first, second)]
+            tokens, lead = first.clause.tokens, second.clause.lead
+            right = tokens[tokens.index(first.token) + 1 :]
+            if lead is not None and lead.word in _OPPOSED and seems(right) and first.polarity in _OPEN_SIDES:
+                first.polarity, first.is_framed = Polarity.INTERMEDIATE, False
+                is_open = second.polarity is Polarity.INTERMEDIATE and second is values[-1]
+                second.polarity = Polarity.ASSERTED if is_open else second.polarity
+            if any(map(is_lone_denial, sentence.clauses[places[0] + 1 : places[1] - 1])):
+                second.polarity, second.is_framed = Polarity.DENIED, False
+                is_open = first.polarity is Polarity.INTERMEDIATE and not classes_in(right) & _WRONGNESS
+                first.polarity = Polarity.ASSERTED if is_open else first.polarity
+        if is_contrasted(sentence) and number:
+            before = self._sentences[number - 1]
+            denied = [value for clause in before.clauses for value in clause.values]
+            if denied and all(value.polarity in (Polarity.DENIED, Polarity.INTERMEDIATE) for value in denied):
+                values[0].polarity, values[0].is_framed = Polarity.ASSERTED, True
+
+    def _hedge_sides(self, sentence: Sentence) -> None:
+        """Read "A in theory, B in practice": it states neither."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for first, second in pairwise(values):
+            lead = second.clause.lead
+            is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
+            is_gap = is_gapped(first, second) and second.polarity is not Polarity.BOUNDED
+            if is_gap and first.polarity is Polarity.ASSERTED and second.polarity in _OPEN_TO_COMPARE:
+                first.polarity = second.polarity = Polarity.HEDGED
+            sides = [self._has_condition(sentence, value) for value in (first, second)]
+            if all(sides) and {first.polarity, second.polarity} <= _OPEN_SIDES:
+                first.polarity = second.polarity = Polarity.HEDGED
+            if is_beside and is_side(first) and {first.polarity, second.polarity} <= _OPEN_SIDES:
                 first.polarity = second.polarity = Polarity.HEDGED
 
     def _finish(self, sentence: Sentence) -> None:
@@ -401,7 +490,8 @@ class OptionReader(ClauseReader):
             at = clause.tokens.index(value.token)
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
             following = sentence.clauses[place + 1 :]
-            goes_on = bool(right) or not all(map(_is_nearby, following))
+            is_denial = bool(following) and "negative" in following[0].tokens[0].classes  # "in A, not in B"
+            goes_on = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
             if len(left) == 1 and left[0].word in _FRONTED and goes_on:
                 value.polarity = Polarity.INTERMEDIATE
             earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
@@ -424,7 +514,12 @@ class OptionReader(ClauseReader):
             if clause.values or clause.lead is None or not earlier:
                 earlier += clause.values
                 continue
+            if denies_each(clause) and place + 1 == len(sentence.clauses):
+                for value in earlier:
+                    value.polarity, value.is_framed = Polarity.DENIED, False
             classes = clause.classes()
+            if "undecided" in classes:
+                self._leave_undecided(earlier)
             is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
                 classes & {"reject", "fault"}
             )
@@ -438,6 +533,12 @@ class OptionReader(ClauseReader):
             is_elliptic = clause.lead.word in _OPPOSED and clause.tokens[-1].word in _AUXILIARIES
             if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[place - 1]:
                 earlier[-1].polarity = Polarity.DENIED
+
+    def _leave_undecided(self, values: Sequence[Value]) -> None:
+        """Take names behind which a sentence says that it does not decide for no answer."""
+        if len({self._text[value.token.start : value.token.end] for value in values}) > 1:
+            for value in values:
+                value.polarity, value.is_framed = Polarity.HEDGED, False
 
     def _tick(self, sentence: Sentence) -> None:
         """Read boxes in front of options: "[ ] A", "[x] B"."""
@@ -481,7 +582,7 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
     is_open = value.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
     is_own = any(token.word.startswith(_FORMER) and "answer" in token.classes for token in left)
     is_selected = value.is_weak and last is not None and last.word in ("only", "but only")
-    is_goal = last is not None and last.word in ("from", "to") and len(value.clause.values) == 1
+    is_goal = last is not None and last.word in ("from", "to") and value is value.clause.values[-1]
     is_goal = is_goal and any(map(_is_departure, left[:-1]))
     if value.polarity is Polarity.INTERMEDIATE and (is_selected or is_goal):
         return Polarity.ASSERTED  # "only Riga has a harbour", "the letter came from Riga"
@@ -496,7 +597,11 @@ def _limited(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
         (_is_picked_for_rejection(right), Polarity.DENIED),
         (bool(before & _DISTANCES) and last is not None and last.word in ("from", "of"), Polarity.BOUNDED),
         (bool(before & _INCLUDING) and not classes_in(left) & {"answer", "copula"}, Polarity.INTERMEDIATE),
-        (_is_noun_phrase(left, right), Polarity.INTERMEDIATE),
+        (_is_noun_phrase(left, right) or is_only_a_part(right), Polarity.INTERMEDIATE),
+        (is_part_of_place(value, left, right) or is_only_done_there(left), Polarity.INTERMEDIATE),
+        (is_too_much(right), Polarity.DENIED),
+        (is_compared(left), Polarity.BOUNDED),
+        (is_choice_of_others(right), Polarity.QUOTED),
     )
     return next((polarity for holds, polarity in rules if holds), None)
 
@@ -659,6 +764,8 @@ def _make_harmless(tokens: Sequence[TextToken]) -> None:
 def _is_rhetorical(sentence: Sentence) -> bool:
     """Whether a question only stresses what it says: "What else could it be but A?", "Who could doubt A?"."""
     words = [token for token in _words(sentence) if token.kind == "word"]
+    if [" ".join(word.word for word in words)] in (["who else but"], ["where else but"], ["what else but"]):
+        return True
     if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004
         return False
     rest = words[1:]
@@ -675,6 +782,7 @@ def _cancel_denials(words: Sequence[TextToken]) -> None:
     """Take the marks of two denials of which one denies the other: "cannot be excluded", "nobody doubts"."""
     for index, word in enumerate(words):
         is_order = word.word in ("don't", "never", "dont") or [w.word for w in words[:index]] == ["do"]
+        is_order = is_order and (not index or words[0].word in ("do", "please", "and", "so", "but"))
         if "negative" not in word.classes or word.word in _ONLY or (is_order and index <= 1):
             continue
         following = words[index + 1 : index + 1 + _MAX_CANCELLED]

@@ -19,6 +19,8 @@ NO_CLASSES: Final[Classes] = frozenset()
 _PATH: Final = Path(__file__).with_name("polarity.toml")
 _SHORTEST: Final = 2
 """Words of the shortest phrase."""
+_SILENT: Final = frozenset({"common", "filler"})
+"""Classes of words that only tell their language."""
 _OTHER_TABLES: Final = ("characters", "irregular_verbs", "options")
 """Tables of `polarity.toml` that are no language."""
 
@@ -150,6 +152,17 @@ def _languages_by_word() -> dict[str, tuple[str, ...]]:
     return {word: tuple(names) for word, names in named.items()}
 
 
+@cache
+def _languages_by_shared_word() -> dict[str, tuple[str, ...]]:
+    """Return the languages of each word that says something of a value, also where others share it."""
+    named: dict[str, list[str]] = {}
+    for name, lexicon in lexicons().items():
+        for word, classes in lexicon.words.items():
+            if classes - _SILENT and name != "english":
+                named.setdefault(word, []).append(name)
+    return {word: tuple(names) for word, names in named.items()}
+
+
 def languages_of(words: Collection[str]) -> list[Lexicon]:
     """Return the lexicons that count for a text with these words: English, and its own language."""
     counts: dict[str, int] = {}
@@ -157,6 +170,10 @@ def languages_of(words: Collection[str]) -> list[Lexicon]:
     for word in words:
         for name in by_word.get(word, ()):
             counts[name] = counts.get(name, 0) + 1
+    if not counts and not any(word in lexicons()["english"].words for word in words):
+        for word in words:  # "pas Turin"
+            for name in _languages_by_shared_word().get(word, ()):
+                counts[name] = counts.get(name, 0) + 1
     most = max(counts.values(), default=0)
     others = [name for name, count in counts.items() if count == most]
     return [lexicons()["english"], *(lexicons()[name] for name in others)]

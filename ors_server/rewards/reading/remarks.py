@@ -8,7 +8,8 @@ from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, classe
 
 _FAILING: Final = frozenset({"reject", "fault", "refuse", "retract", "negative"})
 _SECOND_SUBJECTS: Final = words_of(
-    "other another common many some most mistake mistakes others error errors students people trap careful"
+    "first initial original other another common many some most mistake mistakes others error errors "
+    "students people trap careful"
 )
 _DEMONSTRATIVES: Final = words_of(
     "everything all both above check test verification equation sum sides calculation calculations "
@@ -37,9 +38,12 @@ _PARTS: Final = words_of("second third other others both all rest last")
 _TAKING: Final = words_of(
     "take takes took taken taking tear tore torn throw threw thrown cross crossed rub rubbed"
 )
+_SOLUTIONS: Final = words_of("solution root fit match zero option candidate possibility")
 _AWAY: Final = words_of("back out up away off")
 _PAPERS: Final = words_of("it that this page sheet paper draft line answer number value")
-_JOINING: Final = frozenset({"but", "yet", "and", "though", "although", "however"})
+_JOINING: Final = words_of(
+    "but yet and though although however aber doch und mais pero mas ma maar ale lecz но а ama fakat men y et e en i"
+)
 
 
 def is_passed_on(clause: Clause) -> bool:
@@ -75,14 +79,27 @@ def disapproves(tokens: Sequence[TextToken], *, is_framed: bool) -> bool:
     if "negative" not in classes:
         return False
     at = next(index for index, token in enumerate(tokens) if "negative" in token.classes)
+    if is_no_noun(tokens):
+        return False  # "42 dollars and no cents"
     rest = [token for token in tokens[at + 1 :] if not token.classes & {"pronoun", "copula", "negative"}]
     is_partial = at == 0 and any(token.word in _PARTS for token in rest)  # "but not the second"
+    is_property = bool(rest) and rest[0].word in ("a", "an")  # "It isn't a prime number."
+    approving = {"answer"} if is_property else {"confirm", "answer"}
     return (
         is_partial
         or not is_framed
         or not rest
-        or any(token.classes & {"confirm", "answer"} for token in rest)
+        or any(token.classes & approving or token.word in _SOLUTIONS for token in rest)
     )
+
+
+def is_no_noun(tokens: Sequence[TextToken]) -> bool:
+    """Whether the only negation is a "no" in front of an unknown noun, which it denies: "no harm done"."""
+    denials = [index for index, token in enumerate(tokens) if "negative" in token.classes]
+    if len(denials) != 1 or not tokens[denials[0]].word.endswith("no"):
+        return False
+    behind = tokens[denials[0] + 1 : denials[0] + 2]
+    return bool(behind) and behind[0].kind == "word" and not behind[0].classes
 
 
 def tells_own_error(tokens: Sequence[TextToken]) -> bool:
@@ -125,8 +142,10 @@ def refutes(tokens: Sequence[TextToken]) -> bool:
     is_act = "first_person" in classes_in(subject) and "copula" not in classes_in(subject)
     if is_act and tokens[at].classes & {"reject", "retract"}:
         return any(token.word in _THIS for token in behind[: NEAR + 1])  # "I hereby withdraw it."
+    is_property = bool(behind) and behind[0].word in ("a", "an")
     endorsed = any(
-        token.classes & {"confirm", "approval"} or token.word in _ENDORSING for token in behind[:4]
+        (token.classes & {"confirm", "approval"} and not is_property) or token.word in _ENDORSING | _SOLUTIONS
+        for token in behind[:4]
     )
     return is_about and (bool(verdict) or ("negative" in tokens[at].classes and endorsed))
 
@@ -137,6 +156,7 @@ def is_disapproval(clause: Clause, *, is_framed: bool) -> bool:
         return False
     first, lead = clause.tokens[0], "" if clause.lead is None else clause.lead.word
     is_about = "pronoun" in classes_in(clause.tokens[:NEAR]) or lead == "which"
+    is_about = is_about or first.word.startswith(("that's ", "it's ", "this is "))
     is_other = any(token.is_capital for token in clause.tokens[:NEAR])
     is_bare = bool(first.classes & {"negative", "reject", "fault", "copula"})
     if first.word in ("the", "a", "an") and NEAR <= len(clause.tokens) <= NEAR + 1:

@@ -55,7 +55,7 @@ CJK: Final = re.compile(r"[\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\u30ff\
 _ABBREVIATIONS: Final = words_of(
     "cf e.g i.e eg ie approx resp nr eq eqs fig vs dr mr mrs ms prof sec ch pp p st ca etc al ex vol q.v"
 )
-_KINDS: Final = {"\n": "line", "?": "ask", "？": "ask", "!": "stop", "！": "stop", "。": "stop"}
+_KINDS: Final = {"\n": "line", "?": "ask", "？": "ask", "؟": "ask", "!": "stop", "！": "stop", "。": "stop"}
 _SIGN_CLASSES: Final = {
     "=": "copula",
     "¬": "negative",
@@ -104,7 +104,18 @@ _EXCEPTIVES: Final = frozenset(
 )
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
+_COMPLEMENTIZERS: Final = words_of("dass daß ob że iż czy что чтобы будто")
+"""Words of other languages that open an object clause behind a comma, where English has "that" without one."""
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
+_STARTERS: Final = words_of(
+    "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait "
+    "actually hmm but so check because since however other another if when please feel thus hence therefore "
+    "you these those"
+)
+"""Words with which a sentence begins behind a value without a full stop."""
+_POSTPOSED: Final = frozenset({"değil", "değildir", "değildi"})
+"""Negations behind what they deny."""
+_NOES: Final = frozenset({"no", "nope", "nah"})
 _NOT_DOUBLED: Final = frozenset({"wrong", "lie", "lies", "false"})
 _MAX_BLANK: Final = 3
 """Line ends in the middle of a sentence."""
@@ -370,9 +381,16 @@ class SentenceReader:
         for earlier, token in pairwise(tokens):
             if token.word == "answer" and earlier.word in _BEFORE_VERBS:
                 token.classes = frozenset({"report"})
+            if earlier.word in _NOES and token.kind == "value" and self._is_reply(earlier):
+                earlier.classes = frozenset({"correction"})  # "41 no 42", "nah 42"
         for index, token in enumerate(tokens):
             if "negative" in token.classes and (" " not in token.word or token.word in _NOBODY):
                 self._soften(index)
+
+    def _is_reply(self, token: TextToken) -> bool:
+        """Whether a "no" directly in front of a value answers what is in front of it: "41 no 42"."""
+        before = self._text[: token.start].rstrip()[-1:]
+        return token.word != "no" or before.isdigit() or before in ("$", "}")
 
     def _soften(self, index: int) -> None:
         """Read a negation with the words behind it: "no doubt" denies nothing, "cannot solve" gives up."""
@@ -380,6 +398,8 @@ class SentenceReader:
         following = self._tokens[index + 1 : index + 6]
         words = list(takewhile(lambda other: other.kind == "word", following))
         is_at_value = len(words) < len(following) and following[len(words)].kind == "value"
+        if words and self._is_reply_or_order(index, words[0]):
+            return
         if words and is_at_value and any(word.word in _EXCEPTIVES for word in words[-1:]):
             _make_harmless(token, words)  # "nothing but 42"
             return
@@ -399,7 +419,13 @@ class SentenceReader:
                     _make_harmless(token, words[: offset + 1])  # "nobody disputes"
                 return
             if "negative" in word.classes:
-                return
+                break
+
+    def _is_reply_or_order(self, index: int, following: TextToken) -> bool:
+        """Whether a negation is a reply or an order: "no that is wrong", "do not be misled into 42"."""
+        word = self._tokens[index].word
+        is_order = word == "don't" or (index > 0 and self._tokens[index - 1].word == "do")
+        return (word in _NOES and "pronoun" in following.classes) or (is_order and following.word == "be")
 
     def _split(self) -> list[Sentence]:
         sentences: list[Sentence] = []
@@ -417,6 +443,14 @@ class SentenceReader:
                     )
                 current = []
             else:
+                if (
+                    token.is_capital
+                    and token.word.partition(" ")[0] in _STARTERS
+                    and current
+                    and (current[-1].kind == "value")
+                ):
+                    sentences.append(self._clauses(current, len(sentences), is_question=False))
+                    current = []  # "42 The other one fails."
                 current.append(token)
         if current:
             sentences.append(self._clauses(current, len(sentences), is_question=False))
@@ -433,6 +467,8 @@ class SentenceReader:
         ):
             following += 1
         after = self._tokens[following] if following < len(self._tokens) else None
+        if after is not None and after.word == "####":
+            return False
         if before is not None and before.kind == "line" and index > 1:
             before = self._tokens[index - 2]
         is_colon = before is not None and before.word == ":" and index > 1
@@ -460,6 +496,8 @@ class SentenceReader:
             if token.kind == "mark":
                 if token.word in '"“”„«»' or (token.word in "[]" and not clauses[-1].tokens):
                     continue
+                if token.word == "," and clauses[-1].tokens and _is_complement(tokens, index + 1):
+                    continue  # "Ich bezweifle, dass es Riga ist"
                 clauses.append(Clause(token))
             elif token.kind == "word" and (
                 ("pivot" in token.classes and not (token.word == "as" and _is_value(tokens, index + 1)))
@@ -470,6 +508,7 @@ class SentenceReader:
                 )
                 or (clauses[-1].values and _opens_contrast(tokens, index))
                 or (clauses[-1].values and _opens_sentence(tokens, index))
+                or (clauses[-1].values and token.word in _NOES and "correction" in token.classes)
             ):
                 if (
                     clauses[-1].lead is not None
@@ -515,9 +554,12 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
             length, classes = phrase
     if length == 1:
         word = words[index]
-        own = lexicons[0].words.get(word, NO_CLASSES)
+        own, foreign = lexicons[0].words.get(word, NO_CLASSES), NO_CLASSES
         for lexicon in lexicons[1:]:
-            own |= lexicon.words.get(word, NO_CLASSES)
+            foreign |= lexicon.words.get(word, NO_CLASSES)
+        own = (
+            foreign or own
+        )  # "war" says nothing of a value in a German sentence, whatever it says in English
         return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))
@@ -554,6 +596,11 @@ def _is_value(tokens: Sequence[TextToken], index: int) -> bool:
     return index < len(tokens) and tokens[index].kind == "value"
 
 
+def _is_complement(tokens: Sequence[TextToken], index: int) -> bool:
+    """Whether a word opens a clause that is the object of the one in front of it."""
+    return index < len(tokens) and tokens[index].word in _COMPLEMENTIZERS
+
+
 def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a pronoun with its verb begins another sentence, without a full stop: "not 41 it's 42"."""
     return tokens[index].word in ("it's", "its", "it is", "that's") and _is_value(tokens, index + 1)
@@ -562,5 +609,7 @@ def _opens_sentence(tokens: Sequence[TextToken], index: int) -> bool:
 def _opens_contrast(tokens: Sequence[TextToken], index: int) -> bool:
     """Whether a negation sets the next value against the last one: "42, not 43", "6 rather than 5"."""
     if "negative" not in tokens[index].classes or "copula" in tokens[index - 1].classes:
+        return False
+    if tokens[index].word in _POSTPOSED:
         return False
     return any(token.kind == "value" for token in tokens[index + 1 : index + 4])

@@ -28,8 +28,10 @@ from itertools import pairwise
 from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
-from ors_server.rewards.reading.options import OptionReader
-from ors_server.rewards.reading.polarity import Polarity, character_lists, words_of
+from ors_server.rewards.reading.characters import WINDOW, CharacterReader
+from ors_server.rewards.reading.frames import is_filler
+from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
+from ors_server.rewards.reading.polarity import Polarity, words_of
 from ors_server.rewards.reading.remarks import disapproves, refutes, takes_back_words, tells_own_error
 from ors_server.rewards.reading.sentences import (
     CJK,
@@ -82,11 +84,23 @@ _QUOTATION: Final = re.compile(
     '"[^"\n]{1,300}"|\u201c[^\u201d\n]{1,300}\u201d|\u00ab[^\u00bb\n]{1,300}\u00bb|(?<!\\w)\u2018[^\u2019\n]{1,300}\u2019'
 )
 _QUOTATION_MARKS: Final = ('"', "\u201c", "\u00ab", "\u2018")
+_TEXTS: Final = (
+    r"(?:text|passage|article|paragraph|line|sentence|document|record|charter|register|excerpt|abstract)"
+)
+_FROM_TEXT: Final = re.compile(
+    rf"(?i)\b{_TEXTS}s?(?: \d{{1,3}})? (?:says|reads|states|has it|tells us|has)\b[,:]? ?\Z"
+)
+_OF_TEXT: Final = re.compile(rf"(?i),? (?:says|reads|states) the (?:\w+ )?{_TEXTS}\b")
+"""Who quotes the text that the task gives agrees with it: `The text says: "He was born in Riga."`."""
 _QUOTED_WORDS: Final = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}['’]?[a-z]*\s")
-_CJK_STOP: Final = re.compile(r"[。！？!?；;\n]|\. ")
-_CJK_BREAK: Final = re.compile(r"[，,、：:（）()]|而是|但是|但|不过|그러나|하지만|しかし")
 _UNDECIDED: Final = frozenset(
-    {Polarity.INTERMEDIATE, Polarity.ASSERTED, Polarity.HEDGED, Polarity.RETRACTED, Polarity.SUPPOSED}
+    {
+        Polarity.INTERMEDIATE,
+        Polarity.ASSERTED,
+        Polarity.HEDGED,
+        Polarity.RETRACTED,
+        Polarity.SUPPOSED,
+    }
 )
 _HEDGEABLE: Final = _UNDECIDED - {Polarity.RETRACTED, Polarity.INTERMEDIATE}
 _MARK_CHARS: Final = 60
@@ -102,22 +116,31 @@ _REFERENCES: Final = words_of(
 _CONCLUSIONS: Final = frozenset({"so", "then", "hence", "thus", "therefore"})
 _OTHERS: Final = words_of("other others rest remaining alternatives else")
 _OPEN: Final = frozenset({Polarity.ASSERTED, Polarity.RETRACTED})
-_NOES: Final = frozenset({"no", "nope", "nah"})
+_NOES: Final = words_of("no nope nah nein non nee neen não nej nei нет hayır")
 _TO_ABSURDITY: Final = words_of("otherwise suppose if indeed assume assuming were supposing imagine")
 """Words that open an argument by contradiction."""
 _ELSE: Final = words_of("otherwise")
 _BESIDE: Final = words_of("and , ; while whereas but though although –")
 _AHEAD: Final = words_of("following below next underneath hereafter")
 _LISTED: Final = re.compile(r"[ \t.]*\n[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_ITEM: Final = re.compile(r"(?:\A|\s)(?:[-*+•]|\(?[\w]{1,3}[.):])[ \t]+[*_`\"]{0,3}\Z|\|")
+_MAX_MARK: Final = 12
 _DECIDERS: Final = words_of("so hence thus therefore then ergo consequently finally")
+_ASKING: Final = ("how much", "how many", "how far", "how long", "how old", "how tall")
+_GOALS: Final = ("what we want", "what we need", "what we seek", "what is asked", "what is wanted")
+_INVITING: Final = words_of("don't do please let feel never")
+_RELATIVES: Final = frozenset({"which", "who", "whose"})
+_LATER: Final = words_of("after afterwards later then finally eventually")
+_BESIDES: Final = words_of("also though but or however equally")
+_MAYS: Final = words_of("may might could")
+_MAX_LED: Final = 2
+"""Sentences behind "Wait." in which the corrected value may be: "Hold on. She gave one away. So 42."."""
 _CASES: Final = words_of("for with without under if when")
 _MAX_BETWEEN: Final = 6
 """Words between two values that "or" joins."""
 _FIRSTS: Final = frozenset({"one", "first", "half", "former", "on the one hand"})
 _SECONDS: Final = frozenset({"other", "second", "latter", "another"})
 _FRAGMENT_START: Final = re.compile(r"\A[\s,;:)\]?!]+(?:(?:and|but|or|so)\s+)?")
-_WINDOW: Final = 60
-"""Characters at each side of a value that count in a script without spaces."""
 
 
 def read_statements(
@@ -216,6 +239,7 @@ def struck_regions(text: str) -> list[Span]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text  # as a Turkish I makes it longer
+    lowered = lowered.replace("~~~", "   ")  # a fence
     for opening, closing in _STRUCK_MARKS:
         start = lowered.find(opening)
         while start >= 0:
@@ -238,7 +262,7 @@ def _announces_wrong(sentence: Sentence) -> bool:
     """Whether a sentence says that what follows is wrong: "The following values are wrong:"."""
     words = {part for token in sentence.tokens for part in token.word.split()}
     classes = classes_in(sentence.tokens)
-    is_wrong = bool(classes & {"reject", "fault"}) or (
+    is_wrong = bool(classes & {"reject", "fault", "erring"}) or (
         "negative" in classes and bool(classes & {"answer", "confirm"})
     )
     return bool(words & _AHEAD) and is_wrong and not sentence.is_question
@@ -256,21 +280,64 @@ def _sets_beside(clause: Clause) -> bool:
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
 
 
-class _Reader(OptionReader):
+def _opens_doubt(opening: Clause, sentence: Sentence) -> bool:
+    """Whether a sentence begins with doubt: "Possibly, though, it is 42", "It might also be 42"."""
+    if not opening.values and "maybe" in opening.tokens[0].classes:
+        return True
+    words = {word for token in sentence.tokens[:_MAX_BETWEEN] for word in token.word.split()}
+    return "also" in words and not _MAYS.isdisjoint(words)
+
+
+def _up_to_semicolon(sentence: Sentence, text: str) -> list[Value]:
+    values: list[Value] = []
+    for clause in sentence.clauses:
+        if values and clause.lead is not None and text[clause.lead.start] in ";:":
+            break
+        values += clause.values
+    return values
+
+
+class _Reader(CharacterReader):
     """Reads a text: each sentence by itself, then what sentences say about each other."""
 
     def read(self) -> list[Value]:
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        if self.are_labels:
+            self._frame_opening()
         self._quote()
         self._give_up()
         self._take_back()
         self._correct()
         self._hedge()
+        self._resolve()
+        self._leave_unfinished()
         if CJK.search(self._text):
             self._read_characters()
         return self._values
+
+    def _frame_opening(self) -> None:
+        """Take a name that is said first, alone, for the answer, and what follows for its reasons."""
+        opening = [sentence for sentence in self._sentences if says_name_alone(sentence)]
+        values = [value for sentence in opening for clause in sentence.clauses for value in clause.values]
+        asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
+        if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
+            return
+        first, last = asserted[0], self._values[-1]
+        if last is not first and last.polarity is Polarity.ASSERTED and self._differ(first, last):
+            between = self._sentences[first.sentence : last.sentence + 1]
+            if replaces(between, last, is_definite=self.is_definite(last)):
+                first.polarity = Polarity.RETRACTED
+                return
+        if len(asserted) == 1:
+            first.is_framed = True
+
+    def _is_item(self, value: Value) -> bool:
+        """Whether a value begins an item of a list."""
+        start = value.token.start
+        line = self._text[self._text.rfind("\n", max(0, start - _MAX_MARK), start) + 1 : start]
+        return _ITEM.search(line) is not None
 
     def _quote(self) -> None:
         """Take values in quotation marks, with words of somebody else, for quoted."""
@@ -281,6 +348,10 @@ class _Reader(OptionReader):
         starts = [value.token.start for value in self._values]
         for match in _QUOTATION.finditer(self._text):
             if not _QUOTED_WORDS.search(match[0]):
+                continue
+            before = self._text[max(0, match.start() - WINDOW) : match.start()]
+            after = self._text[match.end() : match.end() + WINDOW]
+            if self.are_labels and (_FROM_TEXT.search(before) or _OF_TEXT.match(after)):
                 continue
             first = bisect_right(starts, match.start())
             for value in self._values[first:]:
@@ -314,13 +385,23 @@ class _Reader(OptionReader):
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
         open_values: list[Value] = []
-        is_announced = False
+        is_announced = is_asked = False
         for sentence in self._sentences:
             values = [value for clause in sentence.clauses for value in clause.values]
             asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
-            if open_values and (
-                self._takes_back(sentence, has_value=bool(values))
-                or (not values and self._is_about(sentence, open_values[-1]))
+            is_reply = (
+                is_asked
+                and bool(sentence.tokens)
+                and (sentence.tokens[0].word in _NOES or "pronoun" in sentence.tokens[0].classes)
+            )
+            is_asked = bool(values) and all(value.polarity is Polarity.ASKED for value in values)
+            if (
+                open_values
+                and not is_reply
+                and (
+                    self._takes_back(sentence, has_value=bool(values))
+                    or (not values and self._is_about(sentence, open_values[-1]))
+                )
             ):
                 for value in open_values:
                     if value.polarity is Polarity.ASSERTED:
@@ -333,13 +414,10 @@ class _Reader(OptionReader):
             is_listed = is_announced and _LISTED.match(self._text, sentence.clauses[-1].end) is not None
             is_announced = is_listed or (not values and _announces_wrong(sentence))
             open_values += asserted
-            if not values and any("undecided" in token.classes for token in sentence.tokens):
+            is_open = any("undecided" in token.classes for token in sentence.tokens)
+            is_open = is_open and sentence.tokens[0].word not in _INVITING
+            if not values and (is_open or (self.are_labels and approves_of_several(sentence))):
                 self._hedge_all([value for value in open_values if value.polarity is Polarity.ASSERTED])
-
-    def _hedge_all(self, values: list[Value]) -> None:
-        if len({self._written(value) for value in values}) > 1:
-            for value in values:
-                value.polarity = Polarity.HEDGED
 
     def _is_about(self, sentence: Sentence, value: Value) -> bool:
         """Whether a sentence says that what a value's sentence is about is wrong: "The model was wrong."."""
@@ -348,7 +426,7 @@ class _Reader(OptionReader):
             return True
         if sentence.is_question or not any("reject" in token.classes for token in tokens):
             return False
-        subjects = {token.word for token in tokens[:3] if not token.classes and len(token.word) > 2}  # noqa: PLR2004
+        subjects = {token.word for token in tokens[:3] if not token.classes and not is_filler(token)}
         return any(token.word in subjects for token in self._sentences[value.sentence].tokens)
 
     def _takes_back(self, sentence: Sentence, *, has_value: bool) -> bool:
@@ -361,12 +439,18 @@ class _Reader(OptionReader):
         if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
         for place, clause in enumerate(sentence.clauses):
-            if clause.values:
+            if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
                 break
+            is_relative = place and clause.lead is not None and clause.lead.word in _RELATIVES
+            if clause.values or (is_relative and sentence.tokens[0].word.startswith("there")):
+                continue
             if clause.lead is not None and clause.lead.word in ("if", "in case"):
                 continue  # "Let me know if I made a mistake."
+            is_entry = place and clause.lead is not None and clause.lead.word == ":"
+            if is_entry and len(clause.tokens) == 1 and clause.tokens[0].word in ("none", "nil"):
+                continue  # "Units: none"
             following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
-            if following is not None and following.word == ":":
+            if has_value and following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
             if self._clause_takes_back(clause, has_value=has_value):
                 return True
@@ -390,7 +474,9 @@ class _Reader(OptionReader):
             not has_value and is_short and "reject" in classes,  # "Rejected."
             "negative" in classes_in(tokens[max(heeded - 3, 0) : heeded]),  # "don't count this"
             any("retract" in token.classes and (" " in token.word or is_short) for token in tokens),
-            is_lone and is_order and any(t.word in _REFERENCES or "pronoun" in t.classes for t in tokens),
+            is_lone
+            and is_order
+            and any(t.word in _REFERENCES or t.word == "what" or "pronoun" in t.classes for t in tokens),
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
             tells_own_error(tokens),
@@ -401,8 +487,9 @@ class _Reader(OptionReader):
         """Take back what was asserted in front of a correction: "Wait, 43", "or rather 43"."""
         earlier: list[Value] = []
         is_led = False
-        for sentence in self._sentences:
-            if len(sentence.tokens) > 2:  # noqa: PLR2004  ("Hold on." leads the next sentence)
+        led_at = 0
+        for number, sentence in enumerate(self._sentences):
+            if number > led_at + _MAX_LED:
                 is_led = False
             for clause in sentence.clauses:
                 head = clause.tokens[:3]
@@ -410,7 +497,8 @@ class _Reader(OptionReader):
                     clause.lead is not None and "correction" in clause.lead.classes
                 )
                 opened = opened or (len(clause.tokens) == 1 and clause.tokens[0].word in _NOES)
-                is_led = is_led or opened
+                if opened and not is_led:
+                    is_led, led_at = True, number
                 for value in clause.values:
                     if value.polarity is Polarity.ASSERTED and is_led:
                         for other in earlier:
@@ -421,6 +509,7 @@ class _Reader(OptionReader):
 
     def _hedge(self) -> None:
         """Decide for none of the values between which a text does not decide."""
+        self._spread_doubt()
         doubtful = [value for value in self._values if value.is_maybe and value.polarity in _OPEN]
         if len({self._written(value) for value in doubtful}) > 1:
             last = self._values[-1]
@@ -431,6 +520,20 @@ class _Reader(OptionReader):
         self._hedge_alternatives()
         self._hedge_cases()
         self._hedge_parallels()
+        self._hedge_either()
+        if not self._takes_alternatives:
+            self._hedge_neighbours()
+
+    def _spread_doubt(self) -> None:
+        """Doubt all values of a sentence that begins with doubt."""
+        for sentence in self._sentences:
+            opening = next(iter(sentence.clauses), None)
+            if opening is not None and _opens_doubt(opening, sentence):
+                for clause in sentence.clauses:
+                    for value in clause.values:
+                        value.is_maybe = True
+
+    def _hedge_either(self) -> None:
         for sentence in self._sentences:
             words = [
                 token.word
@@ -439,20 +542,54 @@ class _Reader(OptionReader):
                 if token is not None
             ]
             if "either" in words and "or" in words:
-                self._hedge_all([value for clause in sentence.clauses for value in clause.values])
-        if self._takes_alternatives:
-            return
+                self._hedge_all(_up_to_semicolon(sentence, self._text))
+
+    def _hedge_neighbours(self) -> None:
+        """Decide for neither of two neighbours that "or" joins."""
         positions = {id(token): index for index, token in enumerate(self._tokens)}
         for earlier, value in pairwise(self._values):
             if value.sentence > earlier.sentence + 1:
                 continue
             between = self._tokens[positions[id(earlier.token)] + 1 : positions[id(value.token)]]
             pair = {value.polarity, earlier.polarity}
+            if earlier.polarity is Polarity.BOUNDED:
+                pair.remove(Polarity.BOUNDED)  # "41 or so, or 42"
             if Polarity.ASSERTED not in pair or not pair <= _UNDECIDED:
                 continue
             # The values are compared last: to parse them costs more than all the rest.
             if self._leaves_open(earlier, value, between) and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
+
+    def _resolve(self) -> None:
+        """Assert the value for which a text decides in the end: "Either 41 or 42; hence 42"."""
+        last = self._values[-1]
+        if last.polarity is not Polarity.HEDGED or last.is_maybe:
+            return
+        lead = last.clause.lead
+        left = last.clause.tokens[: last.clause.tokens.index(last.token)]
+        is_decided = (
+            lead is not None and (lead.word in ":;" or not _DECIDERS.isdisjoint(lead.word.split()))
+        ) or (bool(left) and left[0].word in ("only", "just"))
+        written = self._written(last)
+        if is_decided and any(self._written(value) == written for value in self._values[:-1]):
+            last.polarity = Polarity.ASSERTED
+
+    def _leave_unfinished(self) -> None:
+        """Take no value for the answer where the last sentence asks for one, or plans the next step."""
+        last = self._sentences[-1]
+        tokens = last.tokens
+        if any(clause.values for clause in last.clauses) or not tokens:
+            return
+        opening = " ".join(token.word for token in tokens[:2])
+        is_plan = tokens[0].word == "next" and bool(classes_in(tokens) & {"solving", "work", "work_verb"})
+        is_asked = last.is_question and opening.startswith(_ASKING)
+        is_goal = any("copula" in token.classes for token in tokens[:-1]) and (
+            " ".join(token.word for token in tokens[-3:]).endswith(_GOALS)
+        )
+        if is_plan or is_asked or is_goal:
+            for value in self._values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
 
     def _hedge_parallels(self) -> None:
         """Decide for no value of two clauses alike: "Method A yields 42, method B yields 43"."""
@@ -467,9 +604,11 @@ class _Reader(OptionReader):
                 opener = earlier.clause.lead
                 if opener is not None and "reason" in opener.classes:
                     continue
+                if value.clause.tokens[0].word in _LATER:
+                    continue  # "Before tax it is 41, after tax it is 42."
                 between = sentence.clauses[places[id(earlier.clause)] + 1 : places[id(value.clause)] + 1]
                 if any(
-                    token.word in _DECIDERS
+                    not _DECIDERS.isdisjoint(token.word.split())
                     for clause in between
                     for token in (clause.lead, *clause.tokens)
                     if token is not None
@@ -492,12 +631,10 @@ class _Reader(OptionReader):
         at = next((index for index, token in enumerate(tokens) if "undecided" in token.classes), None)
         if at is None:
             return
-        values = [
-            value
-            for clause in sentence.clauses
-            for value in clause.values
-            if value.token.start > tokens[at].start
-        ]
+        every = [value for clause in sentence.clauses for value in clause.values]
+        values = [value for value in every if value.token.start > tokens[at].start]
+        if not values:
+            self._hedge_all([value for value in every if value.polarity in _HEDGEABLE])
         listed = values[:1]
         for value in values[1:]:
             lead = value.clause.lead
@@ -539,11 +676,15 @@ class _Reader(OptionReader):
             named = [clause for clause in sentence.clauses if _sets_beside(clause)]
             earlier = [value for value in earlier if value.sentence >= number - 2]
             near = list(earlier)
+            opening = sentence.tokens[0].word.partition(" ")[0] if sentence.tokens else ""
+            is_asked = sentence.is_question and opening in OR and bool(values)  # "42. Or 43?"
+            named = named or (sentence.clauses[:1] if is_asked else [])
             if named and not any("correction" in token.classes for token in sentence.tokens):
                 later = [value for value in values if value.clause.start >= named[0].start]
                 first = [value for value in values if value.clause.start < named[0].start]
                 beside = [*near, *first, *later] if later or not values else [*first]
-                self._hedge_all([value for value in beside if value.polarity in _HEDGEABLE or value.is_weak])
+                hedged = _HEDGEABLE | {Polarity.ASKED} if is_asked else _HEDGEABLE
+                self._hedge_all([value for value in beside if value.polarity in hedged or value.is_weak])
             earlier += values
 
     def _leaves_open(self, earlier: Value, value: Value, between: Sequence[TextToken]) -> bool:
@@ -571,6 +712,8 @@ class _Reader(OptionReader):
         for earlier, value in pairwise(asserted):
             is_near = value.sentence <= earlier.sentence + 1
             is_definite = earlier.is_framed or earlier.is_maybe or self.is_definite(earlier)
+            opening = [token.word for token in self._sentences[value.sentence].tokens[:_MAX_BETWEEN]]
+            is_definite = is_definite or not _BESIDES.isdisjoint(opening)
             if (
                 value is asserted[-1]
                 and value.is_maybe
@@ -594,60 +737,3 @@ class _Reader(OptionReader):
     def _differ(self, value: Value, other: Value) -> bool:
         written, others = self._written(value), self._written(other)
         return written != others and not (self.is_same is not None and self.is_same(written, others))
-
-    def _written(self, value: Value) -> str:
-        return "".join(self._text[value.token.start : value.token.end].split()).strip("$.,*").casefold()
-
-    def _read_characters(self) -> None:
-        """Read Chinese, Japanese and Korean by the characters around a value."""
-        lists = character_lists()
-        for value in self._values:
-            if value.polarity is not Polarity.ASSERTED:
-                continue
-            before, after = self._window(value)
-            value.polarity = _by_characters(before, after, lists) or value.polarity
-        for value, other in pairwise(self._values):
-            between = self._text[value.token.end : other.token.start].strip(" $,，、?？。")
-            words = (*lists["maybe_before"], *lists["maybe_after"])
-            if between and CJK.search(between) and between in words and not self._takes_alternatives:
-                value.polarity = other.polarity = Polarity.HEDGED
-        retracting = lists["retract"]
-        long_retracting = [word for word in retracting if len(word) > NEAR]
-        for value in self._values:
-            tail = self._text[value.token.end :]
-            stop = _CJK_STOP.search(tail)
-            rest = "" if stop is None else tail[stop.end() :].strip()
-            sentence = _CJK_STOP.split(rest, maxsplit=1)[0].strip() if rest else ""
-            if value.polarity is Polarity.ASSERTED and sentence and CJK.search(sentence):
-                head = _CJK_BREAK.split(sentence, maxsplit=1)[0].strip()
-                if head in retracting or any(map(sentence.startswith, long_retracting)):
-                    value.polarity = Polarity.RETRACTED
-
-    def _window(self, value: Value) -> tuple[str, str]:
-        before = self._text[max(0, value.token.start - _WINDOW) : value.token.start]
-        before = _CJK_BREAK.split(_CJK_STOP.split(before)[-1])[-1]
-        after = self._text[value.token.end : value.token.end + _WINDOW]
-        after = _CJK_STOP.split(after, maxsplit=1)[0] + (
-            "?" if re.match(r"[^。！!；;\n]{0,60}[？?]", after) else ""
-        )
-        return before, after
-
-
-def _by_characters(before: str, after: str, lists: dict[str, tuple[str, ...]]) -> Polarity | None:
-    head = _CJK_BREAK.split(after, maxsplit=1)[0]
-    rows = (
-        ("denied_before", before, Polarity.DENIED),
-        ("denied_after", head, Polarity.DENIED),
-        ("bound_before", before, Polarity.BOUNDED),
-        ("bound_after", head[:8], Polarity.BOUNDED),
-        ("supposed_before", before, Polarity.SUPPOSED),
-        ("supposed_after", head, Polarity.SUPPOSED),
-        ("reported_before", before, Polarity.QUOTED),
-        ("reported_after", head, Polarity.QUOTED),
-        ("asked_after", head, Polarity.ASKED),
-        ("label_after", head[:4], Polarity.INTERMEDIATE),
-    )
-    for name, window, polarity in rows:
-        if any(word in window for word in lists[name]):
-            return polarity
-    return Polarity.ASKED if after.endswith("?") and CJK.search(before + after) else None

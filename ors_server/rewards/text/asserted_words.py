@@ -23,6 +23,7 @@ from ors_server.rewards.reading.polarity import (
     words_of,
 )
 from ors_server.rewards.text.found_words import MAX_SEARCH, word_places
+from ors_server.rewards.text.regions import REGIONS
 from ors_server.rewards.text.texts import PLAIN_FORM, TextForm, UnparsedAnswerError, normalise_text
 
 GOLD: Final = ""
@@ -53,7 +54,10 @@ _OPENERS: Final = words_of(
     "please note first second third finally next last one two"
 )
 _FOLLOWED: Final = re.compile(r" ([A-Z][^\W\d_]+)")
-_LED: Final = re.compile(r"(?<![\w'’-])(?:New|Greater|Upper|Lower|Fort|Lake|Mount|Saint|St\.?|San|Santa) \Z")
+_LED: Final = re.compile(
+    r"(?<![\w'’-])(?:New|Greater|Upper|Lower|Fort|Lake|Mount|Saint|St\.?|San|Santa|North|South|East|West|Northern"
+    r"|Southern|Eastern|Western|Old|Port|Cape|Point|Little|Great|Royal|Real|FC|AC|Inner|Outer|Central) \Z"
+)
 _NOUN_CLASSES: Final = frozenset({"label", "work", "quantity", "neutral", "work_verb", "no_unit", "source"})
 _TITLES: Final = frozenset({"jr", "sr"})
 _HEADING: Final = re.compile(r"(?: [a-z]+){1,3}\*{0,2}:")
@@ -133,7 +137,7 @@ def _is_part_of_name(text: str, mention: Mention, mentions: Sequence[Mention]) -
     if not text[mention.start].isupper():
         return False
     following = _FOLLOWED.match(text, mention.end)
-    is_led = _LED.search(text[max(0, mention.start - 12) : mention.start]) is not None
+    is_led = _LED.search(text[max(0, mention.start - 16) : mention.start]) is not None
     if following is None:
         return is_led
     word = following[1].casefold()
@@ -151,7 +155,10 @@ def _without_appositions(
     for candidate in candidates:
         is_last = text[candidate.end : candidate.end + 1] in ("", ".", "\n")
         if not (
-            is_last and text[candidate.start - 2 : candidate.start] == ", " and candidate.start - 2 in ends
+            is_last
+            and text[candidate.start - 2 : candidate.start] == ", "
+            and candidate.start - 2 in ends
+            and candidate.name in REGIONS
         ):
             yield candidate
 

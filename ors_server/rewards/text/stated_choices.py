@@ -23,7 +23,7 @@ from ors_server.rewards.reading.mentions import (
     single_assertion,
     visible,
 )
-from ors_server.rewards.reading.polarity import NO_CLASSES, languages_of, words_of
+from ors_server.rewards.reading.polarity import NO_CLASSES, Polarity, languages_of, words_of
 from ors_server.rewards.text.found_words import word_places
 from ors_server.rewards.text.texts import normalise_text
 
@@ -83,7 +83,7 @@ _NOT_VERBS: Final = words_of("lens series species means gas canvas atlas perhaps
 _VERBS: Final = words_of(
     "and or for with by to in on of than over alone only all either too also it i because since as must can "
     "both do does yes no not then itself instead rather here first last again please now before after "
-    "between among from at"
+    "between among from at best better first most"
 )
 _LETTERS: Final = r"A-Za-z0-9\u00c0-\u1fff"
 """What a label does not touch; words in Chinese, Japanese and Korean it does."""
@@ -132,7 +132,7 @@ def cued_choice(text: str, choices: Choices) -> str | None:
     chosen = None
     for start, end in sorted(spans):
         inside = [reading for reading in readings if start <= reading.mention.start < end]
-        if inside:
+        if any(reading.statement.polarity is not Polarity.QUOTED for reading in inside):
             chosen = _name(single_assertion(text, inside))
     return chosen
 
@@ -296,12 +296,20 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             continue
         if (after == "_") is not before.endswith("_"):
             continue
-        if not is_alone and (
-            (label in ("A", "I") and start == found.start() and _is_article(text, end))
-            or after in _ATTACHED
-            or (before[-1:] in _ATTACHED and before)
-            or _INITIAL.search(before)
-            or (label == "A" and before.endswith(" an "))
+        if (
+            not is_alone
+            and (
+                (
+                    label in ("A", "I")
+                    and start == found.start()
+                    and not before.endswith((", ", "; "))  # an article there is written small
+                    and _is_article(text, end)
+                )
+                or after in _ATTACHED
+                or (before[-1:] in _ATTACHED and before)
+                or _INITIAL.search(before)
+                or (label == "A" and before.endswith(" an "))
+            )
         ):
             continue
         yield _Named(start, end, label.upper() if is_lower else label, is_label=True)
@@ -341,6 +349,8 @@ def _is_article(text: str, end: int) -> bool:
     if following is None:
         return re.match(r"[ \t]{1,3}\d", text[end : end + 4]) is not None or _is_cut_off(text, end)
     word = following[1]
+    if not word.isascii() or len(languages_of({word})) > 1:
+        return False  # "सही विकल्प A है", "Die Antwort kann nur A sein"
     if word[0].isupper():
         return True
     if (

@@ -6,7 +6,8 @@ from sqlalchemy import ColumnElement, Select, case, exists, false, func, select,
 
 from ors_server.store.base import EpisodeFilter
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
-from ors_server.store.sql.record_tables import episodes, labels, standings
+from ors_server.store.sql.record_tables import episodes, labels, standings, steps
+from ors_server.trajectory import ENDINGS, EpisodeResult
 
 _ORDER = (episodes.c.created_at, episodes.c.episode_id)
 
@@ -92,21 +93,46 @@ def pages(
 
 
 def figures(episode_filter: EpisodeFilter) -> Select[*tuple[Any, ...]]:
-    """Select statistics by environment, phase and stop reason."""
-    kinds = (episodes.c.environment, standings.c.phase, standings.c.stop_reason)
-    is_judged = standings.c.unjudged_steps == 0
-    value = case((is_judged, standings.c.episode_return))
-    return (
+    """Select statistics by environment, phase, stop reason and result."""
+    rows = (
         select(
-            *kinds,
-            func.count().label("episodes"),
-            func.count(value).label("judged"),
-            func.sum(standings.c.steps).label("steps"),
-            func.sum(value).label("sum"),
-            func.min(value).label("least"),
-            func.max(value).label("greatest"),
+            episodes.c.environment,
+            standings.c.phase,
+            standings.c.stop_reason,
+            standings.c.steps,
+            standings.c.episode_return,
+            _result().label("result"),
         )
         .select_from(episodes.join(standings, standings.c.episode == episodes.c.key))
         .where(*conditions(episode_filter))
-        .group_by(*kinds)
+        .subquery()
+    )
+    kinds = (rows.c.environment, rows.c.phase, rows.c.stop_reason, rows.c.result)
+    return select(
+        *kinds,
+        func.count().label("episodes"),
+        func.sum(rows.c.steps).label("steps"),
+        func.sum(rows.c.episode_return).label("sum"),
+        func.min(rows.c.episode_return).label("least"),
+        func.max(rows.c.episode_return).label("greatest"),
+    ).group_by(*kinds)
+
+
+def _result() -> ColumnElement[str]:
+    """Return `trajectory.result_of` as an expression.
+
+    A step's reward is in a column and the summary's last reward is not: an episode was paid or charged
+    exactly if one of its steps was. Only ended episodes are asked, and mostly their first steps answer.
+    """
+    reason = standings.c.stop_reason
+    return case(
+        (standings.c.unjudged_steps > 0, EpisodeResult.UNJUDGED.value),
+        (reason.is_(None), EpisodeResult.LIVE.value),
+        (reason == "failed", EpisodeResult.FAILED.value),
+        (reason.not_in(sorted(ENDINGS)), EpisodeResult.ABANDONED.value),
+        (
+            exists().where(steps.c.episode == standings.c.episode, steps.c.reward.is_not(None)),
+            EpisodeResult.GRADED.value,
+        ),
+        else_=EpisodeResult.UNGRADED.value,
     )

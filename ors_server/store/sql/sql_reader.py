@@ -17,7 +17,7 @@ from ors_server.store.sql.column_values import as_search_text
 from ors_server.store.sql.database import Database, snapshot
 from ors_server.store.sql.queries import figures, pages, records
 from ors_server.store.sql.record_tables import episodes, moves, prompts, steps
-from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
+from ors_server.trajectory import EpisodeRecord, EpisodeResult, EpisodeSummary, Step, Transition
 
 Result = TypeVar("Result")
 
@@ -216,19 +216,19 @@ def _moves(connection: Connection, keys: Sequence[int]) -> dict[int, list[Transi
 
 def _totals(connection: Connection, episode_filter: EpisodeFilter) -> EpisodeTotals:
     rows = connection.execute(figures(episode_filter)).all()
-    count = sum(row.episodes for row in rows)
-    judged = sum(row.judged for row in rows)
-    returns = [row for row in rows if row.judged]
+    graded = [row for row in rows if row.result == EpisodeResult.GRADED.value]
+    results = _tally(rows, "result")
+    count = results.get(EpisodeResult.GRADED.value, 0)
     return EpisodeTotals(
-        episodes=count,
+        episodes=sum(row.episodes for row in rows),
         steps=int(sum(row.steps for row in rows)),
-        mean_return=sum(row.sum for row in returns) / judged if judged else None,
-        least_return=min((row.least for row in returns), default=None),
-        greatest_return=max((row.greatest for row in returns), default=None),
+        mean_return=sum(row.sum for row in graded) / count if count else None,
+        least_return=min((row.least for row in graded), default=None),
+        greatest_return=max((row.greatest for row in graded), default=None),
         by_environment=_tally(rows, "environment"),
         by_phase=_tally(rows, "phase"),
         by_stop_reason=_tally(rows, "stop_reason"),
-        unjudged=count - judged,
+        **{result.value: results.get(result.value, 0) for result in EpisodeResult},
     )
 
 

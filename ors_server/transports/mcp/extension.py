@@ -133,8 +133,10 @@ class EnvironmentsExtension(Extension):
         return {"splits": counted}
 
     async def _tasks(self, _context: Context, params: TasksParams) -> Result:
-        tasks = self._sessions.environment(params.environment).tasks
-        return {"tasks": await tasks.get_task_range(params.split, params.start, params.stop)}
+        definition = self._sessions.environment(params.environment)
+        tasks = await definition.tasks.get_task_range(params.split, params.start, params.stop)
+        await self._sessions.remember_tasks(definition, params.split, params.start or 0, tasks)
+        return {"tasks": tasks}
 
     async def _create(self, context: Context, params: CreateParams) -> Result:
         given = {name: value for name, value in params if name != "meta"}

@@ -8,6 +8,7 @@ from secrets import randbelow
 from typing import Any
 
 from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.authoring.json_texts import read_json_values
 from ors_server.errors import ForbiddenError, OrsServerError, SessionNotFoundError, UnknownTaskError
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.tool_arguments import refuse_unknown
@@ -93,8 +94,8 @@ class Lobby:
         if own is None:
             return await self._call_in_session(context, tool, arguments, responses)
         try:
-            _check_names(tool, arguments)
-            return await own(context, arguments)
+            schema = _check_names(tool, arguments)
+            return await own(context, read_json_values(arguments, schema))
         except _ArgumentError as error:
             return error_result(str(error))
         except OrsServerError as error:
@@ -202,12 +203,15 @@ class _ArgumentError(ValueError):
     """An argument of one of the lobby's own tools is missing, unknown, or of the wrong type."""
 
 
-def _check_names(tool: str, arguments: Mapping[str, Any]) -> None:
-    known = list(next(own for own in OWN_TOOLS if own["name"] == tool)["inputSchema"]["properties"])
+def _check_names(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of one of the lobby's own tools; `_ArgumentError` for a name that is not in it."""
+    schema: dict[str, Any] = next(own for own in OWN_TOOLS if own["name"] == tool)["inputSchema"]
+    known = list(schema["properties"])
     unknown = [name for name in arguments if name not in known]
     if unknown:
         takes = f"its arguments are {', '.join(known)}" if known else "it takes none"
         raise _ArgumentError(f"{tool} has no argument {unknown[0]!r}; {takes}")
+    return schema
 
 
 def _argument(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:

@@ -21,6 +21,14 @@ from ors_server.transports.http import (
     send_fault,
     send_json,
 )
+from ors_server.transports.mcp.batches import serve_batch
+from ors_server.transports.mcp.envelopes import (
+    BATCH_VERSIONS,
+    EnvelopeError,
+    MessageBatch,
+    check_body,
+    refuse_batch,
+)
 from ors_server.transports.mcp.long_results import LongResults
 from ors_server.transports.mcp.mcp_server import MAX_HANDSHAKE_BYTES, McpServer
 from ors_server.transports.mcp.sdk import (
@@ -37,7 +45,9 @@ SESSION_HEADER = "x-session-id"
 """Names the session on the lobby's path; the same header as in ORS."""
 
 _METHODS = ("GET", "POST", "DELETE")
-_CONTENT_ENCODING = b"content-encoding"
+_CONTENT_ENCODING = "content-encoding"
+_VERSION_HEADER = "mcp-protocol-version"
+_BAD_REQUEST = 400
 
 
 class McpApp:
@@ -75,7 +85,9 @@ class McpApp:
             return
         try:
             scope[REQUESTER_KEY] = self._requester_of(scope)
-            received = await self._read(scope, receive)
+            if scope["method"] == "POST":
+                await self._post(scope, receive, send)
+                return
         except ClientGoneError:
             return
         except OrsServerError as error:
@@ -83,32 +95,38 @@ class McpApp:
             return
         sending = LongResults(scope).sending(send)
         if scope["method"] == "GET":
-            await self._stream(scope, received, sending)
+            await self._stream(scope, receive, sending)
         else:
-            await self._transport.handle_request(scope, received, sending)
+            await self._transport.handle_request(scope, receive, sending)
 
-    async def _read(self, scope: Scope, receive: Receive) -> Receive:
-        """Check the body before the SDK reads it; return a channel that gives it again."""
-        if scope["method"] != "POST":
-            return receive
-        coding = next(
-            (value.decode("latin-1") for name, value in scope["headers"] if name == _CONTENT_ENCODING), None
-        )
-        body = await read_body(receive, self._max_body_bytes, coding)
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a body before the SDK reads it, and serve its message, or its messages one by one."""
         headers = read_headers(scope)
-        if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(
-            headers.get("mcp-session-id"), headers.get("mcp-protocol-version")
-        ):
+        body = await read_body(receive, self._max_body_bytes, headers.get(_CONTENT_ENCODING))
+        version = headers.get(_VERSION_HEADER)
+        if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(headers.get("mcp-session-id"), version):
             raise PayloadTooLargeError(
                 f"expected at most {MAX_HANDSHAKE_BYTES:,} bytes of a request without Mcp-Session-Id, which "
                 f"is initialize, got {len(body):,}; leave out icons and long descriptions of the client"
             )
-        pending = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def again() -> Message:
-            return pending.pop() if pending else await receive()
+        async def serve(text: bytes, receive_more: Receive, send_part: Send) -> None:
+            part = dict(scope)  # the SDK and `LongResults` keep what they know of one message in it
+            await self._transport.handle_request(
+                part, _body_then(text, receive_more), LongResults(part).sending(send_part)
+            )
 
-        return again
+        try:
+            checked = check_body(body)
+            if isinstance(checked, MessageBatch) and version is not None and version not in BATCH_VERSIONS:
+                raise refuse_batch(version)
+        except EnvelopeError as error:
+            await send_json(send, error.answer, _BAD_REQUEST)
+            return
+        if isinstance(checked, MessageBatch):
+            await serve_batch(checked, receive, send, serve)
+        else:
+            await serve(checked, receive, send)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a stream of the server's own messages until either side ends it."""
@@ -151,4 +169,14 @@ class McpApp:
                 raise SessionNotFoundError(
                     f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
                 )
-        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks)
+        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks, headers)
+
+
+def _body_then(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that gives a body first, and then what another one gives."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_on() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return receive_on

@@ -101,6 +101,8 @@ class McpServer:
         The SDK validates a call's parameters twice and its result once. A plain call needs neither:
         `is_plain_call` checks the parameters, and the result is built in its wire form.
         """
+        if ctx.request_id is None:  # a notification has no answer, so it runs no call
+            return await call_next(ctx)
         if ctx.method == "tools/call" and ctx.params is not None and is_plain_call(ctx):
             return replace_long_values(ctx, await self._call_plainly(ctx, ctx.params))
         if ctx.method != "initialize":

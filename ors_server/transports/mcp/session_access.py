@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -13,6 +13,7 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from ors_server.store.base import EpisodeFilter
 from ors_server.transports.access import Caller, Keyring, Role
+from ors_server.transports.labels import labels_for
 from ors_server.transports.mcp.mcp_results import RESULT_KEY, SESSION_KEY
 from ors_server.transports.mcp.sdk import Context, MCPError
 
@@ -41,6 +42,8 @@ class Requester:
     """The session that the URL or a header names, if one does."""
     wants_rewards: bool = False
     """Whether a header asks for rewards."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Of its HTTP request, by lower-case name."""
 
 
 class AttemptLimits:
@@ -169,8 +172,10 @@ class SessionAccess:
         Raises:
             ForbiddenError: If the caller has no attempt at that task left.
         """
-        caller = self._requester(context).caller
-        request = replace(request, credential_id=caller.credential_id)
+        requester = self._requester(context)
+        caller = requester.caller
+        labels = labels_for(caller, requester.headers, request.labels)
+        request = replace(request, credential_id=caller.credential_id, labels=labels)
         return await self._attempt_limits.start(caller, request, self._create_session)
 
     async def _create_session(self, request: SessionRequest) -> str:

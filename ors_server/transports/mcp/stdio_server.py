@@ -8,8 +8,8 @@ from ors_server.sessions.manager import SessionManager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.transports.access import Caller, Keyring, Role
 from ors_server.transports.mcp.mcp_server import McpServer
-from ors_server.transports.mcp.sdk import stdio_server
 from ors_server.transports.mcp.session_access import Requester, SessionAccess
+from ors_server.transports.mcp.stdio_lines import checked_stdio
 
 EPISODE_VARIABLE = "ORS_EPISODE"
 """Environment variable that chooses the episode where no argument does."""
@@ -42,7 +42,7 @@ async def serve_stdio(sessions: SessionManager, keyring: Keyring, episode: Sessi
     Raises:
         ClientError: If the episode cannot be created.
     """
-    async with stdio_server() as (incoming, outgoing):
+    async with checked_stdio() as (incoming, outgoing):
         requester = Requester(Caller(Role.TRAINER))
         if episode is not None:
             origin = (await sessions.create(episode)).origin

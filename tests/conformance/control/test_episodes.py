@@ -161,20 +161,26 @@ async def test_pages_follow_one_another_to_the_end_and_an_unknown_cursor_is_told
     assert (answer.status_code, answer.json()["code"]) == (404, "episode_not_found")
 
 
-async def test_totals_sum_up_all_episodes(control):
+async def test_the_mean_is_over_graded_episodes_and_the_others_are_counted(control):
+    await played(control, 0.25, 0.75, 0.0, 0.0, 0.0)  # the step limit ends it
     await played(control, 0.25, 0.5)
     await played(control, 0.25, delete=False)
     totals = (await control.get("/episodes/totals")).json()
     assert totals == {
-        "episodes": 2,
-        "steps": 3,
-        "mean_return": 0.5,
-        "least_return": 0.25,
-        "greatest_return": 0.75,
-        "by_environment": {"gate": 2},
-        "by_phase": {"deleted": 1, "playing": 1},
-        "by_stop_reason": {"deleted": 1},
+        "episodes": 3,
+        "steps": 8,
+        "mean_return": 1.0,
+        "least_return": 1.0,
+        "greatest_return": 1.0,
+        "by_environment": {"gate": 3},
+        "by_phase": {"deleted": 2, "playing": 1},
+        "by_stop_reason": {"deleted": 1, "step_limit": 1},
+        "graded": 1,
         "unjudged": 0,
+        "ungraded": 0,
+        "live": 1,
+        "abandoned": 1,
+        "failed": 0,
     }
 
 

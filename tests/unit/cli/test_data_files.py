@@ -234,3 +234,29 @@ def test_a_change_of_a_class_is_loaded(tmp_path, capsys):
                 assert (await new.call("hello", {})).text == "hello 22"
 
     anyio.run(play)
+
+
+@pytest.mark.parametrize("command", ["check", "eval"])
+def test_a_folder_of_data_is_a_data_file(run, tmp_path, command):
+    for split, count in (("train", 3), ("test", 2)):
+        folder = tmp_path / "MATH" / split / "algebra"
+        folder.mkdir(parents=True)
+        for number in range(count):
+            row = {"problem": f"What is {split} {number} + 1?", "solution": f"It is \\boxed{{{number + 1}}}."}
+            (folder / f"{number}.json").write_text(json.dumps(row))
+    extra = ["--agent", "oracle", "--split", "test", "--output", str(tmp_path / "out")]
+    ran = run(
+        command, str(tmp_path / "MATH"), "--recipe", "math", "--json", *(extra if command == "eval" else [])
+    )
+    assert ran.status == 0, ran.err
+    if command == "eval":
+        assert ran.json["summary"]["overall"]["reward"]["value"] == 1.0
+    else:
+        assert ran.json["conformant"]
+
+
+def test_a_workbook_is_refused_with_what_to_do(run, tmp_path):
+    (tmp_path / "train.xlsx").write_bytes(b"PK\x03\x04")
+    ran = run("list", str(tmp_path / "train.xlsx"))
+    assert ran.status == 1
+    assert "an Excel workbook; save the sheet as 'CSV UTF-8'" in ran.err

@@ -27,7 +27,7 @@ def test_a_report_is_a_table_with_remarks(run, kept):
     ran = run("report", kept(make_outcome([[1.0, 0.0], [None, 1.0]])), "--resamples", "200")
     assert (ran.status, ran.err) == (0, "")
     assert "75.0 %" in ran.out
-    assert "1 attempt errored: in no mean" in ran.out
+    assert "1 attempt errored and is in no mean" in ran.out
     *_, how, failed = ran.out.splitlines()
     assert how == "95 % intervals clustered by task; 200 resamples, seed 0"
     assert failed == "1 of 4 attempts failed: the endpoint answered 500; first at test/1, attempt 1"

@@ -68,7 +68,7 @@ def test_a_signal_tears_every_session_down(serve, number, status):
     for index in range(2):
         ask(server.url, "/_ors/sessions", {"split": "train", "index": index})
     events = [json.loads(line) for line in server.stop(with_signal=number).splitlines()]
-    assert [(event["event"], event["stop_reason"]) for event in events] == [("episode", "deleted")] * 2
+    assert [(event["event"], event["stop_reason"]) for event in events] == [("episode", "shutdown")] * 2
     assert server.process.returncode == status
 
 

@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import threading
+import urllib.request
 
 import pytest
 
@@ -133,3 +134,29 @@ def test_a_listening_client_does_not_hold_it_up(serve):
     caller.close()
     assert "Traceback" not in log
     assert "requests_cut_off" not in log
+
+
+def test_the_record_says_that_the_server_ended_an_episode_and_not_its_client(serve, run, tmp_path):
+    store = str(tmp_path / "episodes.db")
+    server = serve(f"{REFENV}:RefEnv", "--store", store)
+
+    def ask(method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{server.url}/_ors{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+            return json.load(answer)
+
+    for name in ("deleted", "live", "over"):
+        ask("POST", "/sessions", {"split": "train", "index": 0, "session_id": name})
+    ask("DELETE", "/sessions/deleted")
+    ask("POST", "/sessions/over/calls", {"name": "finish", "arguments": {"reward": 1.0}})
+    server.stop(with_signal=signal.SIGTERM)
+    listed = run("episodes", "list", "--store", store, "--json").out.splitlines()
+    entries = {entry["session_id"]: entry for entry in map(json.loads, listed)}
+    reasons = {name: entry["episode"]["stop_reason"] for name, entry in entries.items()}
+    assert reasons == {"deleted": "deleted", "live": "shutdown", "over": "completed"}
+    assert all(entry["closed"] for entry in entries.values())
+    found = run("episodes", "list", "--store", store, "--stop-reason", "shutdown", "--json")
+    assert found.json["session_id"] == "live"
+    assert run("store", "verify", "--store", store).status == 0

@@ -162,7 +162,7 @@ def test_a_newcomer_walks_from_the_doctor_to_a_crashing_agent(terminal, tmp_path
     (tmp_path / "agent.py").write_text(AGENT)
     screen = terminal("eval", "./sums", "--agent", "agent.py:crash", "--limit", "2", "--output", "run")
     screen.ends(
-        "2 attempts errored: in no mean",
+        "2 attempts errored and are in no mean",
         "2 of 2 attempts failed: KeyError: 'number' (agent.py:4); first at test/0, attempt 1\n",
         "details: run/attempts.jsonl, tracebacks and logs in run/logs\n",
         status=1,

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ors_server.evaluation.intervals import Interval
+from ors_server.evaluation.number_format import measured
 from ors_server.evaluation.report import long_table as report_rows
 from ors_server.evaluation.report.comparison_page import comparison_report
 from ors_server.evaluation.report.drawing import ticks, widened
@@ -276,3 +278,40 @@ def test_markup_escapes_texts_and_attributes():
     made = element("a", "<b>", element("i", "&"), href='"x"', class_="y", data_z=1.5, title=None)
     assert made == '<a href="&quot;x&quot;" class="y" data-z="1.5">&lt;b&gt;<i>&amp;</i></a>'
     assert element("input", type="search") == '<input type="search">'
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.6616, 0.566, 0.754, ("0.662", "0.566 to 0.754")),
+        (0.66, 0.566, 0.754, ("0.660", "0.566 to 0.754")),
+        (7.608, 6.9, 8.4, ("7.61", "6.90 to 8.40")),
+        (8383.2, 7700.0, 9100.0, ("8,380", "7,700 to 9,100")),
+        (0.008708, 0.0081, 0.0093, ("0.00871", "0.00810 to 0.00930")),
+        (-0.0004, -0.09, 0.09, ("0.000", "-0.090 to 0.090")),
+        (1.0, 1.0, 1.0, ("1", "1 to 1")),
+    ],
+)
+def test_a_figure_has_the_digits_that_its_interval_justifies(value, low, high, expected):
+    assert measured(value, Interval(low, high, "t")) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.4273, 0.322, 0.535, ("43 %", "32 to 54 %")),
+        (0.9512, 0.949, 0.953, ("95.1 %", "94.9 to 95.3 %")),
+        (1.0, 0.51, 1.0, ("100 %", "51 to 100 %")),
+    ],
+)
+def test_a_share_has_at_most_one_decimal(value, low, high, expected):
+    assert measured(value, Interval(low, high, "wilson"), as_percent=True) == expected
+
+
+def test_a_figure_without_an_interval_has_the_usual_digits():
+    assert measured(0.66161, None) == ("0.6616", "-")
+    assert measured(0.425, None, as_percent=True) == ("42.5 %", "-")
+
+
+def test_pass_at_k_says_over_how_many_tasks():
+    assert "over 1 of 2 tasks" in page_of(make_outcome([[1.0, 0.0], [1.0, None]]))

@@ -96,13 +96,13 @@ def test_remarks_tell_what_the_means_leave_out():
     over = make_attempt(1, 1, 0.0, status=AttemptStatus.OVER_BUDGET)
     outcome = results_of([make_run(3, 1)], [make_attempt(0, 1, None), over])
     assert summary_remarks(summarise(outcome, QUICK)) == [
-        "1 attempt errored: in no mean",
-        "1 attempt over budget: counted with what was paid until then",
-        "1 attempt of 3 missing: not recorded",
+        "1 attempt errored and is in no mean",
+        "1 attempt ran out of budget: what was paid until then counts",
+        "1 of 3 planned attempts is not recorded",
         "95 % intervals clustered by task; 200 resamples, seed 0",
     ]
     left_out = summarise(outcome, FigureOptions(over_budget=False, resampling=Resampling(200)))
-    assert "1 attempt over budget: in no mean" in summary_remarks(left_out)
+    assert "1 attempt ran out of budget: in no mean" in summary_remarks(left_out)
 
 
 def test_a_remark_names_the_versions_that_differ_between_runs():

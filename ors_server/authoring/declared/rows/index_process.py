@@ -8,15 +8,12 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
+from ors_server.authoring.declared.rows.index_summary import IndexSummary
 from ors_server.authoring.declared.rows.row_source import RowReader
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.offload import MIB, FunctionPath, OffloadLimits, OverLimitError
 from ors_server.offload.worker_process import WorkerCall, WorkerProcess
-
-if TYPE_CHECKING:
-    from ors_server.authoring.declared.rows.row_index import IndexSummary
 
 MEMORY = 2048 * MIB
 """Bytes of address space that making an index may take for data of any size."""
@@ -46,7 +43,7 @@ def is_made_elsewhere() -> bool:
     return _is_serving.get()
 
 
-def make_elsewhere(source: RowReader, function: FunctionPath, job: object) -> "IndexSummary":
+def make_elsewhere(source: RowReader, function: FunctionPath, job: object) -> IndexSummary:
     """Make an index in a process of its own and wait for it; for threads only.
 
     The process stands for this one and runs the same code of authors, so that it gets all variables.

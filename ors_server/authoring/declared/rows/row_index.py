@@ -19,6 +19,7 @@ from zlib import crc32
 from ors_server.atomic_file import atomic_file, open_private
 from ors_server.authoring.declared.row_faults import BadRowsError, RowFaultError, RowReport
 from ors_server.authoring.declared.rows.index_process import is_made_elsewhere
+from ors_server.authoring.declared.rows.index_summary import IndexSummary
 from ors_server.authoring.declared.rows.row_source import (
     RowReader,
     ScannedRow,
@@ -30,11 +31,12 @@ from ors_server.authoring.declared.rows.row_source import (
 from ors_server.clock import SystemClock
 from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.logs import get_logger
+from ors_server.user_folders import user_folder
 from ors_server.wire import JSONObject
 
 log = get_logger("ors_server.environments")
 
-FORMAT = "3"
+FORMAT = "4"
 """Changes whenever the files of an index change their form."""
 MAX_REPORTS = 20
 """Wrong rows that are reported one by one."""
@@ -51,24 +53,9 @@ CheckRow = Callable[[JSONObject], object]
 """Raises `RowFaultError` for a row that is not a task."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSummary:
-    """What making an index found."""
-
-    digest: str
-    """Hash of the rows' content, in hexadecimal."""
-    rows: int
-    """Rows that are tasks."""
-    skipped: int
-    """Wrong rows, which are left out."""
-    first_skipped: str = ""
-    """The report of the first of them."""
-
-
 def cache_folder() -> Path:
     """Return the folder of all indices, in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "ors-server" / "rows"
+    return user_folder("XDG_CACHE_HOME", ".cache") / "ors-server" / "rows"
 
 
 MakeIndex = Callable[[], IndexSummary]

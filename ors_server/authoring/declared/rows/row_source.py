@@ -89,7 +89,7 @@ def parse_object(data: bytes | str) -> JSONObject:
     """Read a row that is one JSON object; raise `RowFaultError` if it is something else."""
     try:
         text = data if isinstance(data, str) else data.decode()
-        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        value = ROW_DECODER.decode(text)
     except UnicodeDecodeError as error:
         raise RowFaultError("", "UTF-8", f"the byte {error.object[error.start]:#04x}") from error
     except RecursionError as error:
@@ -109,16 +109,20 @@ def as_object(value: object) -> JSONObject:
     return cast("JSONObject", value)
 
 
-def _refuse_constant(name: str) -> Any:
-    raise RowFaultError("", "JSON numbers", name)
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         twice = first_repeated(name for name, _ in pairs) or ""
         raise RowFaultError(twice[:MAX_SHOWN], "each field once", "the field twice")
     return made
+
+
+def _null(_constant: str) -> None:
+    """Stand for NaN and the infinities, which JSON does not have: a missing value, as in parquet files."""
+
+
+ROW_DECODER = json.JSONDecoder(parse_constant=_null, object_pairs_hook=_object)
+"""Reads rows; raises `RowFaultError` for a field that comes twice."""
 
 
 def check_line(line: bytes) -> None:

@@ -19,7 +19,7 @@ ROWS = [
     ("a_list", f"{LINE}\n[1, 2]\n", "line 2: expected a JSON object, came [1, 2]", ""),
     ("a_number", f"7\n{LINE}\n", "line 1: expected a JSON object, came 7", ""),
     ("two_objects", f"{LINE}\n{LINE}{LINE}\n", "line 2: expected a JSON object", "Extra data"),
-    ("nan", f'{LINE}\n{{"question": "q", "answer": NaN}}\n', "line 2: expected JSON numbers, came NaN", ""),
+    ("nan", f'{LINE}\n{{"question": "q", "answer": NaN}}\n', "line 2, field 'answer'", "came null"),
     (
         "twice",
         f'{LINE}\n{{"question": "q", "answer": "1", "answer": "2"}}\n',
@@ -100,7 +100,7 @@ FILES = [
     ("train.csv", "", "expected the names of the columns, each once, came an empty file"),
     ("train.csv", "question\nq\n", "expected a field 'answer', and no row has it"),
     ("train.tsv", "question\tanswer\nq\t\n", "field 'answer': expected an answer, came \"\""),
-    ("train.json", "{", "expected JSON, and"),
+    ("train.json", "{", ", line 1, column 2: expected JSON, and Expecting property name"),
     ("train.json", '{"data": [1]}', 'expected a list of records, came ["data"]'),
     ("train.json", '[{"question": "q", "answer": 1}, 5]', "record 2: expected a JSON object, came 5"),
     ("train.jsonl.gz", "plain", "expected gzip data"),

@@ -28,6 +28,7 @@ async def test_a_silent_command_says_so_and_sends_no_empty_text(call, scripted):
             "timed_out": False,
             "killed": None,
             "shell_restarted": False,
+            "state_lost": False,
             "output_limit": False,
             "stdout_bytes": 0,
             "stderr_bytes": 0,
@@ -64,7 +65,16 @@ async def test_a_command_that_succeeds_is_not_charged_and_one_whose_status_nobod
         ({"killed": Killed.TIME_LIMIT}, "stopped after its time limit of 2 seconds", "time limit"),
         ({"killed": Killed.OUTPUT_LIMIT}, "printed more than 67108864 bytes", "output limit"),
         ({"killed": Killed.PROCESS_LIMIT, "notes": ("All killed.",)}, "All killed.", "process limit"),
-        ({"shell_restarted": True, "notes": ("The shell ended.",)}, "A new shell was started", None),
+        (
+            {"shell_restarted": True, "notes": ("The shell ended.",)},
+            "A new shell was started: files, variables and functions are kept",
+            None,
+        ),
+        (
+            {"shell_restarted": True, "state_lost": True},
+            "variables, functions, aliases, options and the umask are gone",
+            None,
+        ),
     ],
 )
 async def test_what_happened_to_a_command_is_said_and_recorded(call, scripted, texts, changes, said, told):
@@ -77,6 +87,7 @@ async def test_what_happened_to_a_command_is_said_and_recorded(call, scripted, t
     assert found["timed_out"] is (told == "time limit")
     assert found["output_limit"] is (told == "output limit")
     assert found["shell_restarted"] is changes.get("shell_restarted", False)
+    assert found["state_lost"] is changes.get("state_lost", False)
 
 
 @pytest.mark.parametrize(

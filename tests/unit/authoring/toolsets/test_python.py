@@ -41,6 +41,7 @@ async def test_variables_stay_and_the_last_value_is_shown(run):
         "timed_out": False,
         "killed": None,
         "interpreter_restarted": False,
+        "state_lost": False,
         "output_limit": False,
         "stdout_bytes": 6,
         "stderr_bytes": 4,

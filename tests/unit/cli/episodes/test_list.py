@@ -19,13 +19,14 @@ def test_the_list_has_a_row_per_episode_and_a_sum(episodes, long_one, short_one,
     monkeypatch.delenv("COLUMNS", raising=False)
     ran = episodes("list")
     assert (ran.status, ran.err) == (0, "")
-    heading, newer, older, total = ran.out.splitlines()
+    heading, newer, older, total, left_out = ran.out.splitlines()
     assert heading.split()[:3] == ["id", "task", "standing"]
     assert heading.split()[-2:] == ["run", "labels"]
     assert newer.split()[:6] == [short_one[:8], "workshop", "train/1", "playing", "1", "0.125"]
     assert older.split()[:6] == [long_one[:8], "workshop", "train/4", "completed", "6", "1.25"]
     assert older.split()[-2:] == ["a", "attempt=1"]
-    assert total == "2 of 2 episodes, 7 steps, mean return 0.6875 (0.125 to 1.25)"
+    assert total == "2 of 2 episodes, 7 steps, mean return 1.25 (1.25 to 1.25)"
+    assert left_out == "the mean is over 1 graded; left out: 1 live"
 
 
 def test_the_agent_and_the_run_of_an_evaluation_have_columns(run, tmp_path, monkeypatch):

@@ -1,0 +1,87 @@
+"""Tells what the words beside a value do with it: exclude it, go on with it, speak for another. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ors_server.rewards.reading.frames import is_filler
+from ors_server.rewards.reading.polarity import words_of
+from ors_server.rewards.reading.sentences import NEAR, Clause, TextToken, Value, classes_in
+
+OPERATIONS: Final = words_of(
+    "subtract add multiply divide double halve square round triple deduct increase decrease adjust"
+)
+_AHEAD: Final = words_of("following below next underneath hereafter")
+
+
+def is_for_to_be(left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a value is the subject of a purpose: "for 42 to be the answer"."""
+    return (
+        len(left) == 1
+        and left[0].word == "for"
+        and len(right) > 1
+        and (right[0].word, right[1].word) == ("to", "be")
+    )
+
+
+def is_lone_denial(clause: Clause) -> bool:
+    """Whether a clause is nothing but a negation, whose object stands behind an aside: "and not,"."""
+    return not clause.values and len(clause.tokens) == 1 and clause.tokens[0].word.endswith("not")
+
+
+def is_speaker(tokens: Sequence[TextToken]) -> bool:
+    """Whether words begin with a name and a verb of saying: "Bob says"."""
+    name = tokens[0]
+    is_name = name.is_capital and not name.classes and not is_filler(name)
+    return is_name and len(tokens) > 1 and "report" in tokens[1].classes
+
+
+def announces_denial(heading: Clause) -> bool:
+    """Whether a heading says that what follows is wrong: "What's in the following box is not the answer:"."""
+    words = {word for token in heading.tokens for word in token.word.split()}
+    classes = heading.classes()
+    is_wrong = bool(classes & {"reject", "fault"}) or (
+        "negative" in classes and bool(classes & {"answer", "confirm"})
+    )
+    return is_wrong and bool(words & _AHEAD)
+
+
+def is_no_subject(left: Sequence[TextToken]) -> bool:
+    """Whether nothing is said to be a value: "No solution equals 42"."""
+    return (
+        len(left) > 1
+        and left[0].word.startswith("no ")
+        and "copula" in left[1].classes
+        and "pronoun" not in left[1].classes
+    )
+
+
+def is_whole(value: Value, left: Sequence[TextToken]) -> bool:
+    """Whether a value is the whole of which a sentence takes a part: "of the 42 seats"."""
+    is_opening = bool(left) and left[0].word in ("of", "out of") and value.clause.lead is None
+    return is_opening and len(left) <= NEAR + 1 and not classes_in(left[1:])
+
+
+def is_operand(left: Sequence[TextToken]) -> bool:
+    """Whether the reader is told to compute with a value: "Add 42 and the rest"."""
+    return len(left) == 1 and left[0].word in OPERATIONS
+
+
+def is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
+    """Whether more must be done with a value: "which must be doubled"."""
+    words = " ".join(token.word for token in tokens)
+    is_due = words.startswith(
+        ("must be ", "has to be ", "have to be ", "needs to be ", "is to be ", "still ")
+    )
+    return is_due and not classes_in(tokens) & {"approval", "answer", "reject"} and words.endswith("ed")
+
+
+def is_no_solution(right: Sequence[TextToken]) -> bool:
+    """Whether a value is said to be none: "42 is no solution"."""
+    return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004
+
+
+def is_wrong_way(left: Sequence[TextToken]) -> bool:
+    """Whether a value is found in a wrong way: "with a wrong sign one gets 42"."""
+    if len(left) < 3 or left[0].word not in ("with", "using") or left[1].word.endswith("ing"):  # noqa: PLR2004
+        return False
+    return bool(classes_in(left[1:4]) & {"reject", "fault", "erring"})

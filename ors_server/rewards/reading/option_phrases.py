@@ -1,0 +1,292 @@
+"""Tells what words say of options, by their form: parts of names, sides of a choice, what others choose. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ors_server.rewards.reading.polarity import words_of
+from ors_server.rewards.reading.sentences import Clause, Sentence, TextToken, Value, classes_in
+
+_WRONGNESS: Final = frozenset({"negative", "reject", "fault", "refuse"})
+_DENYING: Final = frozenset({"negative", "harmless", "exceptive"})
+_SEEMING: Final = ("sound", "seem", "look", "appear", "feel")
+_EXAMPLES: Final = frozenset({"for example", "for instance", "say", "as an example", "e.g"})
+_ADDING: Final = words_of("and or also plus nor maybe perhaps possibly alternatively")
+_LEAVING_OPEN: Final = frozenset({"maybe", "alternative", "undecided", "negative", "reject", "suppose"})
+_POSTPOSED: Final = frozenset(
+    {
+        "i mean",
+        "i meant",
+        "rather",
+        "sorry",
+        "that is",
+        "instead",
+        "pardon",
+        "i should say",
+        "of course",
+        "correction",
+    }
+)
+"""Words of a correction behind the name that it brings."""
+_MAX_GAPPED: Final = 3
+_STATING: Final = frozenset(
+    {
+        "copula",
+        "answer",
+        "confirm",
+        "result",
+        "correction",
+        "first_person",
+        "harmless",
+        "negative",
+        "yes",
+        "reject",
+    }
+) | {"retract", "pronoun", "choosing"}
+_NOT_GAPPED: Final = words_of(
+    "so then hence thus therefore now namely finally actually instead rather but a an"
+)
+_TEMPORAL: Final = words_of("after before while when upon")
+_SEVERAL: Final = words_of("all both each any either every")
+_REMARKING: Final = frozenset({",", "and", "because", "since", "as", "(", "–", "—", "-", ";", "for"})
+_COMPARED: Final = words_of("than")
+_NOT_COMPARED: Final = words_of("other else rather different sooner another")
+_RESTRICTING: Final = words_of("only just merely simply")
+_DETERMINERS: Final = words_of("the a an his her its their where one")
+_PLACE_NOUNS: Final = words_of(
+    "area region district county province state airport station harbour harbor port university college school "
+    "museum bridge road street square valley river bay castle cathedral company team club festival family "
+    "agreement treaty accord dialect railway line theatre theater hospital basin plain zoo derby office"
+)
+_EXTENT: Final = words_of("also too equally likewise well either")
+_POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
+_OWN_SUBJECTS: Final = words_of(
+    "i we i'd i'm the question text passage clue clues you that is fits remains it one"
+)
+_SUPERLATIVE: Final = words_of("first earliest northernmost southernmost easternmost westernmost foremost")
+_NOT_SUPERLATIVE: Final = words_of(
+    "west east test forest interest honest modest guest request protest contest harvest rest nest priest arrest "
+    "weakest worst least unlikeliest furthest closest nearest best"
+)
+_DECLINING: Final = words_of("don't won't shan't wouldn't can't cannot didn't refuse")
+_DECLINED: Final = words_of(
+    "guess bet do so say choose pick answer have to dare will it that gamble speculate"
+)
+_RESTARTING: Final = frozenset({"it", "it's", "it is", "it was", "that's", "this is", "that is", "there"})
+_SIDE_WORDS: Final = words_of(
+    "in at for by on if when according per under with before after during until from"
+)
+
+
+def approves_of_several(sentence: Sentence) -> bool:
+    """Whether a sentence says of all options in front of it that they may be right: "All three seem right."."""
+    tokens = sentence.tokens
+    first = tokens[0].word.partition(" ")[0] if tokens else ""
+    classes = classes_in(tokens)
+    return (
+        first in _SEVERAL and "confirm" in classes and not classes & _WRONGNESS and not sentence.is_question
+    )
+
+
+def says_name_alone(sentence: Sentence) -> bool:
+    """Whether a sentence is a name, and perhaps a remark behind it: "Riga, and here is why."."""
+    clauses = sentence.clauses
+    if sentence.is_question or not clauses or len(clauses[0].values) != 1 or len(clauses[0].tokens) != 1:
+        return False
+    rest = clauses[1:]
+    is_remark = not rest or (rest[0].lead is not None and rest[0].lead.word in _REMARKING)
+    return is_remark and not any(clause.values for clause in rest)
+
+
+def denies_each(clause: Clause) -> bool:
+    """Whether a clause says that none of the options in front of it is right: "and found nothing for either"."""
+    tokens = clause.tokens
+    is_lone = len(tokens) == 1 and tokens[0].word in ("neither", "none")
+    return is_lone or (
+        len(tokens) > 1 and tokens[-1].word in ("either", "neither") and "negative" in classes_in(tokens)
+    )
+
+
+def is_compared(left: Sequence[TextToken]) -> bool:
+    """Whether a name is only what something is compared with: "further north than Riga"."""
+    words = {word for token in left for word in token.word.split()}
+    is_than = bool(left) and left[-1].word in _COMPARED
+    return is_than and not words & _NOT_COMPARED and not classes_in(left[:-1]) & _DENYING
+
+
+def is_only_a_part(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says that a name is no more than something else: "is only the birthplace of"."""
+    if len(right) < 3 or "copula" not in right[0].classes:  # noqa: PLR2004  (a verb, "only" and a noun)
+        return False
+    is_restricted = right[1].word in _RESTRICTING and right[2].word in _DETERMINERS
+    return is_restricted and not classes_in(right[3:]) & {"confirm", "answer"}
+
+
+def is_part_of_place(value: Value, left: Sequence[TextToken], right: Sequence[TextToken]) -> bool:
+    """Whether a name is a part of the name of a place or a thing: "the Riga area"."""
+    has_article = bool(left) and left[-1].word in ("the", "a", "an")
+    is_noun = bool(right) and right[0].word in _PLACE_NOUNS and not right[0].is_capital
+    return has_article and is_noun and right[0].start == value.token.end + 1
+
+
+def is_choice_of_others(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says who else chooses a name: "is what most of the class ticked"."""
+    if len(right) < 3 or "copula" not in right[0].classes or right[1].word not in ("what", "whom", "who"):  # noqa: PLR2004
+        return False
+    subject = right[2]
+    is_own = bool({*subject.word.split()} & _OWN_SUBJECTS) or "first_person" in subject.classes
+    is_speech = bool(classes_in(right[2:]) & {"choosing", "report", "epistemic"})
+    return not is_own and is_speech
+
+
+def is_superlative(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate puts a name in front of all others: "is the oldest", "was founded first"."""
+    if not right or "copula" not in right[0].classes or classes_in(right) & _WRONGNESS:
+        return False
+    return any(
+        token.word in _SUPERLATIVE
+        or (len(token.word) > 5 and token.word.endswith("est") and token.word not in _NOT_SUPERLATIVE)  # noqa: PLR2004
+        for token in right[1:4]
+    )
+
+
+def may_be_right_too(behind: Sequence[TextToken]) -> bool:
+    """Whether a predicate says that a name may be right as well: "would also fit"."""
+    words = {word for token in behind for word in token.word.split()}
+    is_possible = bool(behind) and bool({*behind[0].word.split()} & _POSSIBLE)
+    return is_possible and bool(words & _EXTENT) and not classes_in(behind) & _WRONGNESS
+
+
+def is_side(value: Value) -> bool:
+    """Whether a clause begins with a name and tells the case for which it holds: "A in theory"."""
+    tokens = value.clause.tokens
+    if tokens[0] is not value.token or len(tokens) < 2 or len(value.clause.values) > 1:  # noqa: PLR2004
+        return False
+    following = tokens[1]
+    return following.word.partition(" ")[0] in _SIDE_WORDS and not classes_in(tokens[1:]) & {
+        "confirm",
+        "copula",
+    }
+
+
+def is_declined(clause: Clause) -> bool:
+    """Whether a remark says that the author does not do what the text in front of it says: "but I won't"."""
+    tokens, lead = clause.tokens, clause.lead
+    words = [token.word for token in tokens]
+    if lead is None or lead.word not in ("but", "yet", "only") or "first_person" not in tokens[0].classes:
+        return False
+    rest = words[1:] if len(words) > 1 else []
+    return bool(rest) and rest[0] in _DECLINING and all(word in _DECLINED for word in rest[1:])
+
+
+def restart_of(left: Sequence[TextToken]) -> int:
+    """Return where the words behind "contrary to" and its object begin anew: "contrary to legend it is A"."""
+    if "copula" not in left[-1].classes:
+        return 0
+    return next(
+        (
+            index
+            for index, token in enumerate(left)
+            if index and ("answer" in token.classes or token.word in _RESTARTING)
+        ),
+        0,
+    )
+
+
+def seems(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says what an option seems to be: "sounds right"."""
+    return bool(right) and right[0].word.startswith(_SEEMING) and not classes_in(right) & _WRONGNESS
+
+
+def is_lone_denial(clause: Clause) -> bool:
+    """Whether a clause is a negation whose object follows an aside: "and not, as some say, in Riga"."""
+    return (
+        not clause.values
+        and len(clause.tokens) == 1
+        and clause.tokens[0].word in ("not", "and not", "but not")
+    )
+
+
+def is_contrasted(sentence: Sentence) -> bool:
+    """Whether a sentence is a name and a verb that denies for it what was said of another: "Riga doesn't"."""
+    tokens = sentence.tokens
+    return (
+        len(tokens) == 2  # noqa: PLR2004
+        and tokens[0].kind == "value"
+        and (tokens[1].word.endswith("n't") or tokens[1].word in ("does", "did", "is", "was", "has"))
+    )
+
+
+def is_example(clause: Clause) -> bool:
+    """Whether a remark calls what stands in front of it an example."""
+    return " ".join(token.word for token in clause.tokens) in _EXAMPLES
+
+
+def replaces(sentences: Sequence[Sentence], last: Value, *, is_definite: bool) -> bool:
+    """Whether the last of some sentences replaces the name that the first one says: "Riga. Hm. It's Porto."."""
+    clause, final = last.clause, sentences[-1]
+    has_values = [any(part.values for part in sentence.clauses) for sentence in sentences]
+    if len(sentences) < 2 or any(has_values[1:-1]) or final.is_question:  # noqa: PLR2004
+        return False
+    openers = [
+        token for part in final.clauses for token in (part.lead, *part.tokens[:2]) if token is not None
+    ]
+    if (
+        any(token.word.partition(" ")[0] in _ADDING for token in openers)
+        or classes_in(openers) & _LEAVING_OPEN
+    ):
+        return False
+    place = final.clauses.index(clause)
+    is_alone = clause.tokens == [last.token]
+    behind = [token.word for part in final.clauses[place + 1 :] for token in part.tokens]
+    if is_alone and " ".join(behind) in _POSTPOSED:
+        return place == 0  # "Riga. Porto, I mean."
+    is_headed = is_alone and place > 0 and clause.lead is not None and clause.lead.word == ":"
+    is_stated = (is_alone and not place) or is_definite
+    has_words = len(sentences) > 2 or place > 0  # noqa: PLR2004  (words between the two names)
+    return not behind and has_words and (is_headed or is_stated)
+
+
+def is_gapped(first: Value, second: Value) -> bool:
+    """Whether two clauses alike name a case and a name each: "By area A, by population B"."""
+    lead, left = second.clause.lead, second.clause.tokens[:-1]
+    before = first.clause.tokens[:-1]
+    if lead is None or lead.word not in (",", "and", ";") or not 0 < len(left) <= _MAX_GAPPED or not before:
+        return False
+    if second.clause.tokens[-1] is not second.token or first.clause.tokens[-1] is not first.token:
+        return False
+    is_same = left[-1].word == before[-1].word.rpartition(" ")[2]
+    is_same = is_same or not (_is_link(left[-1]) or _is_link(before[-1]))
+    has_verb = bool(classes_in(left) & _STATING) or any(
+        token.word.endswith(("ed", "s")) or not token.word.isascii() for token in left
+    )
+    words = {token.word for token in left}
+    return is_same and not has_verb and not words & _NOT_GAPPED and not all(map(_is_link, left))
+
+
+def _is_link(token: TextToken) -> bool:
+    return "preposition" in token.classes or token.word in ("in", "to", "at", "of")
+
+
+def is_too_much(right: Sequence[TextToken]) -> bool:
+    """Whether a predicate says "too" of a name: "is far too obvious"."""
+    if not right or not right[0].classes & {"copula", "linking"} or "negative" in classes_in(right):
+        return False
+    return any(token.word == "too" and index + 2 < len(right) for index, token in enumerate(right[1:4]))
+
+
+def is_only_done_there(left: Sequence[TextToken]) -> bool:
+    """Whether a name is a place where something less was done: "he only studied in", "after leaving"."""
+    if not left:
+        return False
+    is_fronted = left[0].word in _TEMPORAL and len(left) > 1 and left[1].word.endswith("ing")
+    is_restricted = any(
+        token.word in _RESTRICTING and left[index + 1].word.endswith("ed")
+        for index, token in enumerate(left[:-1])
+    )
+    return is_fronted or (is_restricted and _is_link(left[-1]))
+
+
+def is_elsewhere(clause: Clause) -> bool:
+    """Whether a remark says that what is asked for is at another place: "but died elsewhere"."""
+    words = " ".join(token.word for token in clause.tokens)
+    return any(word in words for word in ("elsewhere", "somewhere else", "another town", "another place"))

@@ -1,0 +1,239 @@
+"""Rules over the values of one sentence: lists, verdicts, replacements and checks. Pure."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from ors_server.rewards.reading.frames import governs_another, is_filler, ordinal_in
+from ors_server.rewards.reading.polarity import Polarity, words_of
+from ors_server.rewards.reading.remarks import disapproves
+from ors_server.rewards.reading.sentences import (
+    AND,
+    Sentence,
+    SentenceReader,
+    TextToken,
+    Value,
+    classes_in,
+)
+
+_SHARED: Final = frozenset({Polarity.DENIED, Polarity.SUPPOSED, Polarity.QUOTED, Polarity.HEDGED})
+_CHANGING: Final = ("replac", "chang", "revis", "amend", "switch", "correct", "swap", "updat", "adjust")
+_INTO: Final = frozenset({"by", "with", "to", "into", "for"})
+_VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
+_EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")
+_ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
+_ALL_OF_THEM: Final = words_of("both all neither none they these those")
+
+
+class SentenceRules(SentenceReader):
+    """Reads the values of a sentence together, when each has been read by itself."""
+
+    def _trails_off(self, sentence: Sentence, place: int, value: Value) -> bool:
+        """Whether words that no list knows go on behind a value that nothing names: "42 and what not"."""
+        if value.is_framed or not sentence.has_one_value or place + 1 == len(sentence.clauses):
+            return False
+        clauses = sentence.clauses[place + 1 :]
+        following = clauses[0]
+        if any(
+            "correction" in token.classes
+            for clause in sentence.clauses[: place + 1]
+            for token in clause.tokens
+        ):
+            return False
+        lead = following.lead
+        if lead is None or lead.word in "()[]" or "reason" in lead.classes:
+            return False
+        has_left = value.clause.tokens[0] is not value.token
+        if lead.word == "," and (has_left or place):
+            return False
+        words = [token for clause in clauses for token in clause.tokens if token.kind == "word"]
+        if classes_in(words) & {"answer", "approval", "harmless", "confirm", "granted"}:
+            return False
+        is_bare_addition = lead.word == "and" and not has_left
+        return is_bare_addition or any(not token.classes and not is_filler(token) for token in words)
+
+    def _reject_all(self, sentence: Sentence) -> None:
+        """Take back all values that a remark rejects together: "41, then 42, and both were wrong"."""
+        values: list[Value] = []
+        for clause in sentence.clauses:
+            subject = clause.tokens[:6]
+            if (
+                len(values) > 1
+                and not clause.values
+                and any(token.word in _ALL_OF_THEM for token in subject)
+                and disapproves(clause.tokens, is_framed=True)
+            ):
+                for value in values:
+                    if value.polarity is Polarity.ASSERTED:
+                        value.polarity = Polarity.RETRACTED
+            values += clause.values
+
+    def _side_with(self, sentence: Sentence) -> None:
+        """Assert what somebody said who is found right: "Ann says 41, Ben says 42, and Ben is right"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if len(values) < 2:  # noqa: PLR2004  (of two speakers)
+            return
+        for clause in sentence.clauses:
+            tokens = [token for token in clause.tokens if token.word not in ("and", "but")]
+            classes = [token.classes for token in tokens[1:]]
+            is_verdict = len(classes) == 2 and "copula" in classes[0] and "approval" in classes[1]  # noqa: PLR2004
+            if clause.values or not is_verdict:
+                continue
+            said = [value for value in values if value.clause.tokens[0].word == tokens[0].word]
+            if said and len(said) < len(values):
+                for value in values:
+                    value.polarity = Polarity.ASSERTED if value in said else Polarity.QUOTED
+
+    def _set_checks_apart(self, sentence: Sentence, number: int) -> None:
+        """Take values of a check behind an answer for no answer: "It is 42. Check: 42 - 2 = 40"."""
+        tokens = sentence.tokens
+        before = self._sentences[number - 1].tokens if number else []
+        at = int(tokens[0].word in ("to", "quick", "sanity"))
+        is_headed = len(before) == 1 and before[0].word in _VERIFYING
+        is_check = len(tokens) > at + 1 and tokens[at].word in _VERIFYING and tokens[at + 1].kind != "value"
+        is_reason = (
+            tokens[0].word in _EXPLAINING
+            and len(sentence.clauses[0].tokens) == 1
+            and len(sentence.clauses) > 1
+        )
+        if not (is_headed or is_check or is_reason):
+            return
+        first = next((value for clause in sentence.clauses for value in clause.values), None)
+        if first is None or first is self._values[0]:
+            return
+        earlier = self._values[: self._values.index(first)]
+        if all(value.polarity is not Polarity.ASSERTED for value in earlier):
+            return
+        for clause in sentence.clauses:
+            for value in clause.values:
+                if value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
+
+    def _replace(self, sentence: Sentence) -> None:
+        """Read "41 should read 42" and "41 turns into 42": the second value replaces the first."""
+        for earlier, clause in pairwise(sentence.clauses):
+            if (
+                earlier.values
+                and clause.values
+                and clause.lead is not None
+                and self._text.startswith(_ARROWS, clause.lead.start)
+                and clause.tokens[0].kind == earlier.tokens[-1].kind == "value"
+                and earlier.values[-1].polarity is Polarity.ASSERTED
+            ):
+                earlier.values[-1].polarity = Polarity.RETRACTED  # "Answer: 41 → 42"
+                clause.values[0].polarity, clause.values[0].is_framed = Polarity.ASSERTED, True
+            if earlier.values and clause.values and clause.lead is not None and clause.lead.word == "which":
+                before = clause.tokens[: clause.tokens.index(clause.values[0].token)]
+                if len(before) > 1 and before[-1].word in _INTO and _changes(before):
+                    earlier.values[-1].polarity = Polarity.RETRACTED
+                    clause.values[0].polarity = Polarity.ASSERTED
+        for clause in sentence.clauses:
+            for first, second in zip(clause.values, clause.values[1:], strict=False):
+                start, end = clause.tokens.index(first.token), clause.tokens.index(second.token)
+                between = clause.tokens[start + 1 : end]
+                classes = classes_in(between)
+                is_changed = (
+                    _changes(clause.tokens[:start])
+                    and between != []
+                    and all(token.word in _INTO for token in between)
+                )
+                if (
+                    ("becoming" in classes or is_changed)
+                    and "negative" not in classes
+                    and not sentence.is_question
+                ):
+                    first.polarity = Polarity.RETRACTED
+                    if second.polarity in (
+                        Polarity.INTERMEDIATE,
+                        Polarity.SUPPOSED,
+                        Polarity.DENIED,
+                        Polarity.BOUNDED,
+                    ):
+                        second.polarity = Polarity.ASSERTED
+
+    def _choose(self, sentence: Sentence) -> None:
+        """Read which value of a list a sentence takes: "Between 41 and 42, the second is right"."""
+        values: list[Value] = []
+        for clause in sentence.clauses:
+            index = None if clause.values or len(values) <= 1 else ordinal_in(clause.tokens)
+            if index is not None and index < len(values):
+                for value in values:
+                    value.polarity = Polarity.DENIED
+                values[index].polarity, values[index].is_framed = Polarity.ASSERTED, True
+            values += clause.values
+
+    def _set_parts_apart(self, sentence: Sentence) -> None:
+        """Take parts of a value that is stated for no answer: "42, of which 12 are red and 30 blue"."""
+        stated = False
+        is_part = False
+        for earlier, clause in zip([None, *sentence.clauses], sentence.clauses, strict=False):
+            is_which = clause.lead is not None and clause.lead.word in ("which", "whom")
+            if is_which and earlier is not None and earlier.tokens[-1].word in ("of", "among") and stated:
+                is_part = True
+            for value in clause.values:
+                if is_part and value.polarity is Polarity.ASSERTED and not value.is_framed:
+                    value.polarity = Polarity.INTERMEDIATE
+                stated = stated or value.polarity is Polarity.ASSERTED
+
+    def _hedge_without(self, sentence: Sentence) -> None:
+        """Decide for no value of a case and its opposite: "with it 41, without it 42"."""
+        earlier: Value | None = None
+        for clause in sentence.clauses:
+            for value in clause.values:
+                left = clause.tokens[: clause.tokens.index(value.token)]
+                is_opposite = earlier is not None and governs_another(left) and clause.lead is not None
+                if earlier is not None and is_opposite and _are_open(earlier, value):
+                    earlier.polarity = value.polarity = Polarity.HEDGED
+                earlier = value
+
+    def _contrast(self, sentence: Sentence) -> None:
+        """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
+        values = [value for clause in sentence.clauses for value in clause.values]
+        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
+            return
+        denied = [
+            value
+            for value in values
+            if value.polarity in (Polarity.DENIED, Polarity.QUOTED, Polarity.RETRACTED)
+        ]
+        weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
+        if denied and len(weak) == 1 and len(denied) + 1 == len(values):
+            weak[0].polarity = Polarity.ASSERTED
+
+    def _share_predicate(self, sentence: Sentence) -> None:
+        """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""
+        following: Value | None = None
+        for place in reversed(range(len(sentence.clauses))):
+            clause = sentence.clauses[place]
+            for value in reversed(clause.values):
+                if (
+                    following is not None
+                    and not value.is_framed
+                    and value.polarity is Polarity.ASSERTED
+                    and following.polarity in _SHARED
+                ):
+                    lead = following.clause.lead
+                    is_listed = (
+                        lead is not None
+                        and lead.word in (*AND, ",")
+                        and following.clause.tokens[0] is following.token
+                    )
+                    if (
+                        is_listed
+                        and following.clause in sentence.clauses[place + 1 : place + 2]
+                        and clause.tokens[-1] is value.token
+                    ):
+                        value.polarity = following.polarity
+                following = value
+
+
+def _are_open(*values: Value) -> bool:
+    """Whether nothing is known against values that no noun names as the answer."""
+    return all(value.is_weak or value.polarity is Polarity.ASSERTED for value in values) and not any(
+        value.is_framed for value in values
+    )
+
+
+def _changes(tokens: Sequence[TextToken]) -> bool:
+    """Whether words say that something is changed: "I correct"."""
+    return any(word.startswith(_CHANGING) for token in tokens for word in token.word.split())

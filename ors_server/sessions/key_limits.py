@@ -1,0 +1,66 @@
+"""What one API key may use, and the rate of its calls."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ors_server.errors import CapacityError
+
+MINUTE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What one API key may use; `None` for no limit of its own."""
+
+    sessions: int | None = None
+    """Live sessions; it replaces the limit that all keys have."""
+    calls_per_minute: int | None = None
+    """Tool calls of its sessions, those of their agents included."""
+
+
+NO_KEY_LIMITS: Final = KeyLimits()
+
+LimitsOf: TypeAlias = Callable[[str | None], KeyLimits]
+"""Returns the limits of a credential by its id."""
+
+
+def no_key_limits(_credential_id: str | None) -> KeyLimits:
+    """Return no limits, for servers whose keys have none."""
+    return NO_KEY_LIMITS
+
+
+class CallRates:
+    """Admits the tool calls of each credential at its rate: a bucket that a minute fills.
+
+    A credential that was idle may make a minute's calls at once, and then goes on at its rate.
+    """
+
+    def __init__(self, limits_of: LimitsOf = no_key_limits) -> None:
+        self._limits_of = limits_of
+        self._buckets: dict[str, tuple[float, float]] = {}
+        """Credential to the calls that were left, and when."""
+
+    def admit(self, credential_id: str | None, now: float) -> None:
+        """Count a call that is about to begin.
+
+        Args:
+            now: Seconds from the clock's origin.
+
+        Raises:
+            CapacityError: If the credential has made its calls of the minute; nothing is counted then.
+        """
+        allowed = self._limits_of(credential_id).calls_per_minute
+        if credential_id is None or allowed is None:
+            return
+        left, then = self._buckets.get(credential_id, (float(allowed), now))
+        left = min(float(allowed), left + (now - then) * allowed / MINUTE)
+        if left < 1.0:
+            wait = math.ceil((1.0 - left) * MINUTE / allowed)
+            raise CapacityError(
+                f"the API key {credential_id!r} may make {allowed} calls per minute; the call did not run: "
+                f"repeat it in {wait} s",
+                retry_after=max(1, wait),
+            )
+        self._buckets[credential_id] = (left - 1.0, now)
