@@ -36,9 +36,8 @@ from urllib.parse import urlsplit
 
 from ors_server.client import Client
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from scripts.lag_far_sides import BODIES, SIDES, far_sides
-from scripts.lag_far_sides import TOOLS as FAR_TOOLS
+sys.path.insert(0, str(Path(__file__).parent))
+FAR: Any = import_module("lag_far_sides")  # beside this script
 
 SIZES = {"1 KB": 1 << 10, "50 KB": 50 << 10, "1 MB": 1 << 20, "16 MB": 16 << 20}
 EVERY = 0.05
@@ -342,19 +341,19 @@ def ask(client: Client, side: str, url: str, socket: str) -> str:
 
 def far_side_rows(only: str, limit: float) -> Iterator[tuple[str, list[Cell]]]:
     """Measure every far side with every kind of answer; yields the worst kind of each size."""
-    sides = [side for side in SIDES if only in f"far side {side}"]
+    sides = [side for side in FAR.SIDES if only in f"far side {side}"]
     if not sides:
         return
-    with tempfile.TemporaryDirectory() as directory, far_sides() as (url, socket):
+    with tempfile.TemporaryDirectory() as directory, FAR.far_sides() as (url, socket):
         folder = Path(directory)
-        (folder / "lag.py").write_text(FAR_TOOLS)
+        (folder / "lag.py").write_text(FAR.TOOLS)
         with serve(folder, "lag.py:Lag") as server, Client(server.url) as client:
             for side in sides:
                 cells = []
                 for size in SIZES.values():
-                    places = {kind: f"{kind.replace(' ', '_')}/{size}" for kind in (*BODIES, "bomb")}
+                    places = {kind: f"{kind.replace(' ', '_')}/{size}" for kind in (*FAR.BODIES, "bomb")}
                     if side != "openenv_socket":
-                        places |= {f"{kind}, packed": f"{places[kind]}/packed" for kind in BODIES}
+                        places |= {f"{kind}, packed": f"{places[kind]}/packed" for kind in FAR.BODIES}
                     found = {
                         kind: measure(
                             server, partial(ask, client, side, f"{url}/{place}", f"{socket}/{place}"), limit

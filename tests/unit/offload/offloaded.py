@@ -66,7 +66,7 @@ def start_daemon(ending: str) -> int:
     daemon = int(program.stdout.readline())
     program.wait()
     Path(os.environ["XDG_CACHE_HOME"]).joinpath("daemon").write_text(str(daemon))
-    endings: dict[str, Callable[[], object]] = {"spin": spin, "crash": crash, "wait": wait, "return": int}
+    endings: dict[str, Callable[[], object]] = {"spin": spin, "crash": crash, "wait": wait, "return": pid}
     endings[ending]()
     return daemon
 

@@ -221,6 +221,7 @@ async def test_a_process_that_left_the_worker_s_group_ends_with_a_call_that_is_c
         daemon = await anyio.to_thread.run_sync(daemon_in, tmp_path)
         tasks.cancel_scope.cancel()
     await anyio.to_thread.run_sync(wait_until_gone, daemon)
+    assert not is_running(daemon)
 
 
 async def test_a_process_that_left_the_worker_s_group_ends_with_an_idle_worker(pool, tmp_path, monkeypatch):
