@@ -231,7 +231,7 @@ def is_lone_denial(clause: Clause) -> bool:
 
 
 def is_contrasted(sentence: Sentence) -> bool:
-    """Whether a sentence is a name and a verb that denies for it what was stated of another: "Riga doesn't"."""
+    """Whether a sentence is a name and a verb that denies for it what another was called: "Riga doesn't"."""
     tokens = sentence.tokens
     return (
         len(tokens) == 2  # noqa: PLR2004
