@@ -147,7 +147,7 @@ def test_rows_are_not_written_after_an_error():
 
 def test_what_is_missing_without_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ExtraMissingError, match=r"ors-server\[export\]"):
+    with pytest.raises(ExtraMissingError, match=r"\[export\]"):
         TableWriter(io.BytesIO(), STEPS)
 
 

@@ -3,7 +3,7 @@
 import itertools
 import json
 import random
-import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from ors_server.rewards.judges import Criterion, Rubric, ScriptedJudge, Unusable
 from ors_server.rewards.judges.replies import MOST_CHARACTERS, MOST_READ, read_score, read_verdicts
 from ors_server.rewards.scoring import score
 from tests.fixtures.case_tables import tables
+from tests.fixtures.processor_time import processor_seconds
 
 TABLES = tables("replies")
 RUBRIC = Rubric(
@@ -226,16 +227,13 @@ TWO_CRITERIA = Rubric((Criterion("correct", "Is it right?"), Criterion("clear", 
 
 def cost(text):
     """Processor seconds that reading a reply takes: the least of three."""
-    least = float("inf")
-    for _ in range(3):
-        began = time.process_time()
-        for read in (read_score, lambda one: read_verdicts(one, TWO_CRITERIA)):
-            try:
+
+    def read_all() -> None:
+        for read in (read_score, lambda reply: read_verdicts(reply, TWO_CRITERIA)):
+            with suppress(UnusableReplyError):
                 read(text)
-            except UnusableReplyError:
-                continue
-        least = min(least, time.process_time() - began)
-    return least
+
+    return processor_seconds(read_all, times=3)
 
 
 @pytest.mark.parametrize("shape", HOSTILE)

@@ -1,7 +1,6 @@
 """What a text says about its values, and that no text makes the reader slow, wrong or loud."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from ors_server.rewards.math.grade import grade_math
 from ors_server.rewards.math.math_options import MathOptions
 from ors_server.rewards.reading.polarity import Polarity
 from ors_server.rewards.reading.statements import keep_asserted, read_statements, struck_regions
+from tests.fixtures.processor_time import processor_seconds
 
 SAMPLE = Path(__file__).parents[3] / "data" / "responses_dev.jsonl"
 GROWTH = 5.0
@@ -189,10 +189,8 @@ HOSTILE = {
 def test_hostile_text_is_read_in_linear_time_and_not_paid(name):
     def spent(length):
         text = (HOSTILE[name] * length)[:length]
-        begin = time.process_time()
-        result = math_equal_reward.function(text, "42", text)
-        assert result.reward == 0.0
-        return time.process_time() - begin
+        assert math_equal_reward.function(text, "42", text).reward == 0.0
+        return processor_seconds(lambda: math_equal_reward.function(text, "42", text), times=1)
 
     spent(2_000)  # what is read once
     small = min(spent(20_000) for _ in range(2))

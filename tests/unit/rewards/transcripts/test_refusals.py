@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import score
 from ors_server.rewards.structures.tool_calls import tool_call_match_reward
 from ors_server.rewards.transcripts import conversation, turns
+from tests.fixtures.processor_time import processor_seconds
 from tests.fixtures.transcripts import CONVERSATIONS, EPISODES, RECORDS
 
 USER = {"role": "user", "content": "q"}
@@ -294,9 +294,8 @@ def test_a_long_transcript_takes_time_in_proportion():
                 {"role": "tool", "tool_call_id": call_id, "content": "r"},
             )
         ]
-        start = time.process_time()
         assert len(read_trajectory(messages).steps) == count
-        return time.process_time() - start
+        return processor_seconds(lambda: read_trajectory(messages), times=1)
 
     took(100)
     assert took(8_000) < 40 * max(took(800), 0.01)

@@ -321,7 +321,7 @@ def test_servers_that_start_at_once_migrate_a_database_one_after_another(postgre
 
 async def test_a_missing_driver_names_its_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"ors-server\[postgres\]"):
+    with pytest.raises(SettingsError, match=r"\[postgres\]"):
         await open_store("postgresql://host/db")
 
 
