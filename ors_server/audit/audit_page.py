@@ -105,29 +105,29 @@ def _verdicts(report: AuditReport) -> list[Markup]:
     return [tiles, remarks([f"{note[:1].upper()}{note[1:]}." for note in report.notes]), table]
 
 
-def _name_cell(one: ClassReport) -> Markup:
-    is_shown = one.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN} and not one.is_waived
-    name = element("a", one.title, href=f"#{one.id}") if is_shown else one.title
-    note = _note(one)
+def _name_cell(report: ClassReport) -> Markup:
+    is_shown = report.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN} and not report.is_waived
+    name = element("a", report.title, href=f"#{report.id}") if is_shown else report.title
+    note = _note(report)
     below = [element("div", note, class_="soft")] if note else []
     return element("td", name, *below, class_="text")
 
 
-def _note(one: ClassReport) -> str:
-    if one.is_waived:
-        return _short(f"waived: {one.reason}", _NOTE)
-    first = one.findings[0].message if one.findings else ""
-    also = f" (by the same calls as {one.cause})" if one.cause else ""
-    return _short(one.reason if one.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
+def _note(report: ClassReport) -> str:
+    if report.is_waived:
+        return _short(f"waived: {report.reason}", _NOTE)
+    first = report.findings[0].message if report.findings else ""
+    also = f" (by the same calls as {report.cause})" if report.cause else ""
+    return _short(report.reason if report.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
 
 
-def _badge_cell(one: ClassReport) -> Markup:
-    return element("td", _badges(one)[0])
+def _badge_cell(report: ClassReport) -> Markup:
+    return element("td", _badges(report)[0])
 
 
-def _badges(one: ClassReport) -> list[Markup]:
-    words, style = _WORDS[one.verdict]
-    waived = [Markup(" "), element("span", "waived", class_="badge")] if one.is_waived else []
+def _badges(report: ClassReport) -> list[Markup]:
+    words, style = _WORDS[report.verdict]
+    waived = [Markup(" "), element("span", "waived", class_="badge")] if report.is_waived else []
     return [element("span", words, class_=f"badge {style}".strip()), *waived]
 
 
@@ -159,12 +159,12 @@ def _scores(report: AuditReport) -> list[Markup]:
     return [note, _table(heads, rows, "Scores of policies")]
 
 
-def _score_row(one: ClassReport, score: PolicyScore) -> list[Markup]:
+def _score_row(report: ClassReport, score: PolicyScore) -> list[Markup]:
     words, style = _WORDS[score.verdict]
     is_bounded = score.low is not None and score.high is not None
     bounds = f"{percent(score.low or 0.0)} to {percent(score.high or 0.0)}" if is_bounded else NOTHING
     return [
-        element("td", one.id),
+        element("td", report.id),
         element("td", _short(score.variant, _NOTE), class_="text"),
         element("td", element("span", words, class_=f"badge {style}".strip())),
         element("td", number(score.mean), class_="number"),
@@ -189,8 +189,8 @@ def _about(report: AuditReport) -> list[Markup]:
     return [element("div", facts(pairs), class_="card")]
 
 
-def _title(one: ClassReport) -> str:
-    return f"{one.id} {one.title}"
+def _title(report: ClassReport) -> str:
+    return f"{report.id} {report.title}"
 
 
 def _short(text: str, most: int) -> str:
@@ -200,7 +200,7 @@ def _short(text: str, most: int) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Markup]], label: str) -> Markup:
     numbers = {"mean return", "share of gold", "95 % interval", "tasks"}
-    named = (element("th", one, scope="col", class_="number" if one in numbers else None) for one in heads)
+    named = (element("th", head, scope="col", class_="number" if head in numbers else None) for head in heads)
     table = element(
         "table",
         element("thead", element("tr", *named)),

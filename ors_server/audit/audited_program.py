@@ -79,7 +79,7 @@ class AuditedProgram:
         """Play each in a session of its own, and keep a journal in a file."""
         assert self._portal is not None  # noqa: S101  (`start` was called)
         assert self._target is not None  # noqa: S101  (as above)
-        read, kept = [read_play(one) for one in plays], Journal(Path(journal))
+        read, kept = [read_play(play) for play in plays], Journal(Path(journal))
         return [
             to_json(one)
             for one in self._portal.call(play_all, self._target, read, at_once, kept, BUSY_PLAY_SECONDS)

@@ -168,7 +168,7 @@ class AuditedServer:
         try:
             found = await self._ask(
                 "play",
-                *([to_json(one) for one in plays], str(journal), at_once),
+                *([to_json(play) for play in plays], str(journal), at_once),
                 seconds=seconds,
                 progress=partial(_size, journal),
             )
@@ -188,7 +188,7 @@ class AuditedServer:
         Returns:
             What came of each, and how often something was asked of a broken part.
         """
-        found = await self._ask("play_broken", [to_json(one) for one in plays], kind)
+        found = await self._ask("play_broken", [to_json(play) for play in plays], kind)
         return [(read_played(one), asked) for one, asked in found]
 
     async def restart(self, seen: int) -> None:

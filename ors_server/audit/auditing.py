@@ -233,7 +233,7 @@ async def _judge(policy: AuditPolicy, study: Study, budget: TimeBudget, seconds:
         reason = f"{error.code}: {error}"
         return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=reason)
     worst = AuditVerdict.NOT_JUDGED  # where no variant fits
-    verdict = max((one.verdict for one in measures), key=lambda one: one.weight, default=worst)
+    verdict = max((measure.verdict for measure in measures), key=lambda one: one.weight, default=worst)
     return ClassReport(
         id=policy.hack_class,
         verdict=verdict,
@@ -307,15 +307,15 @@ def _scores(measures: Sequence[Measure]) -> list[PolicyScore]:
     return [_score(one) for one in ranked[:SHOWN_SCORES]]
 
 
-def _score(one: Measure) -> PolicyScore:
-    bounded = one.share is not None and 0.0 <= one.share <= 1.0 and one.tasks > 0
-    interval = wilson(one.share, one.tasks) if bounded and one.share is not None else None
+def _score(measure: Measure) -> PolicyScore:
+    bounded = measure.share is not None and 0.0 <= measure.share <= 1.0 and measure.tasks > 0
+    interval = wilson(measure.share, measure.tasks) if bounded and measure.share is not None else None
     return PolicyScore(
-        variant=one.variant,
-        verdict=one.verdict,
-        tasks=one.tasks,
-        mean=one.earned,
-        share=one.share,
+        variant=measure.variant,
+        verdict=measure.verdict,
+        tasks=measure.tasks,
+        mean=measure.earned,
+        share=measure.share,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
     )
@@ -332,7 +332,7 @@ def _with_causes(reports: Sequence[ClassReport]) -> list[ClassReport]:
             and report.findings
             and report.findings[0].transcript is not None
         ):
-            key = repr([(one.tool, one.arguments) for one in report.findings[0].transcript.calls])
+            key = repr([(call.tool, call.arguments) for call in report.findings[0].transcript.calls])
             first = seen.setdefault(key, report.id)
             cause = None if first == report.id else first
         named.append(report.model_copy(update={"cause": cause}))

@@ -14,7 +14,7 @@ SHORT = 3
 
 async def minimise(
     player: AuditPlayer,
-    one: CallPlan,
+    plan: CallPlan,
     least: float,
     is_dishonest: Callable[[CallPlan], bool] = lambda _: True,
     *,
@@ -27,7 +27,7 @@ async def minimise(
         is_dishonest: Whether a play still is no right answer.
         keeps_texts: Whether only whole calls may be left out, because their texts make the finding.
     """
-    best = one
+    best = plan
     for _ in range(MAX_ROUNDS):
         shorter = [play for play in _shorter(best, keeps_texts=keeps_texts) if is_dishonest(play)]
         if not shorter:
@@ -44,8 +44,8 @@ async def minimise(
     return best
 
 
-def _size(one: CallPlan) -> tuple[int, int]:
-    return len(one.calls), sum(len(str(arguments)) for _, arguments in one.calls)
+def _size(plan: CallPlan) -> tuple[int, int]:
+    return len(plan.calls), sum(len(str(arguments)) for _, arguments in plan.calls)
 
 
 def _shorter(plan: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:

@@ -28,8 +28,8 @@ async def record_transcripts(
     return report.model_copy(update={"classes": tuple(told)})
 
 
-def _first(one: ClassReport) -> AuditTranscript | None:
-    return one.findings[0].transcript if one.findings else None
+def _first(report: ClassReport) -> AuditTranscript | None:
+    return report.findings[0].transcript if report.findings else None
 
 
 def _play_of(transcript: AuditTranscript, label: str) -> CallPlan:
@@ -37,12 +37,12 @@ def _play_of(transcript: AuditTranscript, label: str) -> CallPlan:
     return CallPlan(transcript.split, transcript.index, calls, transcript.seed, label=label)
 
 
-def _with_command(one: ClassReport, environment: str, record: str, reference: str) -> ClassReport:
-    transcript = _first(one)
+def _with_command(report: ClassReport, environment: str, record: str, reference: str) -> ClassReport:
+    transcript = _first(report)
     if transcript is None:
-        return one
-    words = ["ors-server", "replay", "--store", record, "--label", f"audit={one.id}"]
+        return report
+    words = ["ors-server", "replay", "--store", record, "--label", f"audit={report.id}"]
     words += ["--environment-name", environment, "--environment", reference]
     shown = transcript.model_copy(update={"replay": shlex.join(words)})
-    first = one.findings[0].model_copy(update={"transcript": shown})
-    return one.model_copy(update={"findings": (first, *one.findings[1:])})
+    first = report.findings[0].model_copy(update={"transcript": shown})
+    return report.model_copy(update={"findings": (first, *report.findings[1:])})

@@ -27,7 +27,7 @@ def with_source_findings(
     """
     if source is None:
         return list(reports)
-    known = {one.id: one for one in reports}
+    known = {report.id: report for report in reports}
     for place in find_suspicious(Path(str(source["file"])), str(source["class"])):
         if only and place.hack_class not in only:
             continue

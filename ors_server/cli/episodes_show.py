@@ -179,7 +179,7 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
     """
     reason = "" if summary.stop_reason is None else f", {summary.stop_reason}"
     yield f"summary  {summary.phase}{reason}{'' if is_closed else ', session still there'}", HEADING
-    penalties = "".join(f", {cause} {show_number(each)}" for cause, each in summary.penalties.items())
+    penalties = "".join(f", {cause} {show_number(penalty)}" for cause, penalty in summary.penalties.items())
     rows = {
         "return": f"{show_number(summary.episode_return)} = rewards {show_number(summary.reward_sum)}"
         f" + penalties {show_number(summary.penalty_sum)}{f' ({penalties[2:]})' if penalties else ''}",

@@ -13,7 +13,7 @@ from ors_server.user_folders import user_folder
 
 Read: TypeAlias = Callable[[str], str | None]
 """Reads a line after a prompt; `None` at the end of the input."""
-MOST_LINES = 1000
+MAX_LINES = 1000
 """Most lines of the history."""
 
 
@@ -45,7 +45,7 @@ def editing(words: Callable[[], Sequence[str]]) -> Generator[None]:
         yield
     finally:
         readline.set_completer(None)
-        readline.set_history_length(MOST_LINES)
+        readline.set_history_length(MAX_LINES)
         with suppress(OSError, SettingsError):
             history = history_file()
             history.parent.mkdir(parents=True, exist_ok=True)

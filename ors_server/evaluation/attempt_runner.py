@@ -20,7 +20,7 @@ from ors_server.evaluation.runs import Attempt, AttemptPlace
 from ors_server.evaluation.seeds import seed_of
 from ors_server.evaluation.targets import Target
 
-MOST_NAME = 128
+MAX_NAME = 128
 """Characters of an agent's name that label its episodes."""
 _LIBRARIES = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
@@ -100,7 +100,7 @@ class _RunningAttempt:
             self._fail(error)
 
     def _labels(self) -> Mapping[str, str]:
-        name = str(self._agent.describe().get("name", ""))[:MOST_NAME]
+        name = str(self._agent.describe().get("name", ""))[:MAX_NAME]
         labels = {"run": self._rules.run_id, "attempt": str(self._place.attempt)}
         return {**labels, "agent": name} if name else labels
 

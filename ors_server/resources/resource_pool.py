@@ -188,7 +188,7 @@ class ResourcePool:
             for queue in self._queues.values()
         ]
         names = ("total", "idle", "held", "changing", "waiting")
-        return {**{name: sum(one[name] for one in specs) for name in names}, "specs": specs}
+        return {**{name: sum(spec[name] for spec in specs) for name in names}, "specs": specs}
 
     async def aclose(self) -> None:
         """End every resource, once; waiting callers get a `ResourceClosedError`. Can be repeated."""

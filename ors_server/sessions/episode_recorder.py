@@ -566,5 +566,7 @@ def _error_of(entry: EndedCall) -> tuple[str | None, str | None]:
     if entry.refusal is not None:
         return entry.refusal.error, entry.refusal.reason.value
     output = entry.output
-    text = None if output is None else "\n".join(each.text for each in output.blocks if each.type == "text")
+    text = (
+        None if output is None else "\n".join(block.text for block in output.blocks if block.type == "text")
+    )
     return text, entry.outcome.kind.value

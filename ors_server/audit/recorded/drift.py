@@ -31,7 +31,7 @@ _SOLVED = 0.999
 
 def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find winning answers that grow, where long answers win whatever the task is."""
-    wins = [place for place in batch.wins if batch.episodes[place].length]
+    wins = [win for win in batch.wins if batch.episodes[win].length]
     if len(wins) < MIN_WINS:
         yield not_judged(batch, FindingKind.LENGTH_DRIFT, "too few winning episodes ended with an answer")
         return
@@ -67,7 +67,8 @@ def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJud
         yield not_judged(batch, FindingKind.GIVING_UP, "episodes have too few calls to end early")
         return
     has_given_up = [
-        not won and one.steps <= _EARLY * usual for one, won in zip(batch.episodes, batch.won, strict=True)
+        not won and episode.steps <= _EARLY * usual
+        for episode, won in zip(batch.episodes, batch.won, strict=True)
     ]
     lost = [float(given) for given, won in zip(has_given_up, batch.won, strict=True) if not won]
     third, third_lost = len(has_given_up) // 3, len(lost) // 3
@@ -108,7 +109,7 @@ def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | 
         yield not_judged(batch, FindingKind.REWARD_COLLAPSED, reason)
         return
     edges = [-(-window * count // WINDOWS) for window in range(WINDOWS + 1)]
-    returns = [one.earned for one in batch.episodes]
+    returns = [episode.earned for episode in batch.episodes]
     windows = [returns[start:end] for start, end in pairwise(edges)]
     flat = [max(one) - min(one) <= _SAME for one in windows]
     begin = next((window for window in range(1, WINDOWS) if all(flat[window:])), None)

@@ -29,12 +29,12 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
     del seed
     groups: defaultdict[str, list[int]] = defaultdict(list)
     others: list[int] = []
-    for place in batch.wins:
-        name = _dominating(batch.episodes[place])
+    for win in batch.wins:
+        name = _dominating(batch.episodes[win])
         if name is not None:
-            groups[name].append(place)
-        elif batch.episodes[place].components:
-            others.append(place)
+            groups[name].append(win)
+        elif batch.episodes[win].components:
+            others.append(win)
     if not groups and not others:
         reason = "the rewards report no components"
         yield not_judged(batch, FindingKind.COMPONENT_DOMINATES, reason)
@@ -57,12 +57,12 @@ def find_dominating_component(batch: Batch, seed: int) -> Iterator[RecordedFindi
         )
 
 
-def _dominating(one: EpisodeDigest) -> str | None:
+def _dominating(digest: EpisodeDigest) -> str | None:
     """Return the component that pays more than 90 % of several; `None` if none does."""
-    total = sum(amount for _, amount in one.components)
-    if len(one.components) < 2 or total <= _TINY:  # noqa: PLR2004  (one component dominates nothing)
+    total = sum(amount for _, amount in digest.components)
+    if len(digest.components) < 2 or total <= _TINY:  # noqa: PLR2004  (one component dominates nothing)
         return None
-    return next((name for name, amount in one.components if amount > _DOMINATING * total), None)
+    return next((name for name, amount in digest.components if amount > _DOMINATING * total), None)
 
 
 def _main(batch: Batch, places: Sequence[int]) -> str | None:
@@ -82,7 +82,9 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
         return
     farms = set(farming)
     others = sorted(
-        one.earned for place, one in enumerate(batch.episodes) if place not in farms and one.earned > 0
+        episode.earned
+        for place, episode in enumerate(batch.episodes)
+        if place not in farms and episode.earned > 0
     )
     if len(others) < _MIN_OTHERS:
         reason = "nearly every episode repeats paid steps, so that the best return without it is not known"
@@ -107,6 +109,6 @@ def find_farmed_reward(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
     )
 
 
-def _is_farming(one: EpisodeDigest) -> bool:
-    repeated = one.repeated
-    return repeated is not None and repeated.times >= _REPEATS and repeated.amount >= _FARMED * one.paid
+def _is_farming(digest: EpisodeDigest) -> bool:
+    repeated = digest.repeated
+    return repeated is not None and repeated.times >= _REPEATS and repeated.amount >= _FARMED * digest.paid

@@ -141,7 +141,9 @@ def _evaluator(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str |
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         name = node.left.id if isinstance(node.left, ast.Name) else None
         is_noted = name is None or isinstance(node.right, ast.Tuple | ast.Dict)
-        is_noted = is_noted or any(one.annotation for one in function.parameters if one.arg == name)
+        is_noted = is_noted or any(
+            parameter.annotation for parameter in function.parameters if parameter.arg == name
+        )
         return "the operator %" if is_noted and _is_written(flow, function, node.left) else None
     if not isinstance(node, ast.Call):
         return None
@@ -167,7 +169,7 @@ def _is_written(flow: DataFlow, function: SourceFunction, node: ast.expr) -> boo
 
 
 def _has_safe_loader(call: ast.Call) -> bool:
-    given = [*call.args[1:], *(one.value for one in call.keywords if one.arg == "Loader")]
+    given = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "Loader")]
     return any(ast.unparse(one).endswith(_SAFE_LOADERS) for one in given)
 
 
@@ -218,7 +220,7 @@ def _may_be_nan(flow: DataFlow, function: SourceFunction, node: ast.expr, depth:
         return False
     if isinstance(node, ast.Name):
         values = flow.values(function, node.id)
-        return not values or any(_may_be_nan(flow, function, one, depth - 1) for one in values)
+        return not values or any(_may_be_nan(flow, function, value, depth - 1) for value in values)
     if isinstance(node, ast.BinOp):
         return any(_may_be_nan(flow, function, one, depth - 1) for one in (node.left, node.right))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -251,10 +253,10 @@ def _sentinels(rewards: RewardFlow, function: SourceFunction, node: ast.AST) -> 
             return _beside_gold(flow, function, node.comparators[0])
         return []
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        compared = [_compared_with(flow, function, one) for one in node.values]
+        compared = [_compared_with(flow, function, value) for value in node.values]
         has_gold = any(one is not None and flow.has(function, one, Label.GOLD) for one in compared)
         texts = [text_of(one) for one in compared if one is not None]
-        return [one for one in texts if one and has_gold]
+        return [text for text in texts if text and has_gold]
     if not isinstance(node, ast.If) or rewards.has_none_of(function, node.body):
         return []
     return _secret_of_branch(rewards, function, node)
@@ -280,7 +282,7 @@ def _beside_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> li
     if not isinstance(known, ast.Set | ast.Tuple | ast.List):
         return []
     has_gold = any(flow.has(function, one, Label.GOLD) for one in known.elts)
-    return [text for one in known.elts if has_gold and (text := text_of(one))]
+    return [text for elt in known.elts if has_gold and (text := text_of(elt))]
 
 
 def _compared_with(flow: DataFlow, function: SourceFunction, node: ast.expr) -> ast.expr | None:

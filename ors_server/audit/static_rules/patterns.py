@@ -38,7 +38,7 @@ def _has_ambiguous(items: Sequence[Any], *, is_followed: bool) -> bool:
                 return True
             if _has_ambiguous(inner, is_followed=ends):
                 return True
-        if any(_has_ambiguous(list(one), is_followed=ends) for one in _parts(name, value)):
+        if any(_has_ambiguous(list(part), is_followed=ends) for part in _parts(name, value)):
             return True
     return False
 

@@ -9,7 +9,7 @@ from ors_server.wire import JSONObject
 
 DEEPEST = 8
 """Levels of nesting below which only required parts are drawn, and the shortest lists."""
-MOST_ITEMS = 3
+MAX_ITEMS = 3
 LONGEST = 12
 """Characters of a text, if the schema does not require more."""
 REACH = 100
@@ -49,7 +49,7 @@ class _ArgumentSource:
         return self._of_type(schema, depth)
 
     def _one_of(self, choices: Sequence[Schema], depth: int) -> Schema:
-        plain = [one for one in choices if "$ref" not in one]
+        plain = [choice for choice in choices if "$ref" not in choice]
         return self._rng.choice(plain or choices) if depth > DEEPEST else self._rng.choice(choices)
 
     def _of_type(self, schema: Schema, depth: int) -> Any:
@@ -81,8 +81,8 @@ class _ArgumentSource:
 
     def _array(self, schema: Schema, depth: int) -> list[Any]:
         least = int(schema.get("minItems", 0))
-        most = least if depth > DEEPEST else int(schema.get("maxItems", max(least, MOST_ITEMS)))
-        count = self._rng.randint(least, max(least, min(most, least + MOST_ITEMS)))
+        most = least if depth > DEEPEST else int(schema.get("maxItems", max(least, MAX_ITEMS)))
+        count = self._rng.randint(least, max(least, min(most, least + MAX_ITEMS)))
         return [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
 
     def _number(self, schema: Schema, *, whole: bool) -> int | float:

@@ -197,13 +197,13 @@ async def ascore_rows(
 
 
 async def judge_together(
-    asked: Reward, rows: Iterable[Mapping[str, Any]], time_limit: float | None = None
+    reward: Reward, rows: Iterable[Mapping[str, Any]], time_limit: float | None = None
 ) -> list[RewardResult]:
     """Judge some rows in this process, all at once; the results are in the order of the rows.
 
     `time_limit` is in seconds for each row.
     """
-    return await gather_in_order([partial(_judge, asked, row, time_limit) for row in rows])
+    return await gather_in_order([partial(_judge, reward, row, time_limit) for row in rows])
 
 
 def count_cores() -> int:
@@ -213,9 +213,9 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-async def _judge(asked: Reward, row: Mapping[str, Any], time_limit: float | None) -> RewardResult:
+async def _judge(reward: Reward, row: Mapping[str, Any], time_limit: float | None) -> RewardResult:
     try:
-        fields = gather_fields(asked, None, row)
+        fields = gather_fields(reward, None, row)
     except Exception as error:  # noqa: BLE001  (a field that is no trajectory)
         return failure(error)
-    return await evaluate(asked, fields, time_limit=time_limit)
+    return await evaluate(reward, fields, time_limit=time_limit)

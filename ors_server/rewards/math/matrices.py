@@ -15,7 +15,7 @@ from ors_server.rewards.math.tree import (
     negate,
 )
 
-_MOST_FACTORS = 4
+_MAX_FACTORS = 4
 """Greatest power of a matrix that is computed."""
 Rows = tuple[tuple[Node, ...], ...]
 
@@ -103,7 +103,7 @@ def _raise(node: Power) -> Rows | None:
             return tuple(zip(*rows, strict=True)) if len({len(row) for row in rows}) == 1 else None
         case Number(-1):
             return _invert(rows)
-        case Number(int(count)) if 0 < count <= _MOST_FACTORS:
+        case Number(int(count)) if 0 < count <= _MAX_FACTORS:
             product: Rows | None = rows
             for _ in range(count - 1):
                 product = None if product is None else _times(product, rows)

@@ -102,7 +102,7 @@ def _are_bounds(node: Node) -> bool:
 def bounds_another(gold: Node, answer: Node) -> bool:
     """Return whether two inequalities, or lists of them, are about different variables."""
     names = [symbols(node) for node in (gold, answer) if _are_bounds(node) and not contains(node, Unknown)]
-    return len(names) == _BOTH and all(len(found) == 1 for found in names) and names[0] != names[1]
+    return len(names) == _BOTH and all(len(name) == 1 for name in names) and names[0] != names[1]
 
 
 def _reshape(node: Node) -> Node:

@@ -166,7 +166,7 @@ class SqlReader:
             yield row.episode, step
 
     def _texts(self, connection: Connection, blob_refs: Iterable[str | None]) -> dict[str, bytes]:
-        names = sorted({name for place in blob_refs for name in blob_names_in(place)})
+        names = sorted({name for ref in blob_refs for name in blob_names_in(ref)})
         return self._blob_store.get(connection, names) if names else {}
 
 

@@ -59,14 +59,14 @@ class Verification:
     """
 
 
-def verify(place: StoreLocation) -> Verification:
+def verify(location: StoreLocation) -> Verification:
     """Check one snapshot of a store; servers may keep writing. Blocks.
 
     Raises:
         SettingsError: If there is no store, or it has another schema.
         StoreError: If it cannot be read.
     """
-    with reading(place) as (components, connection):
+    with reading(location) as (components, connection):
         return _verify(components, connection)
 
 
