@@ -13,7 +13,7 @@ import uvloop
 from bench import client, servers
 from bench.report import Goal, Row
 
-MOST_KIB = 10.0
+MAX_KIB = 10.0
 """KiB that an idle session may hold."""
 TARGET = 2.0
 """Sessions made and ended per second are at least this many times openreward's."""
@@ -79,7 +79,7 @@ def measure(sessions: int = 2_000, pairs: int = 1_280, rounds: int = 5) -> list[
 
 
 def _rows(ours: Samples, openreward: Samples, held: float, held_there: float, sessions: int) -> list[Row]:
-    memory, turnover = Goal("ours", most=MOST_KIB), Goal("ratio", least=TARGET)
+    memory, turnover = Goal("ours", most=MAX_KIB), Goal("ratio", least=TARGET)
     return [
         Row(f"idle session, of {sessions:,}", "KiB", held, held_there, servers.OPENREWARD, memory),
         Row("create + delete", "sessions/s", ours.rate, openreward.rate, servers.OPENREWARD, turnover),

@@ -39,14 +39,14 @@ class DocumentedJsonSchema(GenerateJsonSchema):
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         return self._described(super().dataclass_schema(schema), schema)
 
-    def _described(self, found: JsonSchemaValue, schema: Mapping[str, Any]) -> JsonSchemaValue:
-        docs, properties = attribute_docs(schema["cls"]), found.get("properties", {})
+    def _described(self, value: JsonSchemaValue, schema: Mapping[str, Any]) -> JsonSchemaValue:
+        docs, properties = attribute_docs(schema["cls"]), value.get("properties", {})
         alias = "serialization_alias" if self.mode == "serialization" else "validation_alias"
         for name, field in _fields(schema["schema"]):
             place = field.get(alias, name) if self.by_alias else name
             if name in docs and place in properties and not _is_described(schema["cls"], name):
                 properties[place]["description"] = docs[name]
-        return found
+        return value
 
 
 def _is_described(cls: type, name: str) -> bool:

@@ -26,7 +26,7 @@ from ors_server.visibility import Visibility
 
 CONFIG = "ORS_CONFIG"
 """Environment variable that names a TOML file of settings."""
-_MOST_SHOWN = 80
+_MAX_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
 
 
@@ -295,7 +295,7 @@ def _got(name: str, flags: Mapping[str, object]) -> str:
     """Repeat the value of a flag, unless it may be a secret; the command line shows it anyway."""
     if name not in flags or SecretStr in get_args(Settings.model_fields[name].annotation):
         return ""
-    return f", got {str(flags[name])[:_MOST_SHOWN]!r}"
+    return f", got {str(flags[name])[:_MAX_SHOWN]!r}"
 
 
 def _unread_variable() -> str:

@@ -24,6 +24,7 @@ check "ruff check" "$bin/ruff" check --output-format concise .
 check "ruff format" "$bin/ruff" format --check --output-format concise .
 check "module size" "$bin/python" scripts/check_module_size.py
 check "words" "$bin/python" scripts/check_words.py
+check "house" "$bin/python" scripts/check_house.py
 
 failed=()
 for number in "${!processes[@]}"; do

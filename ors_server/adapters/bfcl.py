@@ -20,7 +20,7 @@ CATEGORIES = ("multi_turn_base", "multi_turn_long_context", "multi_turn_miss_par
 """Categories whose tools are the same in every turn; `multi_turn_miss_func` adds tools in the middle."""
 STEP_LIMIT = 200
 """Calls of an episode. BFCL stops a model after 20 steps in one turn; tasks have up to seven turns."""
-MOST_WORKERS = 48
+MAX_WORKERS = 48
 _HELP = """\
 Help the user with the tools. Call reply when you are done with a request, or need to know something: it \
 sends your message, and returns the user's next one. The user sees only what you reply."""
@@ -132,7 +132,7 @@ class BfclConversation(Environment):
     async def _begin(self, calls: Sequence[Any]) -> None:
         """Start the task in the session's worker, and make calls that were made before."""
         if self._worker is None:
-            spec = PACKAGE.spec({"category": self.category}, max_global_num=MOST_WORKERS)
+            spec = PACKAGE.spec({"category": self.category}, max_global_num=MAX_WORKERS)
             self._worker = await self.context.acquire_resource(spec=spec, scope="global")
         await self._worker.begin(self._place, calls)
 

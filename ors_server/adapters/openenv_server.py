@@ -244,8 +244,8 @@ def from_openenv(
         if tasks is None
         else [dict(task) for task in tasks],
     }
-    for number, each in enumerate(_tools(place, min(SCHEMA_SECONDS, answer_seconds))):
-        members[f"call_{number}"] = tool_from_schema(_stepper(each["name"]), **each)
+    for number, tool in enumerate(_tools(place, min(SCHEMA_SECONDS, answer_seconds))):
+        members[f"call_{number}"] = tool_from_schema(_stepper(tool["name"]), **tool)
     return type("OpenEnvTasks", (RemoteOpenEnv,), members)
 
 

@@ -20,13 +20,13 @@ from ors_server.trajectory import REWARD_REASON, REWARD_STATUS
 from ors_server.wire import JSONObject, Message, Split, TextBlock, ToolOutput
 
 STEP_LIMIT = 5
-MOST_LETTERS = 200_000
+MAX_LETTERS = 200_000
 """Longest answer that is scored, in characters."""
 WIDEST = (-1e6, 1e6)
 """Range of rewards: the package's scorers state none."""
-MOST_COMPLAINT = 2000
+MAX_COMPLAINT = 2000
 """Most characters of an error that is kept of a scorer that an answer broke."""
-MOST_WORKERS = 4
+MAX_WORKERS = 4
 TRIES = 3
 """Times that a scorer is asked whose endpoint is away."""
 PROOFS = 4
@@ -115,14 +115,14 @@ class ScoredAnswer(Environment):
         Args:
             answer: The whole answer; at most 200,000 characters.
         """
-        if len(answer) > MOST_LETTERS:
-            raise ToolError(f"the answer has {len(answer):,} characters; at most {MOST_LETTERS:,} are scored")
+        if len(answer) > MAX_LETTERS:
+            raise ToolError(f"the answer has {len(answer):,} characters; at most {MAX_LETTERS:,} are scored")
         with noting_judgement(self):
             figures, complaint = await self._judge(answer)
         metadata: JSONObject = {"scores": figures}
         reward = _reward(figures)
         if complaint is not None:
-            metadata["broke_its_scorer"] = complaint[:MOST_COMPLAINT]
+            metadata["broke_its_scorer"] = complaint[:MAX_COMPLAINT]
         elif reward is None:
             metadata |= {REWARD_STATUS: "error", REWARD_REASON: "the scorers gave no finite number"}
         return ToolOutput.final("Submitted.", reward=reward, metadata=metadata)
@@ -149,7 +149,7 @@ class ScoredAnswer(Environment):
 
     async def _score(self, answer: str) -> dict[str, float | None]:
         spec = self.package.spec(
-            {"reference": self.reference}, call_timeout=SCORE_SECONDS, max_global_num=MOST_WORKERS
+            {"reference": self.reference}, call_timeout=SCORE_SECONDS, max_global_num=MAX_WORKERS
         )
         worker = await self.context.acquire_resource(spec=spec, scope="global")
         try:

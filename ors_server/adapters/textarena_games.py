@@ -23,11 +23,11 @@ from ors_server.wire import JSONObject, ToolOutput
 
 EDITION = "2"
 """Changes whenever the same game gives other texts or rewards than before."""
-MOST_TURNS = 1000
+MAX_TURNS = 1000
 """Turns of a game that states no limit."""
-MOST_LETTERS = 4000
+MAX_LETTERS = 4000
 """Longest action, in characters."""
-MOST_WORKERS = 48
+MAX_WORKERS = 48
 CALL_SECONDS = 120.0
 """Wall seconds that a call of the worker may take; a step's own limit is of processor time."""
 _PLANNED_AT_ONCE = 20
@@ -157,8 +157,8 @@ class TextArenaEnvironment(NumberedTasks):
         Args:
             action: The turn, as the rules ask for it, such as `[up]`.
         """
-        if len(action) > MOST_LETTERS:
-            raise ToolError(f"the action has {len(action):,} characters; at most {MOST_LETTERS:,} are played")
+        if len(action) > MAX_LETTERS:
+            raise ToolError(f"the action has {len(action):,} characters; at most {MAX_LETTERS:,} are played")
         turn = await self._worker.step(action)
         self._played.append(action)
         if not turn["is_over"]:
@@ -176,7 +176,7 @@ class TextArenaEnvironment(NumberedTasks):
         """Start the game in the session's worker, and take turns that were taken before."""
         if self._worker is None:
             spec = PACKAGE.spec(
-                {"game": self._settings.game}, call_timeout=CALL_SECONDS, max_global_num=MOST_WORKERS
+                {"game": self._settings.game}, call_timeout=CALL_SECONDS, max_global_num=MAX_WORKERS
             )
             self._worker = await self.context.acquire_resource(spec=spec, scope="global")
         self._view = await self._worker.begin(int(self.task_spec["seed"]), list(actions))
@@ -228,7 +228,7 @@ def _make_class(settings: ArenaSettings) -> type[Environment]:
             "__module__": __name__,
             "name": served_name("textarena", game),
             "version": f"{PACKAGE.version}-{EDITION}-{splits}",
-            "policy": EpisodePolicy(step_limit=2 * (turns or MOST_TURNS), reward_range=settings.rewards),
+            "policy": EpisodePolicy(step_limit=2 * (turns or MAX_TURNS), reward_range=settings.rewards),
             "return_range": settings.rewards,
             "prompts_may_repeat": game.startswith(HIDING),
             "_settings": settings,

@@ -1,17 +1,113 @@
-"""The report of an audit as one web page, which needs no network, and no script to be read."""
+"""The report of an audit as one web page, which needs no network, and no script to be read.
 
-from collections.abc import Mapping, Sequence
+The part of an audit's page about one class that failed or has warnings; all text is escaped.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ors_server._version import __version__
-from ors_server.audit.finding_section import render_class
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.report import AuditReport, ClassReport, PolicyScore
+from ors_server.audit.report import (
+    AuditFinding,
+    AuditReport,
+    AuditTranscript,
+    ClassReport,
+    PolicyScore,
+    TranscriptCall,
+)
 from ors_server.evaluation.number_format import NOTHING, count_of, number, percent
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.report.shell import document, facts, header, remarks, section, tile
-from ors_server.evaluation.report.transcript_section import visible
+from ors_server.evaluation.report.transcript_section import preformatted, visible
+
+_FOLDED = 400
+"""Characters of an argument above which it is folded."""
+_BEGIN = 80
+"""Characters of a folded text that are shown."""
+
+
+def render_class(one: ClassReport, report: AuditReport) -> Markup:
+    """Return what happened, why it is a hole, the calls that show it, and how to close it."""
+    about = HACK_CLASSES[one.id]
+    return element(
+        "article",
+        element("h3", f"{one.id} · {one.title}"),
+        *(part for finding in one.findings for part in _finding(finding)),
+        *_rewards(one, report),
+        element("h4", "Question and remedy"),
+        facts(
+            [
+                ("why it is a hole", about.question),
+                ("how to close it", about.remedy),
+                *_related(one, report),
+            ]
+        ),
+        class_="card",
+        id=one.id,
+    )
+
+
+def _rewards(class_report: ClassReport, report: AuditReport) -> Iterator[Markup]:
+    """Name the rewards of this library that judged, with their hazards."""
+    names = {name for finding in class_report.findings for name in finding.rewards}
+    rows = [(reward.name, reward.hazards or "no documented hazard") for reward in report.rewards]
+    if shown := [row for row in rows if row[0] in names]:
+        yield element("h4", "Judged by rewards of this library, whose documented hazards are")
+        yield facts(shown)
+
+
+def _related(one: ClassReport, report: AuditReport) -> Iterator[tuple[str, str]]:
+    root = one.cause or one.id
+    others = [other for other in report.classes if root in {other.id, other.cause} and other.id != one.id]
+    if others:
+        yield "same cause", "; ".join(f"{other.id} {other.title}" for other in others)
+
+
+def _finding(finding: AuditFinding) -> Iterator[Markup]:
+    yield element("h4", "What happened")
+    yield preformatted(finding.message)
+    rows = [("found by", finding.variant)] if finding.variant else []
+    if finding.file:
+        place = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
+        rows.append(("source", place))
+    if finding.transcript is not None:
+        rows += list(_facts(finding.transcript))
+    yield facts(rows)
+    if finding.transcript is not None:
+        yield from _transcript(finding.transcript)
+
+
+def _facts(script: AuditTranscript) -> Iterator[tuple[str, str]]:
+    earned = f"{number(script.earned)}, against {number(script.gold_return)} for the gold actions"
+    yield "earned", earned if script.gold_return is not None else number(script.earned)
+    yield "task", f"{script.split}/{script.index}, seed {script.seed}"
+    if script.replay:
+        yield "replay", script.replay
+
+
+def _transcript(script: AuditTranscript) -> Iterator[Markup]:
+    yield element("h4", count_of(len(script.calls), "call") if script.calls else "No call at all")
+    if script.calls:
+        yield element("ol", *(element("li", *_call(call)) for call in script.calls), class_="calls")
+
+
+def _call(call: TranscriptCall) -> Iterator[Markup]:
+    yield element("code", call.tool)
+    for name, value in call.arguments.items():
+        yield _argument(name, value)
+
+
+def _argument(name: str, value: Any) -> Markup:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if len(text) <= _FOLDED:
+        return element("div", element("span", f"{name}:", class_="soft"), preformatted(text))
+    begin = " ".join(text[:_BEGIN].split())
+    summary = element("summary", f"{name}: {len(text):,} characters, beginning with {begin}…")
+    return element("details", summary, preformatted(text))
+
 
 _WORDS = {
     AuditVerdict.FAIL: ("failed", "errored"),
@@ -105,29 +201,29 @@ def _verdicts(report: AuditReport) -> list[Markup]:
     return [tiles, remarks([f"{note[:1].upper()}{note[1:]}." for note in report.notes]), table]
 
 
-def _name_cell(one: ClassReport) -> Markup:
-    is_shown = one.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN} and not one.is_waived
-    name = element("a", one.title, href=f"#{one.id}") if is_shown else one.title
-    note = _note(one)
+def _name_cell(report: ClassReport) -> Markup:
+    is_shown = report.verdict in {AuditVerdict.FAIL, AuditVerdict.WARN} and not report.is_waived
+    name = element("a", report.title, href=f"#{report.id}") if is_shown else report.title
+    note = _note(report)
     below = [element("div", note, class_="soft")] if note else []
     return element("td", name, *below, class_="text")
 
 
-def _note(one: ClassReport) -> str:
-    if one.is_waived:
-        return _short(f"waived: {one.reason}", _NOTE)
-    first = one.findings[0].message if one.findings else ""
-    also = f" (by the same calls as {one.cause})" if one.cause else ""
-    return _short(one.reason if one.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
+def _note(report: ClassReport) -> str:
+    if report.is_waived:
+        return _short(f"waived: {report.reason}", _NOTE)
+    first = report.findings[0].message if report.findings else ""
+    also = f" (by the same calls as {report.cause})" if report.cause else ""
+    return _short(report.reason if report.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
 
 
-def _badge_cell(one: ClassReport) -> Markup:
-    return element("td", _badges(one)[0])
+def _badge_cell(report: ClassReport) -> Markup:
+    return element("td", _badges(report)[0])
 
 
-def _badges(one: ClassReport) -> list[Markup]:
-    words, style = _WORDS[one.verdict]
-    waived = [Markup(" "), element("span", "waived", class_="badge")] if one.is_waived else []
+def _badges(report: ClassReport) -> list[Markup]:
+    words, style = _WORDS[report.verdict]
+    waived = [Markup(" "), element("span", "waived", class_="badge")] if report.is_waived else []
     return [element("span", words, class_=f"badge {style}".strip()), *waived]
 
 
@@ -159,12 +255,12 @@ def _scores(report: AuditReport) -> list[Markup]:
     return [note, _table(heads, rows, "Scores of policies")]
 
 
-def _score_row(one: ClassReport, score: PolicyScore) -> list[Markup]:
+def _score_row(report: ClassReport, score: PolicyScore) -> list[Markup]:
     words, style = _WORDS[score.verdict]
     is_bounded = score.low is not None and score.high is not None
     bounds = f"{percent(score.low or 0.0)} to {percent(score.high or 0.0)}" if is_bounded else NOTHING
     return [
-        element("td", one.id),
+        element("td", report.id),
         element("td", _short(score.variant, _NOTE), class_="text"),
         element("td", element("span", words, class_=f"badge {style}".strip())),
         element("td", number(score.mean), class_="number"),
@@ -189,8 +285,8 @@ def _about(report: AuditReport) -> list[Markup]:
     return [element("div", facts(pairs), class_="card")]
 
 
-def _title(one: ClassReport) -> str:
-    return f"{one.id} {one.title}"
+def _title(report: ClassReport) -> str:
+    return f"{report.id} {report.title}"
 
 
 def _short(text: str, most: int) -> str:
@@ -200,7 +296,7 @@ def _short(text: str, most: int) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Markup]], label: str) -> Markup:
     numbers = {"mean return", "share of gold", "95 % interval", "tasks"}
-    named = (element("th", one, scope="col", class_="number" if one in numbers else None) for one in heads)
+    named = (element("th", head, scope="col", class_="number" if head in numbers else None) for head in heads)
     table = element(
         "table",
         element("thead", element("tr", *named)),

@@ -2,14 +2,20 @@
 
 `AuditedServer` runs it as a worker. It plays one environment with the client that plays on servers, and
 answers questions that need the author's class.
+
+Finds the rewards of this library that judge an environment's answers, with their documented hazards.
+
+What is in an environment's source: texts that its grader may accept, judges, resources.
 """
 
+import ast
 import inspect
 import math
 import os
+import re
 import resource
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +24,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ors_server.audit.broken_parts import InjectedFault, with_broken_parts
 from ors_server.audit.closed_network import VARIABLE, close_network
-from ors_server.audit.graded_by import library_rewards
 from ors_server.audit.plays import (
     AT_ONCE,
     BUSY_PLAY_SECONDS,
@@ -28,18 +33,128 @@ from ors_server.audit.plays import (
     read_play,
     to_json,
 )
-from ors_server.audit.source_literals import literals_of, mentions_judge, mentions_resources
 from ors_server.audit.task_findings import task_texts
 from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.targets import Target
 from ors_server.policy import PenaltyCause
 from ors_server.resources.resource_pool import ResourcePool
+from ors_server.rewards.catalogue import describe_reward, home_of, reward_names
+from ors_server.rewards.define import Reward
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.task_survey import survey_tasks
 from ors_server.wire import JSONObject
+
+PAGE = "https://github.com/ors-server/ors-server/blob/main/docs/reference/rewards.md"
+_NAME = re.compile(r"\b[A-Za-z]\w*\b")
+
+
+def library_rewards(definition: EnvironmentDefinition) -> list[JSONObject]:
+    """Return the library's rewards that an environment's class has or names, as fields of `LibraryReward`."""
+    names = dict.fromkeys(_own_names(definition.reward)) if definition.reward is not None else {}
+    names |= dict.fromkeys(_named_in_source(definition.source))
+    entries = [describe_reward(name) for name in names]
+    return [{"name": entry.name, "hazards": entry.hazards, "page": PAGE} for entry in entries]
+
+
+def _own_names(reward: Reward) -> Iterator[str]:
+    """Yield the names of the library's rewards of which a reward is made."""
+    parts: tuple[Reward, ...] = getattr(reward, "parts", ())
+    for part in parts:
+        yield from _own_names(part)
+    home = home_of(reward.name)
+    if not parts and home is not None and inspect.unwrap(reward.function).__module__ == home:
+        yield reward.name
+
+
+def _named_in_source(cls: type) -> Iterator[str]:
+    """Yield the library's rewards whose names are in the source of a class, or of what it inherits."""
+    reward_catalogue = frozenset(reward_names())
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] in {"builtins", "abc", "typing", "ors_server"}:
+            continue
+        try:
+            source = inspect.getsource(base)
+        except (OSError, TypeError):
+            continue
+        yield from (word for word in _NAME.findall(source) if word in reward_catalogue)
+
+
+LONGEST = 80
+"""Characters of a text that may be tried as an answer."""
+_JUDGE = re.compile(r"judge_|_judge|Judge\b|openai|chat[./]completions|litellm")
+"""Names of this package's judges, and of the packages with which others ask models."""
+_OTHERS = frozenset({"ors_server", "builtins", "abc", "typing"})
+"""Packages whose classes are not the author's."""
+
+
+def literals_of(cls: type) -> list[str]:
+    """Return the short texts and the numbers in the source of a class and its bases, without docstrings."""
+    found: dict[str, None] = {}
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] not in _OTHERS:
+            for node in _class_nodes(base):
+                found |= dict.fromkeys(_constants(node))
+    return list(found)
+
+
+def mentions_judge(cls: type, reference: str) -> bool:
+    """Return whether an author's file, or the declaration at a reference, speaks of a model that judges."""
+    declared = {file for file in (Path(reference, "environment.toml"), Path(reference)) if file.is_file()}
+    own = (base for base in cls.__mro__ if base.__module__.partition(".")[0] not in _OTHERS)
+    return any(_JUDGE.search(_text(file)) for file in declared | _files(own))
+
+
+def mentions_resources(cls: type) -> bool:
+    """Return whether the files of a class and its bases acquire resources, so that a session is costly."""
+    return any("acquire_resource(" in _text(file) for file in _files(cls.__mro__))
+
+
+def _files(classes: Iterable[type]) -> set[Path]:
+    """Return the files of classes, where they have any."""
+    found: set[Path] = set()
+    for one in classes:
+        try:
+            file = inspect.getsourcefile(one)
+        except (OSError, TypeError):
+            continue
+        found |= set() if file is None else {Path(file)}
+    return found
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _class_nodes(cls: type) -> Iterator[ast.ClassDef]:
+    try:
+        file = inspect.getsourcefile(cls)
+        tree = ast.parse(Path(file).read_text(encoding="utf-8")) if file else ast.Module([], [])
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            yield node
+
+
+def _constants(node: ast.ClassDef) -> Iterator[str]:
+    docstrings = {
+        id(one.body[0].value)
+        for one in ast.walk(node)
+        if isinstance(one, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and isinstance(one.body[0], ast.Expr)
+    }
+    for one in ast.walk(node):
+        if not isinstance(one, ast.Constant) or id(one) in docstrings or isinstance(one.value, bool):
+            continue
+        if isinstance(one.value, str | int | float) and 0 < len(str(one.value)) <= LONGEST:
+            yield str(one.value)
+
 
 _KIB = 1024
 
@@ -79,7 +194,7 @@ class AuditedProgram:
         """Play each in a session of its own, and keep a journal in a file."""
         assert self._portal is not None  # noqa: S101  (`start` was called)
         assert self._target is not None  # noqa: S101  (as above)
-        read, kept = [read_play(one) for one in plays], Journal(Path(journal))
+        read, kept = [read_play(play) for play in plays], Journal(Path(journal))
         return [
             to_json(one)
             for one in self._portal.call(play_all, self._target, read, at_once, kept, BUSY_PLAY_SECONDS)

@@ -1,15 +1,19 @@
-"""Where an audit plays: an environment in a process that can be killed, or a server somewhere else."""
+"""Where an audit plays: an environment in a process that can be killed, or a server somewhere else.
+
+A time limit for a process that counts neither its progress nor its waits for a processor.
+"""
 
 import inspect
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import anyio
@@ -26,16 +30,77 @@ from ors_server.audit.plays import (
     read_played,
     to_json,
 )
-from ors_server.audit.stall_limit import StalledError, call_within
+from ors_server.audit.side_by_side import run_both
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest, Patience
 from ors_server.client.typed_answers import EnvironmentFields, read_answer
 from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
-from ors_server.resources.resource_errors import ResourceCallError, ResourceError
+from ors_server.resources.resource_errors import ResourceCallError, ResourceError, ResourceTimeoutError
 from ors_server.resources.spec import WorkerEnvResourceSpec
 from ors_server.resources.worker_env_resource import WorkerEnvResource
+from ors_server.rewards.batch.machine_delay import MachineDelay
 from ors_server.wire import JSONObject, ToolListing
+
+LOOK_SECONDS = 0.25
+BACKSTOP = 20
+"""How many times the limit a call may take on a machine that gives the process no processor."""
+_Result = TypeVar("_Result")
+
+
+class StalledError(ResourceTimeoutError):
+    """A process did not answer, and made no progress, for longer than its limit."""
+
+
+async def call_within(
+    seconds: float,
+    process_id: int,
+    call: Callable[[], Awaitable[_Result]],
+    progress: Callable[[], object] = lambda: None,
+) -> _Result:
+    """Return the result of a call to a process, or cancel it.
+
+    Args:
+        seconds: Most seconds without progress; those count not for which the process, and what it started,
+            was ready to run and had no processor.
+        process_id: The process that answers.
+        call: The call; what it raises is raised.
+        progress: Looks for progress, in a thread: its result changes with each bit of it.
+
+    Raises:
+        StalledError: If the limit is over.
+    """
+    is_answered = anyio.Event()
+
+    async def make_call() -> _Result:
+        try:
+            return await call()
+        finally:
+            is_answered.set()
+
+    result, _ = await run_both(make_call, partial(_watch, seconds, process_id, progress, is_answered))
+    return result
+
+
+async def _watch(
+    seconds: float, process_id: int, progress: Callable[[], object], is_answered: anyio.Event
+) -> None:
+    """Return at the answer; `StalledError` at the limit."""
+    delay = MachineDelay(process_id)
+    began, seen = time.monotonic(), await anyio.to_thread.run_sync(progress)
+    while True:
+        with anyio.move_on_after(LOOK_SECONDS):
+            await is_answered.wait()
+            return
+        await anyio.to_thread.run_sync(delay.look_now)
+        found = await anyio.to_thread.run_sync(progress)
+        now = time.monotonic()
+        if found != seen:
+            began, seen = now, found
+        waited = now - began
+        if waited > seconds * BACKSTOP or waited - delay.since(began) > seconds:
+            raise StalledError(f"the environment did not answer within {seconds:g} seconds")
+
 
 START_SECONDS = 120.0
 """Seconds that loading and starting an environment may take."""
@@ -168,7 +233,7 @@ class AuditedServer:
         try:
             found = await self._ask(
                 "play",
-                *([to_json(one) for one in plays], str(journal), at_once),
+                *([to_json(play) for play in plays], str(journal), at_once),
                 seconds=seconds,
                 progress=partial(_size, journal),
             )
@@ -188,7 +253,7 @@ class AuditedServer:
         Returns:
             What came of each, and how often something was asked of a broken part.
         """
-        found = await self._ask("play_broken", [to_json(one) for one in plays], kind)
+        found = await self._ask("play_broken", [to_json(play) for play in plays], kind)
         return [(read_played(one), asked) for one, asked in found]
 
     async def restart(self, seen: int) -> None:

@@ -1,22 +1,33 @@
-"""Runs an audit: prepares the environment, asks every policy, and makes the report."""
+"""Runs an audit: prepares the environment, asks every policy, and makes the report.
 
+Shortens a winning transcript: fewer calls first, then shorter texts.
+
+Records the transcripts of a report as episodes, which `ors-server replay` plays again.
+
+Adds findings in an environment's source to the verdicts of its policies.
+
+The time of an audit, shared out among its policies.
+"""
+
+import shlex
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import anyio
 
+from ors_server.audit.answer_slot import leaves, with_value
 from ors_server.audit.audited_server import AuditedServer, open_audited
 from ors_server.audit.hack_classes import HACK_CLASSES
 from ors_server.audit.judgement import AuditVerdict
-from ors_server.audit.minimising import minimise
-from ors_server.audit.plays import CallPlan
+from ors_server.audit.plays import Call, CallPlan
 from ors_server.audit.policies import POLICIES
 from ors_server.audit.policy import BUDGET, AuditPolicy, NotJudgedError
 from ors_server.audit.preparing import prepare
-from ors_server.audit.recorded_transcripts import record_transcripts
 from ors_server.audit.report import (
     AuditFinding,
     AuditReport,
@@ -25,12 +36,201 @@ from ors_server.audit.report import (
     PolicyScore,
     TranscriptCall,
 )
-from ors_server.audit.source_findings import with_source_findings
+from ors_server.audit.static_rules import find_suspicious
 from ors_server.audit.study import AuditPlayer, BudgetOverError, Measure, Study
 from ors_server.audit.task_findings import CLASSES, with_task_findings
-from ors_server.audit.time_budget import TimeBudget
 from ors_server.errors import OrsServerError
 from ors_server.evaluation.intervals import wilson
+
+MAX_ROUNDS = 6
+SHORT = 3
+"""Characters at which a text is short enough."""
+
+
+async def minimise(
+    player: AuditPlayer,
+    plan: CallPlan,
+    least: float,
+    is_dishonest: Callable[[CallPlan], bool] = lambda _: True,
+    *,
+    keeps_texts: bool = False,
+) -> CallPlan:
+    """Return the shortest play found that still earns at least as much.
+
+    Args:
+        least: The return that it must earn.
+        is_dishonest: Whether a play still is no right answer.
+        keeps_texts: Whether only whole calls may be left out, because their texts make the finding.
+    """
+    best = plan
+    for _ in range(MAX_ROUNDS):
+        shorter = [play for play in _shorter(best, keeps_texts=keeps_texts) if is_dishonest(play)]
+        if not shorter:
+            return best
+        found = await player.play(shorter)
+        winning = [
+            play
+            for play, played in zip(shorter, found, strict=True)
+            if played.is_answered and not played.refused and played.total >= least
+        ]
+        if not winning:
+            return best
+        best = min(winning, key=_size)
+    return best
+
+
+def _size(plan: CallPlan) -> tuple[int, int]:
+    return len(plan.calls), sum(len(str(arguments)) for _, arguments in plan.calls)
+
+
+def _shorter(plan: CallPlan, *, keeps_texts: bool) -> list[CallPlan]:
+    """Return plays without a part of the calls, and with a shorter text."""
+    calls = plan.calls
+    shortened: list[tuple[Call, ...]] = []
+    for size in dict.fromkeys((len(calls) // 2, len(calls) // 4, 1)):
+        if size and len(calls) > 1:
+            shortened += [calls[:at] + calls[at + size :] for at in range(0, len(calls), size)]
+    for at, (tool, arguments) in () if keeps_texts else enumerate(calls[:5]):
+        for path, value in leaves(arguments):
+            if isinstance(value, str) and len(value) > SHORT:
+                for text in _pieces(value):
+                    changed: Any = with_value(arguments, path, text)
+                    shortened.append((*calls[:at], (tool, changed), *calls[at + 1 :]))
+    return [plan.with_calls(calls) for calls in shortened[:40]]
+
+
+def _pieces(text: str) -> list[str]:
+    half, quarter = len(text) // 2, len(text) // 4
+    lines = text.split("\n")
+    pieces = [
+        "",
+        text[:half],
+        text[half:],
+        text[quarter : 3 * quarter],
+        text[: -quarter or None],
+        text[quarter:],
+    ]
+    if len(lines) > 1:
+        pieces += ["\n".join(lines[:at] + lines[at + 1 :]) for at in range(len(lines))][:8]
+    return [piece for piece in dict.fromkeys(pieces) if piece != text]
+
+
+async def record_transcripts(
+    report: AuditReport, environment: str | type, name: str | None, record: str
+) -> AuditReport:
+    """Play the first transcript of each class again, as an episode with the label `audit`.
+
+    Args:
+        environment: What was audited, as for `audit`.
+        name: The environment's name, where there are several.
+        record: A SQLite file or a `postgresql://` URL.
+
+    Returns:
+        The report, in which those transcripts name the command that replays them.
+    """
+    async with open_audited(environment, name, store=record) as server:
+        told = [_with_command(one, report.environment, record, server.reference) for one in report.classes]
+        plays = [_play_of(transcript, one.id) for one in told if (transcript := _first(one)) is not None]
+        await AuditPlayer(server).play_in_turn(plays)
+    return report.model_copy(update={"classes": tuple(told)})
+
+
+def _first(report: ClassReport) -> AuditTranscript | None:
+    return report.findings[0].transcript if report.findings else None
+
+
+def _play_of(transcript: AuditTranscript, label: str) -> CallPlan:
+    calls = tuple((call.tool, call.arguments) for call in transcript.calls)
+    return CallPlan(transcript.split, transcript.index, calls, transcript.seed, label=label)
+
+
+def _with_command(report: ClassReport, environment: str, record: str, reference: str) -> ClassReport:
+    transcript = _first(report)
+    if transcript is None:
+        return report
+    words = ["ors-server", "replay", "--store", record, "--label", f"audit={report.id}"]
+    words += ["--environment-name", environment, "--environment", reference]
+    shown = transcript.model_copy(update={"replay": shlex.join(words)})
+    first = report.findings[0].model_copy(update={"transcript": shown})
+    return report.model_copy(update={"findings": (first, *report.findings[1:])})
+
+
+VARIANT = "the source"
+"""What findings in the source name as their policy."""
+
+
+def with_source_findings(
+    reports: Sequence[ClassReport], source: Mapping[str, Any] | None, only: frozenset[str] = frozenset()
+) -> list[ClassReport]:
+    """Add what the rules find in the source of the environment's class.
+
+    A class that failed gets the places as evidence. Another one becomes a warning: the source alone proves
+    nothing, as no play earned anything with it.
+
+    Args:
+        source: The class's `file`, `line` and name (`class`); `None` if the source is not known.
+        only: Ids of the classes that are judged; all by default.
+    """
+    if source is None:
+        return list(reports)
+    known = {report.id: report for report in reports}
+    for place in find_suspicious(Path(str(source["file"])), str(source["class"])):
+        if only and place.hack_class not in only:
+            continue
+        before = known.get(place.hack_class) or ClassReport(
+            id=place.hack_class, verdict=AuditVerdict.NOT_JUDGED
+        )
+        finding = AuditFinding(
+            verdict=AuditVerdict.WARN,
+            variant=VARIANT,
+            message=place.message,
+            file=str(source["file"]),
+            line=place.line,
+        )
+        known[place.hack_class] = _with_finding(before, finding)
+    return sorted(known.values(), key=lambda one: HACK_CLASSES[one.id].number)
+
+
+def _with_finding(report: ClassReport, finding: AuditFinding) -> ClassReport:
+    verdict = max(report.verdict, AuditVerdict.WARN, key=lambda one: one.weight)
+    return report.model_copy(update={"verdict": verdict, "findings": (*report.findings, finding)})
+
+
+class TimeBudget:
+    """Seconds that an audit may take; what runs when they are over is cancelled."""
+
+    def __init__(self, seconds: float | None) -> None:
+        """Begin to count.
+
+        Args:
+            seconds: All that may be spent; `None` for no limit.
+        """
+        self.deadline = float("inf") if seconds is None else time.monotonic() + seconds
+        """On the monotonic clock."""
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, at least 0; infinite without a limit."""
+        return max(self.deadline - time.monotonic(), 0.0)
+
+    def share(self, parts: int) -> float:
+        """Return the seconds of one of several parts that are still to come."""
+        return self.left / parts
+
+    @contextmanager
+    def limit(self, seconds: float) -> Generator[None]:
+        """Cancel the body after some seconds, and no later than at the end of the budget.
+
+        Raises:
+            BudgetOverError: If it was cancelled.
+        """
+        if self.left <= 0:
+            raise BudgetOverError
+        with anyio.move_on_after(min(seconds, self.left)) as scope:
+            yield
+        if scope.cancelled_caught:
+            raise BudgetOverError
+
 
 SHOWN_SCORES = 5
 """Variants of each policy that a report names."""
@@ -233,7 +433,7 @@ async def _judge(policy: AuditPolicy, study: Study, budget: TimeBudget, seconds:
         reason = f"{error.code}: {error}"
         return ClassReport(id=policy.hack_class, verdict=AuditVerdict.NOT_JUDGED, reason=reason)
     worst = AuditVerdict.NOT_JUDGED  # where no variant fits
-    verdict = max((one.verdict for one in measures), key=lambda one: one.weight, default=worst)
+    verdict = max((measure.verdict for measure in measures), key=lambda one: one.weight, default=worst)
     return ClassReport(
         id=policy.hack_class,
         verdict=verdict,
@@ -307,15 +507,15 @@ def _scores(measures: Sequence[Measure]) -> list[PolicyScore]:
     return [_score(one) for one in ranked[:SHOWN_SCORES]]
 
 
-def _score(one: Measure) -> PolicyScore:
-    bounded = one.share is not None and 0.0 <= one.share <= 1.0 and one.tasks > 0
-    interval = wilson(one.share, one.tasks) if bounded and one.share is not None else None
+def _score(measure: Measure) -> PolicyScore:
+    bounded = measure.share is not None and 0.0 <= measure.share <= 1.0 and measure.tasks > 0
+    interval = wilson(measure.share, measure.tasks) if bounded and measure.share is not None else None
     return PolicyScore(
-        variant=one.variant,
-        verdict=one.verdict,
-        tasks=one.tasks,
-        mean=one.earned,
-        share=one.share,
+        variant=measure.variant,
+        verdict=measure.verdict,
+        tasks=measure.tasks,
+        mean=measure.earned,
+        share=measure.share,
         low=None if interval is None else interval.low,
         high=None if interval is None else interval.high,
     )
@@ -332,7 +532,7 @@ def _with_causes(reports: Sequence[ClassReport]) -> list[ClassReport]:
             and report.findings
             and report.findings[0].transcript is not None
         ):
-            key = repr([(one.tool, one.arguments) for one in report.findings[0].transcript.calls])
+            key = repr([(call.tool, call.arguments) for call in report.findings[0].transcript.calls])
             first = seen.setdefault(key, report.id)
             cause = None if first == report.id else first
         named.append(report.model_copy(update={"cause": cause}))

@@ -214,12 +214,12 @@ def _is_class(name: str) -> bool:
     return name[0] == "H"
 
 
-def _class_answer(one: ClassReport) -> _Answer:
-    if one.is_waived:
-        return _Answer(AuditVerdict.WARN, f"{one.id} is waived: {one.reason}")
-    if one.verdict is AuditVerdict.NOT_JUDGED:
-        return _Answer(one.verdict, f"{one.id}: {one.reason}")
-    return _Answer(one.verdict, f"{one.id}: {one.findings[0].message}" if one.findings else "")
+def _class_answer(report: ClassReport) -> _Answer:
+    if report.is_waived:
+        return _Answer(AuditVerdict.WARN, f"{report.id} is waived: {report.reason}")
+    if report.verdict is AuditVerdict.NOT_JUDGED:
+        return _Answer(report.verdict, f"{report.id}: {report.reason}")
+    return _Answer(report.verdict, f"{report.id}: {report.findings[0].message}" if report.findings else "")
 
 
 def _check_answer(name: str, outcome: str) -> _Answer:

@@ -152,13 +152,13 @@ class Journal:
         return begun, ended
 
 
-async def play(target: Target, one: CallPlan, seconds: float = PLAY_SECONDS) -> PlayResult:
+async def play(target: Target, plan: CallPlan, seconds: float = PLAY_SECONDS) -> PlayResult:
     """Play one, and return what came of it; a failure is a result, and so is a play that takes too long."""
     taken = _Taken([], [], [])
     failure: tuple[str, str] | None = None
     with anyio.move_on_after(seconds) as scope:
         try:
-            await _play(target, one, taken)
+            await _play(target, plan, taken)
         except UnreachableError:
             raise
         except OrsServerError as error:
@@ -185,20 +185,20 @@ class _Taken:
     finished: bool = False
 
 
-async def _play(target: Target, one: CallPlan, taken: _Taken) -> None:
+async def _play(target: Target, plan: CallPlan, taken: _Taken) -> None:
     episode: AsyncEpisode | None = None
     try:
-        async with _open(target, one) as opened:
+        async with _open(target, plan) as opened:
             episode = opened
-            if one.reads:
+            if plan.reads:
                 taken.texts.append(await opened.prompt())
                 taken.texts.append((await opened.tools()).model_dump_json())
-            for number, (tool, arguments) in enumerate(one.calls):
+            for number, (tool, arguments) in enumerate(plan.calls):
                 result = await opened.call(tool, arguments)
                 taken.rewards.append(result.reward)
                 if result.refusal is not None:
                     taken.refused.append(number)
-                if one.reads:
+                if plan.reads:
                     texts = [block.text for block in result.blocks if isinstance(block, TextBlock)]
                     taken.texts.append("\n".join(texts))
                 if result.finished:
@@ -209,11 +209,11 @@ async def _play(target: Target, one: CallPlan, taken: _Taken) -> None:
             taken.total = await _total(episode)
 
 
-def _open(target: Target, one: CallPlan) -> AbstractAsyncContextManager[AsyncEpisode]:
-    if one.spec is not None:
-        return target.client.episode(target.environment, task_spec=one.spec)
-    labels = {"audit": one.label} if one.label else {}
-    return target.episode(one.split, one.index, seed=one.seed, labels=labels, policy={})
+def _open(target: Target, plan: CallPlan) -> AbstractAsyncContextManager[AsyncEpisode]:
+    if plan.spec is not None:
+        return target.client.episode(target.environment, task_spec=plan.spec)
+    labels = {"audit": plan.label} if plan.label else {}
+    return target.episode(plan.split, plan.index, seed=plan.seed, labels=labels, policy={})
 
 
 async def _total(episode: AsyncEpisode) -> float | None:

@@ -49,13 +49,13 @@ def rows_of(report: AuditReport) -> list[ReportRow]:
     return [ReportRow(one.id, one.title, _verdict(one), _why(one)) for one in ordered]
 
 
-def _verdict(one: ClassReport) -> str:
-    return f"waived {one.verdict.value}" if one.is_waived else _WORDS[one.verdict]
+def _verdict(report: ClassReport) -> str:
+    return f"waived {report.verdict.value}" if report.is_waived else _WORDS[report.verdict]
 
 
-def _why(one: ClassReport) -> str:
-    found = one.findings[0].message if one.findings else ""
-    return one.reason if one.is_waived or not found else found
+def _why(report: ClassReport) -> str:
+    found = report.findings[0].message if report.findings else ""
+    return report.reason if report.is_waived or not found else found
 
 
 def detailed(report: AuditReport) -> list[ClassReport]:

@@ -38,7 +38,7 @@ def sarif_of(report: AuditReport, root: Path | None = None) -> dict[str, Any]:
                         "name": "ors-server audit",
                         "informationUri": f"{PAGE}-classes.md",
                         "version": __version__,
-                        "rules": [_rule(one) for one in rules],
+                        "rules": [_rule(rule) for rule in rules],
                     }
                 },
                 "automationDetails": {"id": f"ors-server/audit/{report.environment}"},

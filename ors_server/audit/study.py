@@ -134,11 +134,11 @@ class AuditPlayer:
         """Return what came of a play, if it has been played."""
         return self._known.get(plan.key)
 
-    async def play_alone(self, one: CallPlan, seconds: float | None = None) -> PlayResult:
+    async def play_alone(self, plan: CallPlan, seconds: float | None = None) -> PlayResult:
         """Play one with no other beside it."""
         self._check_time()
-        found = await self.server.play([one], ALONE_SECONDS if seconds is None else seconds)
-        return found[0] if found else self._note_killer(one)
+        found = await self.server.play([plan], ALONE_SECONDS if seconds is None else seconds)
+        return found[0] if found else self._note_killer(plan)
 
     async def play_in_turn(self, plays: Sequence[CallPlan]) -> list[PlayResult]:
         """Play one after the other, in this order, also what has been played."""
@@ -156,8 +156,8 @@ class AuditPlayer:
                 results[left[place]] = await self.play_alone(batch[place])
         return [results[place] for place in range(len(plays))]
 
-    def _note_killer(self, one: CallPlan) -> PlayResult:
-        self.killed.append(one)
+    def _note_killer(self, plan: CallPlan) -> PlayResult:
+        self.killed.append(plan)
         return PlayResult(failure="the environment hung or ended", blame="slow")
 
     def _check_time(self) -> None:
@@ -273,11 +273,13 @@ class Study:
         """All answers, once each."""
         return list(dict.fromkeys(core for core in self.cores.values() if core is not None))
 
-    def is_dishonest(self, one: CallPlan) -> bool:
+    def is_dishonest(self, plan: CallPlan) -> bool:
         """Return whether a play does not simply give the right answer."""
-        task = next((task for task in self.tasks if (task.split, task.index) == (one.split, one.index)), None)
+        task = next(
+            (task for task in self.tasks if (task.split, task.index) == (plan.split, plan.index)), None
+        )
         own = None if task is None else self.core(task)
-        given = None if self.slot is None else self.slot.core(one.calls)
+        given = None if self.slot is None else self.slot.core(plan.calls)
         return own is None or given is None or given.strip(" .\n").casefold() != own.strip(" .\n").casefold()
 
     def answering(self, task: AuditedTask, text: str) -> Sequence[Call] | None:

@@ -67,15 +67,17 @@ def _table(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) 
     return [f"### {title}", "\n".join(lines)]
 
 
-def _title(one: ClassReport) -> str:
-    return f"[{one.id}]({HACK_CLASSES[one.id].page}) {escape_markdown(one.title)}"
+def _title(report: ClassReport) -> str:
+    return f"[{report.id}]({HACK_CLASSES[report.id].page}) {escape_markdown(report.title)}"
 
 
-def _waiver(one: ClassReport) -> tuple[str, ...]:
-    return _title(one), one.verdict.value.replace("_", " "), one.reason or "-"
+def _waiver(report: ClassReport) -> tuple[str, ...]:
+    return _title(report), report.verdict.value.replace("_", " "), report.reason or "-"
 
 
-def _row(one: ClassReport) -> tuple[str, ...]:
-    happened = "; ".join(dict.fromkeys(finding.message for finding in one.findings)) or one.reason or "-"
-    also = f" (by the same calls as {one.cause})" if one.cause else ""
-    return _title(one), f"{happened}{also}", HACK_CLASSES[one.id].remedy
+def _row(report: ClassReport) -> tuple[str, ...]:
+    happened = (
+        "; ".join(dict.fromkeys(finding.message for finding in report.findings)) or report.reason or "-"
+    )
+    also = f" (by the same calls as {report.cause})" if report.cause else ""
+    return _title(report), f"{happened}{also}", HACK_CLASSES[report.id].remedy

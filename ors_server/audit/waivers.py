@@ -168,7 +168,7 @@ def apply_waivers(report: AuditReport, waivers: Sequence[Waiver]) -> AuditReport
     A waiver for a class that passes is stale, and the report's notes say so. One for a class that was not
     judged changes nothing.
     """
-    chosen = {one.hack_class: one for one in waivers}
+    chosen = {waiver.hack_class: waiver for waiver in waivers}
     stale = [
         f"the waiver for {one.id} of {chosen[one.id].date} is stale, because the class passes; remove it"
         for one in report.classes

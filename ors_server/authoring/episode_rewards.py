@@ -79,8 +79,8 @@ class OwnEpisode(Protocol):
 
 def own_episode(instance: Any) -> OwnEpisode | None:
     """Return the episode that an instance plays, or `None` if it was made outside of a session."""
-    found: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
-    return found
+    episode: OwnEpisode | None = getattr(instance, _ATTRIBUTE, None)
+    return episode
 
 
 def give_episode(instance: Any, episode: OwnEpisode) -> None:
@@ -229,10 +229,10 @@ def _time_limit() -> float | None:
     return None if math.isinf(left) else left
 
 
-def _named(asked: Reward, instance: Any) -> AbstractContextManager[None]:
+def _named(reward: Reward, instance: Any) -> AbstractContextManager[None]:
     code = author_code.get()
     environment = type(instance).__name__.lower() if code is None else code.environment
-    return running_code(environment, f"reward {asked.name!r}")
+    return running_code(environment, f"reward {reward.name!r}")
 
 
 def _own_reward(instance: Any, episode: OwnEpisode | None) -> Reward | None:
@@ -250,13 +250,13 @@ def _choose(instance: Any, reward: object, episode: OwnEpisode | None) -> Reward
 
 
 async def _gather(
-    asked: Reward, instance: Any, episode: OwnEpisode | None, fields: Mapping[str, Any]
+    reward: Reward, instance: Any, episode: OwnEpisode | None, fields: Mapping[str, Any]
 ) -> dict[str, Any]:
     given = _task_fields(instance)
     if episode is None:
-        return gather_fields(asked, None, {**given, **fields})
-    given |= await _episode_fields(asked, instance, episode, fields)
-    read = await _read(asked, episode, fields)
+        return gather_fields(reward, None, {**given, **fields})
+    given |= await _episode_fields(reward, instance, episode, fields)
+    read = await _read(reward, episode, fields)
     if read is None:
         return {**given, **fields}
     if "context" in given:
@@ -266,40 +266,40 @@ async def _gather(
     return {**given, **fields, "trajectory": read}
 
 
-async def _read(asked: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -> Trajectory | None:
+async def _read(reward: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) -> Trajectory | None:
     """Return the trajectory that is given, or the episode's own if the reward takes one."""
     if "trajectory" in fields:
         read: Trajectory = read_trajectory(fields["trajectory"])
         return read
-    if not _parameters(asked) & {"trajectory", "context"} and not asked.signature.takes_rest:
+    if not _parameters(reward) & {"trajectory", "context"} and not reward.signature.takes_rest:
         return None
     response = fields.get("final_response", fields.get("outcome"))
     try:
         return await episode.trajectory(encodable(response) if isinstance(response, str) else "")
     except OrsServerError:
-        if "trajectory" in _parameters(asked):
+        if "trajectory" in _parameters(reward):
             raise
         return None  # the reward may do without it
 
 
 async def _episode_fields(
-    asked: Reward, instance: Any, episode: OwnEpisode, given: Mapping[str, Any] = MappingProxyType({})
+    reward: Reward, instance: Any, episode: OwnEpisode, given: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
     fields: dict[str, Any] = {} if episode.step is None else {"step": episode.step}
-    if "context" in _parameters(asked):
+    if "context" in _parameters(reward):
         fields["context"] = episode.context
     own: Collection[str] = getattr(instance, FIELDS_MARK, instance.task_spec)
-    if PROMPT in _parameters(asked) and PROMPT not in given and PROMPT not in own:
+    if PROMPT in _parameters(reward) and PROMPT not in given and PROMPT not in own:
         try:
             fields[PROMPT] = await episode.prompt_text()
         except OrsServerError:  # the agent has not read it either
-            if PROMPT in asked.signature.required:
+            if PROMPT in reward.signature.required:
                 raise
     return fields
 
 
-def _parameters(asked: Reward) -> frozenset[str]:
-    return asked.signature.required | asked.signature.optional
+def _parameters(reward: Reward) -> frozenset[str]:
+    return reward.signature.required | reward.signature.optional
 
 
 def _task_fields(instance: Any) -> dict[str, Any]:
@@ -308,11 +308,11 @@ def _task_fields(instance: Any) -> dict[str, Any]:
     return {**fields, "metadata": dict(task_spec)}
 
 
-def _recordable(asked: Reward, result: RewardResult) -> RewardResult:
+def _recordable(reward: Reward, result: RewardResult) -> RewardResult:
     try:
         from_json(encodable(json.dumps(dict(result.extras), ensure_ascii=False, allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
         return RewardResult.without(
-            RewardStatus.ERROR, f"the extras of {asked.name} must be JSON without NaN: {error}"
+            RewardStatus.ERROR, f"the extras of {reward.name} must be JSON without NaN: {error}"
         )
     return result

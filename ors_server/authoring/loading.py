@@ -1,4 +1,7 @@
-"""Finds environments by name, `module:Class`, or path, and defines them."""
+"""Finds environments by name, `module:Class`, or path, and defines them.
+
+Names an environment's code while it runs, so that the log can name what blocks the event loop.
+"""
 
 import difflib
 import importlib
@@ -6,19 +9,18 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from ors_server.authoring.boundary import describe_authors
-from ors_server.authoring.code_names import name_code
 from ors_server.authoring.declared.references import find_declared
 from ors_server.authoring.declared.rows.choose_source import ENDINGS
-from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.authoring.definition import EnvironmentDefinition, TaskSource
 from ors_server.authoring.environment import Environment
 from ors_server.authoring.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
 from ors_server.authoring.foreign_environments import define_foreign, foreign_base
@@ -29,7 +31,55 @@ from ors_server.errors import AuthorError, EnvironmentDefinitionError, UnknownEn
 from ors_server.importing import NotAPythonFileError, import_file
 from ors_server.installation import DISTRIBUTION, openreward_hint
 from ors_server.logs import get_logger
+from ors_server.loop_watch import AuthorCode, running
 from ors_server.resources.resource_errors import MissingRequirementError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def name_code(definition: EnvironmentDefinition) -> EnvironmentDefinition:
+    """Return a definition whose hooks and task methods run under their names.
+
+    All but teardown and group scores are urgent: a client waits for them.
+    """
+    hooks, name = definition.hooks, definition.name
+    named = replace(
+        hooks,
+        make=_named(hooks.make, name, "the constructor") if hooks.has_constructor else hooks.make,
+        setup=hooks.setup and _named(hooks.setup, name, "setup"),
+        teardown=hooks.teardown and _named(hooks.teardown, name, "teardown", is_urgent=False),
+        prompt=_named(hooks.prompt, name, "the prompt"),
+        messages=_named(hooks.messages, name, "the prompt"),
+        task_tools=hooks.task_tools and _named(hooks.task_tools, name, "list_task_tools"),
+        score_group=hooks.score_group and _named(hooks.score_group, name, "score_group", is_urgent=False),
+        save=hooks.save and _named(hooks.save, name, "save_state"),
+        load=hooks.load and _named(hooks.load, name, "load_state"),
+    )
+    return replace(definition, hooks=named, tasks=_NamedTasks(definition.tasks, name))
+
+
+def _named(
+    hook: Callable[P, Awaitable[T]], environment: str, part: str, *, is_urgent: bool = True
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    code = AuthorCode(environment, part, is_urgent)
+
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with running(code):
+            return await hook(*args, **kwargs)
+
+    return run
+
+
+class _NamedTasks:
+    """A task source whose methods run under their names."""
+
+    def __init__(self, tasks: TaskSource, environment: str) -> None:
+        self.list_tasks = _named(tasks.list_tasks, environment, "list_tasks")
+        self.num_tasks = _named(tasks.num_tasks, environment, "num_tasks")
+        self.get_task = _named(tasks.get_task, environment, "get_task")
+        self.get_task_range = _named(tasks.get_task_range, environment, "get_task_range")
+
 
 log = get_logger("ors_server.environments")
 

@@ -96,7 +96,7 @@ async def _audit(options: RecordedAuditOptions, environment: str | None, seed: i
 
 @asynccontextmanager
 async def _open(options: RecordedAuditOptions, name: str | None) -> AsyncGenerator["Episodes"]:
-    filters = {each.name: getattr(options, each.name) for each in fields(EpisodeFilters)}
+    filters = {field.name: getattr(options, field.name) for field in fields(EpisodeFilters)}
     recorded = RecordedOptions(
         **filters, store=options.store, source=options.source, everything=True, environment_name=name
     )
@@ -135,21 +135,22 @@ def _show(report: "RecordedReport") -> None:
     if not report.environments:
         say("no episodes")
         return
-    for one in report.environments:
-        left_out = f", {one.left_out} left out" if one.left_out else ""
+    for environment in report.environments:
+        left_out = f", {environment.left_out} left out" if environment.left_out else ""
         say(
-            f"{clean_line(one.environment)}: {one.episodes:,} episodes of {one.tasks:,} tasks, "
-            f"{one.winning:,} winning (return of {one.success_at:g} or more){left_out}"
+            f"{clean_line(environment.environment)}: {environment.episodes:,} episodes of "
+            f"{environment.tasks:,} tasks, "
+            f"{environment.winning:,} winning (return of {environment.success_at:g} or more){left_out}"
         )
     console = make_console()
     if report.findings:
         table = make_table("verdict", "kind", "class", "share", "what the episodes show", left=5)
-        for found in report.findings:
-            ids = ", ".join(one[:_SHOWN_DIGITS] for one in found.episode_ids[:3])
-            shown = f"{clean_line(found.message)}\n{ids}\n{found.command}"
-            kind = found.kind.value.replace("_", " ")
-            share = f"{100 * found.share:.0f} %"
-            table.add_row(found.verdict.value, kind, found.hack_class or "", share, shown)
+        for finding in report.findings:
+            ids = ", ".join(one[:_SHOWN_DIGITS] for one in finding.episode_ids[:3])
+            shown = f"{clean_line(finding.message)}\n{ids}\n{finding.command}"
+            kind = finding.kind.value.replace("_", " ")
+            share = f"{100 * finding.share:.0f} %"
+            table.add_row(finding.verdict.value, kind, finding.hack_class or "", share, shown)
         console.print(table)
     for reason in sorted({f"{one.environment}: {one.reason}" for one in report.not_judged}):
         kinds = [

@@ -13,9 +13,9 @@ import typer
 from ors_server.cli.command_options import TaskPlaceOptions
 from ors_server.cli.command_output import MisuseError, say, say_json
 from ors_server.cli.data_options import DataOptions, declared_keys, resolve_references
+from ors_server.cli.episodes_show import describe_reward, is_unjudged
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
-from ors_server.cli.step_reasons import describe_reward, is_unjudged
 
 _EXPECTED = """expected one such as '{"answer": "42"}'"""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ors_server.settings import Settings
     from ors_server.store.location import StoreLocation
 
-LEAST_PYTHON = (3, 11)
+MIN_PYTHON = (3, 11)
 EXTRAS = {
     "docker": ("docker", "sandboxes in Docker containers"),
     "eval": ("openai", "language models as agents of `eval`"),
@@ -106,8 +106,8 @@ async def examine() -> list[Finding]:
 def versions() -> Iterator[Finding]:
     """Check Python and the packages of the protocols."""
     python = platform.python_version()
-    is_new = sys.version_info[:2] >= LEAST_PYTHON
-    least = ".".join(map(str, LEAST_PYTHON))
+    is_new = sys.version_info[:2] >= MIN_PYTHON
+    least = ".".join(map(str, MIN_PYTHON))
     remedy = "" if is_new else f"install Python {least} or newer and make a new virtual environment"
     yield Finding("python", OK if is_new else PROBLEM, f"{python}, {sys.executable}", remedy)
     yield Finding("ors-server", OK, f"{__version__}, mcp {version_of('mcp')}")
@@ -236,12 +236,12 @@ def store(settings: "Settings") -> Finding:
     return Finding("store", OK, text)
 
 
-def _reach(place: "StoreLocation") -> None:
+def _reach(location: "StoreLocation") -> None:
     from ors_server.store.sql.components import make_components
     from ors_server.store.sql.database import snapshot
     from ors_server.store.store_options import DEFAULTS
 
-    database = make_components(place, DEFAULTS).database
+    database = make_components(location, DEFAULTS).database
     engine = database.reading_engine()
     try:
         with snapshot(database, engine):

@@ -1,13 +1,15 @@
-"""`ors-server episodes show`: shows one episode: its origin, steps, rewards and figures."""
+"""`ors-server episodes show`: shows one episode: its origin, steps, rewards and figures.
+
+The reasons of a step's reward, from its metadata, which agents never see.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ors_server.cli.command_output import CommandError, say
 from ors_server.cli.episodes_list import show_number
-from ors_server.cli.step_reasons import reasons_of
 from ors_server.cli.terminal import cut, make_console
 from ors_server.printable import clean_line
 
@@ -16,6 +18,55 @@ if TYPE_CHECKING:
     from ors_server.store.base import RecordReader
     from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
     from ors_server.wire import ImageBlock, TextBlock
+
+
+MOST = 10
+"""Failed cases that are named without `--full`."""
+
+
+def reasons_of(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Return one line per reason: the reward's status and reason, failed cases, faults."""
+    for name in ("status", "reason"):
+        if f"reward_{name}" in metadata:
+            yield f"{name}: {metadata[f'reward_{name}']}"
+    extras = _mapping(metadata.get("reward_extras"))
+    failed = _mapping(metadata.get("failed_cases")) | _mapping(extras.get("failed"))
+    stated = [f"failed {name}: {why}" for name, why in failed.items()]
+    stated += [f"fault: {fault}" for fault in _items(metadata.get("faults"))]
+    yield from stated[:MOST]
+    if len(stated) > MOST:
+        yield f"and {len(stated) - MOST} more; --full shows all of them"
+
+
+def describe_reward(output: Mapping[str, Any]) -> str:
+    """Return the reward of an output, as the control API gives it, or why there is none, on one line."""
+    if output["reward"] is not None:
+        return f"reward {output['reward']:g}"
+    metadata = _mapping(output.get("metadata"))
+    reasons = list(reasons_of(metadata))
+    if reasons:
+        return f"reward none, {', '.join(reasons)}"
+    if _mapping(metadata.get("episode")).get("withheld"):
+        return "reward none yet: it is paid when the episode ends"
+    if output["finished"]:
+        return "reward none: the environment did not grade the episode"
+    return "reward none: this step is not graded"
+
+
+def is_unjudged(output: Mapping[str, Any]) -> bool:
+    """Return whether the judgement of an output, as the control API gives it, failed."""
+    from ors_server import trajectory
+
+    return trajectory.is_unjudged(_mapping(output.get("metadata")))
+
+
+def _items(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
 
 BATCH = 100
 """Steps that are in memory at once."""
@@ -179,7 +230,7 @@ def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[Sty
     """
     reason = "" if summary.stop_reason is None else f", {summary.stop_reason}"
     yield f"summary  {summary.phase}{reason}{'' if is_closed else ', session still there'}", HEADING
-    penalties = "".join(f", {cause} {show_number(each)}" for cause, each in summary.penalties.items())
+    penalties = "".join(f", {cause} {show_number(penalty)}" for cause, penalty in summary.penalties.items())
     rows = {
         "return": f"{show_number(summary.episode_return)} = rewards {show_number(summary.reward_sum)}"
         f" + penalties {show_number(summary.penalty_sum)}{f' ({penalties[2:]})' if penalties else ''}",

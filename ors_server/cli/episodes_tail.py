@@ -48,13 +48,13 @@ async def tail_one(reader: "RecordReader", options: "TailOptions") -> None:
     record = await find_episode(reader, options.episode or "")
     episode_id = record.origin.episode_id
     async with aclosing(follow_steps(reader, episode_id, options.start)) as steps:
-        async for each in steps:
+        async for step in steps:
             if options.json:
-                _print_played(episode_id, each)
-            elif isinstance(each, Step):
-                print_lines([*step_lines(each, whole=options.full), ("", "")])
+                _print_played(episode_id, step)
+            elif isinstance(step, Step):
+                print_lines([*step_lines(step, whole=options.full), ("", "")])
             else:
-                print_lines(summary_lines(each, is_closed=True))
+                print_lines(summary_lines(step, is_closed=True))
 
 
 async def tail_all(

@@ -55,7 +55,7 @@ class Reloader:
                 complain(line)
             complain(f"not reloaded, and the old environments stay: {error}")
             return False
-        versions = ", ".join(f"{one.name} {one.version}" for one in definitions)
+        versions = ", ".join(f"{definition.name} {definition.version}" for definition in definitions)
         complain(f"reloaded: {versions}")
         return True
 

@@ -60,7 +60,7 @@ def _show(name: str, *, as_json: bool) -> None:
 
     found = find_reward(name)
     signature = found.signature
-    texts = (inspect.getdoc(one) for one in dict.fromkeys(_documented(found)))
+    texts = (inspect.getdoc(fromkey) for fromkey in dict.fromkeys(_documented(found)))
     documentation = "\n\n".join(dict.fromkeys(text for text in texts if text))
     if as_json:
         say_json(

@@ -131,8 +131,8 @@ def run_verify(options: StoreCommandOptions) -> None:
     else:
         for leftover in done.leftovers:
             say(f"leftover: {leftover}")
-        for found in done.findings:
-            say(f"{found.episode_id or 'record'}: {found.text}")
+        for finding in done.findings:
+            say(f"{finding.episode_id or 'record'}: {finding.text}")
         verdict = f"{len(done.findings):,} findings" if done.findings else "sound"
         say(f"{done.episodes:,} episodes, {done.steps:,} steps, {done.blobs:,} blobs: {verdict}")
     if done.findings:

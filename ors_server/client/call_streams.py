@@ -89,7 +89,10 @@ class _SentCall:
         """The request's body."""
         known = {} if self.server_id is None else {"task_id": self.server_id}
         if self.candidates is not None:
-            return {"candidates": [one.model_dump(mode="json") for one in self.candidates], **known}
+            return {
+                "candidates": [candidate.model_dump(mode="json") for candidate in self.candidates],
+                **known,
+            }
         return {"name": self.tool, "input": self.arguments, **known}
 
 

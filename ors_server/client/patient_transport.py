@@ -35,10 +35,10 @@ class PatientTransport(httpx2.AsyncBaseTransport):
         last_error: The error of the latest request, if it failed; `None` after an answer.
     """
 
-    def __init__(self, given: httpx2.AsyncBaseTransport | None, patience: Patience, clock: Clock) -> None:
+    def __init__(self, transport: httpx2.AsyncBaseTransport | None, patience: Patience, clock: Clock) -> None:
         """Send over `given`, which is not closed here, or over sockets."""
-        self._given = given
-        self._inner = given or httpx2.AsyncHTTPTransport()
+        self._given = transport
+        self._inner = transport or httpx2.AsyncHTTPTransport()
         self._patience = patience
         self._clock = clock
         self.last_error: OrsServerError | None = None

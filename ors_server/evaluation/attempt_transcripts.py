@@ -9,11 +9,11 @@ from ors_server.store.base import RecordReader
 from ors_server.trajectory import Step
 from ors_server.wire import ImageBlock, TextBlock
 
-MOST_TRANSCRIPTS = 100
+MAX_TRANSCRIPTS = 100
 """Most transcripts of one report."""
-MOST_STEPS = 50
+MAX_STEPS = 50
 """Most steps of one transcript."""
-MOST_CHARACTERS = 2000
+MAX_CHARACTERS = 2000
 """Most characters of one text."""
 
 
@@ -43,16 +43,16 @@ class Transcript:
 
 async def read_transcripts(reader: RecordReader, attempts: Iterable[Attempt]) -> list[Transcript]:
     """Read the transcripts of attempts in the store: failed ones first, then the lowest returns."""
-    found: list[Transcript] = []
+    transcripts: list[Transcript] = []
     for attempt in sorted(
         attempts, key=lambda one: (one.error is None, one.episode_return or 0.0, one.place)
     ):
-        if len(found) == MOST_TRANSCRIPTS:
+        if len(transcripts) == MAX_TRANSCRIPTS:
             break
         record = None if attempt.episode_id is None else await reader.find(attempt.episode_id)
         if record is not None:
-            steps = await reader.steps(record.origin.episode_id, 0, MOST_STEPS)
-            found.append(
+            steps = await reader.steps(record.origin.episode_id, 0, MAX_STEPS)
+            transcripts.append(
                 Transcript(
                     attempt,
                     _text(record.prompt or ()),
@@ -60,7 +60,7 @@ async def read_transcripts(reader: RecordReader, attempts: Iterable[Attempt]) ->
                     max(0, record.summary.steps - len(steps)),
                 )
             )
-    return found
+    return transcripts
 
 
 def _step(step: Step) -> TranscriptStep:
@@ -81,6 +81,6 @@ def _text(blocks: Iterable[TextBlock | ImageBlock]) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return f"{text[:MOST_CHARACTERS]}… {len(text) - MOST_CHARACTERS:,} more characters"
+    return f"{text[:MAX_CHARACTERS]}… {len(text) - MAX_CHARACTERS:,} more characters"

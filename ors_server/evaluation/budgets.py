@@ -47,10 +47,10 @@ class UsageBudget:
 
     def __post_init__(self) -> None:
         """Check every limit; raises `BudgetError` if one is not a positive number."""
-        for each in fields(self):
-            limit = getattr(self, each.name)
+        for field in fields(self):
+            limit = getattr(self, field.name)
             if limit is not None and not (math.isfinite(limit) and limit > 0):
-                raise BudgetError(f"a budget of {each.name} is a positive number, not {limit}")
+                raise BudgetError(f"a budget of {field.name} is a positive number, not {limit}")
 
 
 NO_BUDGET = UsageBudget()
@@ -149,8 +149,8 @@ class RunMeter:
         return next((limit for limit, amount, most in used if most is not None and amount >= most), None)
 
 
-def _sum(one: Number | None, other: Number | None) -> Number | None:
-    return other if one is None else one if other is None else one + other
+def _sum(number: Number | None, other: Number | None) -> Number | None:
+    return other if number is None else number if other is None else number + other
 
 
 def _is_over(amount: float, most: float | None) -> bool:

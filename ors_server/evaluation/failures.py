@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ors_server.evaluation.number_format import count_of
 from ors_server.evaluation.runs import Attempt
 
-MOST_REASONS = 5
+MAX_REASONS = 5
 """Most reasons that are shown; the others are counted."""
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 """Most characters of one reason."""
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b|\d+")
 """Addresses, ids and numbers: reasons that differ only in these are the same."""
@@ -27,7 +27,7 @@ class FailureGroup:
 
     def describe(self) -> str:
         """Return the reason and the place of the first attempt, in one line."""
-        reason = self.reason if len(self.reason) <= MOST_CHARACTERS else f"{self.reason[:MOST_CHARACTERS]}…"
+        reason = self.reason if len(self.reason) <= MAX_CHARACTERS else f"{self.reason[:MAX_CHARACTERS]}…"
         return f"{reason}; first at {self.first.place}"
 
 
@@ -37,7 +37,7 @@ def group_failures(attempts: Iterable[Attempt]) -> list[FailureGroup]:
     for attempt in attempts:
         if attempt.error is not None:
             members.setdefault(_VARYING.sub("#", attempt.error), []).append(attempt)
-    groups = [_grouped(found) for found in members.values()]
+    groups = [_grouped(member) for member in members.values()]
     return sorted(groups, key=lambda group: (-group.count, group.first.place))
 
 
@@ -47,13 +47,12 @@ def _grouped(members: list[Attempt]) -> FailureGroup:
 
 
 def failure_lines(attempts: Iterable[Attempt], played: int) -> list[str]:
-    """Return one line per reason, at most `MOST_REASONS`, and one that counts the rest."""
+    """Return one line per reason, at most `MAX_REASONS`, and one that counts the rest."""
     groups = group_failures(attempts)
     lines = [
-        f"{group.count:,} of {played:,} attempts failed: {group.describe()}"
-        for group in groups[:MOST_REASONS]
+        f"{group.count:,} of {played:,} attempts failed: {group.describe()}" for group in groups[:MAX_REASONS]
     ]
-    rest = groups[MOST_REASONS:]
+    rest = groups[MAX_REASONS:]
     if rest:
         count = count_of(sum(group.count for group in rest), "attempt")
         lines.append(f"{count} failed for {count_of(len(rest), 'other reason')}")

@@ -45,7 +45,7 @@ def mean_pass_at_k(groups: Iterable[Sequence[float | None]], k: int, threshold: 
     estimates: list[float] = []
     for group in groups:
         rewards = [one for one in group if one is not None]
-        if any(isnan(one) for one in rewards):
+        if any(isnan(reward) for reward in rewards):
             raise ValueError("a reward is a number or None, not NaN")
         if len(rewards) >= k:
             successes = sum(1 for one in rewards if one >= threshold)

@@ -129,7 +129,9 @@ async def _play(
             return []
         attempts = list(read_attempts(Path(folder) / "run"))
     errors = [
-        each.error for each in attempts if each.error and "has no actions for the task" not in each.error
+        attempt.error
+        for attempt in attempts
+        if attempt.error and "has no actions for the task" not in attempt.error
     ]
     if errors:
         problems.append(f"{len(errors)} of {len(attempts)} episodes of the {agent} failed: {errors[0]}")
@@ -155,11 +157,11 @@ async def _prompts(definition: EnvironmentDefinition, tasks: int, problems: list
 
 
 def _outcomes(attempts: Sequence[Attempt]) -> list[tuple[int, float | None, int]]:
-    return [(each.index, each.episode_return, each.steps) for each in attempts]
+    return [(attempt.index, attempt.episode_return, attempt.steps) for attempt in attempts]
 
 
 def _figures(attempts: Sequence[Attempt]) -> ReturnFigures | None:
-    returns = [each.episode_return for each in attempts if each.episode_return is not None]
+    returns = [attempt.episode_return for attempt in attempts if attempt.episode_return is not None]
     if not returns:
         return None
     return ReturnFigures(sum(returns) / len(returns), min(returns), max(returns), len(returns))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-FEWEST_TASKS = 2
+MIN_TASKS = 2
 """With fewer, the variance of a mean cannot be estimated."""
 _STANDARD = NormalDist()
 
@@ -56,7 +56,7 @@ def standard_error(means: Sequence[float]) -> float | None:
     number.
     """
     count = len(means)
-    if count < FEWEST_TASKS:
+    if count < MIN_TASKS:
         return None
     middle = math.fsum(means) / count
     return math.sqrt(math.fsum((mean - middle) ** 2 for mean in means) / (count - 1) / count)

@@ -19,7 +19,7 @@ TEST = "test"
 _find_old = deprecated_names(
     __name__, {"Wish": "ors_server.evaluation.planning:RunOptions"}, removed_in="0.3"
 )
-MOST_NAME = 80
+MAX_NAME = 80
 """Characters of a run's name before its time."""
 
 
@@ -76,7 +76,7 @@ async def plan_run(options: RunOptions, target: Target, agent: JSONObject, now: 
         success_at=1.0 if options.success_at is None else options.success_at,
     )
     _check(whole)
-    name = _safe(f"{target.environment}-{agent.get('name', 'agent')}")[:MOST_NAME]
+    name = _safe(f"{target.environment}-{agent.get('name', 'agent')}")[:MAX_NAME]
     return Run(
         run_id=f"{name}-{now:%Y%m%d-%H%M%S}-{token_hex(3)}",
         agent=agent,

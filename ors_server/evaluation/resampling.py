@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TypeAlias
 
-from ors_server.evaluation.intervals import FEWEST_TASKS, Interval
+from ors_server.evaluation.intervals import MIN_TASKS, Interval
 
 RESAMPLES = 10_000
 """Number of resamples by default."""
 MAX_DRAWS = 20_000_000
 """Number of drawn tasks in all, above which fewer resamples are made."""
-FEWEST_RESAMPLES = 1_000
+MIN_RESAMPLES = 1_000
 """Lowest number of resamples, for any number of tasks."""
 _FIELD = 64
 """Bits of one sum."""
@@ -40,7 +40,7 @@ class Resampling:
 
     def resamples_of(self, tasks: int) -> int:
         """Return the number of resamples for a number of tasks, at least 1."""
-        return min(self.resamples, max(FEWEST_RESAMPLES, MAX_DRAWS // tasks))
+        return min(self.resamples, max(MIN_RESAMPLES, MAX_DRAWS // tasks))
 
 
 def bootstrap(columns: Mapping[str, Column], how: Resampling) -> dict[str, Interval | None]:
@@ -51,9 +51,7 @@ def bootstrap(columns: Mapping[str, Column], how: Resampling) -> dict[str, Inter
     of the mean, where BCa is not defined and the interval is the percentile one.
     """
     tasks = max((len(column) for column in columns.values()), default=0)
-    packed = _Packed(
-        {name: column for name, column in columns.items() if _known(column) >= FEWEST_TASKS}, tasks
-    )
+    packed = _Packed({name: column for name, column in columns.items() if _known(column) >= MIN_TASKS}, tasks)
     found: dict[str, Interval | None] = dict.fromkeys(columns)
     if not packed.names:
         return found

@@ -165,7 +165,7 @@ def version_differences(versions: Sequence[Mapping[str, str]]) -> str:
 
     A version that is not known differs from no other one.
     """
-    names = sorted({name for known in versions for name in known})
+    names = sorted({name for version in versions for name in version})
     found = {name: list(dict.fromkeys(known[name] for known in versions if name in known)) for name in names}
     return "; ".join(f"{name} {', '.join(values)}" for name, values in found.items() if len(values) > 1)
 

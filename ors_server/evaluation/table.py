@@ -22,7 +22,7 @@ from ors_server.evaluation.run_comparison import FigureDifference, RunComparison
 from ors_server.evaluation.runs import Run, version_differences
 from ors_server.evaluation.summary import Amount, Counts, Estimate, GroupFigures, Rate, RunSummary
 
-MOST_CHANGED = 10
+MAX_CHANGED = 10
 """Most tasks that a comparison lists."""
 RATES = ("success_rate", "pass_at_k", "pass_hat_k")
 """Figures that are shares of 1."""
@@ -132,7 +132,7 @@ def label_of(name: str, k: int) -> str:
 def changes_table(comparison: RunComparison) -> Table:
     """Return the tasks whose mean return changed most."""
     table = _table("task", "first", "second", "difference")
-    for change in comparison.tasks[:MOST_CHANGED]:
+    for change in comparison.tasks[:MAX_CHANGED]:
         if change.difference:
             name = f"{change.split}/{change.index}"
             table.add_row(Text(name), number(change.first), number(change.second), signed(change.difference))
@@ -172,18 +172,18 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def difference_cells(found: FigureDifference, *, is_rate: bool) -> tuple[str, str, str, str, str]:
+def difference_cells(difference: FigureDifference, *, is_rate: bool) -> tuple[str, str, str, str, str]:
     """Format both figures, their difference, its interval and its p-value."""
     format_, format_change = (percent, signed_percent) if is_rate else (number, signed)
     brief = signed_percent if is_rate else _brief
-    interval = found.interval
+    interval = difference.interval
     within = NOTHING if interval is None else " to ".join(map(brief, (interval.low, interval.high)))
     return (
-        format_(found.first),
-        format_(found.second),
-        format_change(found.difference),
+        format_(difference.first),
+        format_(difference.second),
+        format_change(difference.difference),
         within,
-        chance(found.test.p),
+        chance(difference.test.p),
     )
 
 
@@ -218,24 +218,24 @@ def _metric(name: str) -> _Format:
     return lambda figures: number(figures.metrics.get(name))
 
 
-def _estimate(found: Estimate | None) -> str:
-    if found is None:
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
         return NOTHING
-    return f"{number(found.value)}  ({between(found.interval)})"
+    return f"{number(estimate.value)}  ({between(estimate.interval)})"
 
 
-def _rate(found: Rate | None) -> str:
-    if found is None:
+def _rate(rate: Rate | None) -> str:
+    if rate is None:
         return NOTHING
-    return f"{percent(found.value)}  ({between(found.interval, as_percent=True)})"
+    return f"{percent(rate.value)}  ({between(rate.interval, as_percent=True)})"
 
 
 def _format_amount(name: str) -> _Format:
     unit = duration if name == "seconds" else number
 
     def format_(figures: GroupFigures) -> str:
-        found: Amount | None = getattr(figures, name)
-        return NOTHING if found is None else f"{unit(found.mean.value)} each, {unit(found.total)} in all"
+        amount: Amount | None = getattr(figures, name)
+        return NOTHING if amount is None else f"{unit(amount.mean.value)} each, {unit(amount.total)} in all"
 
     return format_
 

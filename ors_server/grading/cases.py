@@ -6,7 +6,7 @@ from typing import Any
 
 from ors_server.grading.grading_errors import GradingError
 
-LEAST_SECONDS = 0.001
+MIN_SECONDS = 0.001
 """A shorter rest of a time limit counts as none: times are sums, and sums are rounded."""
 
 

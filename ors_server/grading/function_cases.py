@@ -12,7 +12,7 @@ import anyio
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, AgentWorkerLostError
 from ors_server.grading.cases import (
-    LEAST_SECONDS,
+    MIN_SECONDS,
     CaseReport,
     CaseResult,
     FunctionCase,
@@ -137,7 +137,7 @@ class _FunctionGrader:
         return CaseResult(case.name, passed=True)
 
     async def _play(self, case: _Prepared) -> None:
-        if self._left < LEAST_SECONDS:
+        if self._left < MIN_SECONDS:
             raise _Failed("the time for all cases was over")
         if self._worker is None:
             await self._start()
@@ -169,7 +169,7 @@ class _FunctionGrader:
             raise AssertionError("a worker is started before it is asked")
         worker, spent = self._worker, self._worker.spent_s
         try:
-            text = await worker.ask(question, min(self._limit, max(LEAST_SECONDS, self._left)))
+            text = await worker.ask(question, min(self._limit, max(MIN_SECONDS, self._left)))
             return await offload.run_sized(len(text), read_answer, text, expected, self._tolerance)
         except OverLimitError as error:
             raise _Failed(f"the agent's code answered what cannot be compared: {error}") from None

@@ -144,9 +144,9 @@ class RemoteError:
         """Whether the agent's code raised it, and not a test."""
         return self._ors is not None
 
-    def mirror(self, mine: RemoteReference, text: str) -> None:
+    def mirror(self, reference: RemoteReference, text: str) -> None:
         """Let it represent an error of the agent's."""
-        self._ors, self._ors_text = mine, text
+        self._ors, self._ors_text = reference, text
 
     def __getattr__(self, name: str) -> Any:
         if self._ors is None or name.startswith("__"):
@@ -310,27 +310,29 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def make_object(kind: type, mine: RemoteReference) -> RemoteObject:
+def make_object(kind: type, reference: RemoteReference) -> RemoteObject:
     """Return a mirror of an object."""
     if not issubclass(kind, RemoteObject):
         raise TypeError(f"{kind.__name__} is not a class of mirrors")
     made = object.__new__(kind)
-    object.__setattr__(made, "_ors", mine)
+    object.__setattr__(made, "_ors", reference)
     return made
 
 
-def make_class(name: str, bases: tuple[type[Any], ...], operators: list[str], mine: RemoteReference) -> type:
+def make_class(
+    name: str, bases: tuple[type[Any], ...], operators: list[str], reference: RemoteReference
+) -> type:
     """Return a class whose instances are mirrors, with those known `operators` that the agent's class has."""
     methods = {f"__{operator}__": _METHODS[operator] for operator in operators if operator in _METHODS}
     space: dict[str, Any] = {**methods, "__slots__": (), "__module__": "agent", "__doc__": _DOC}
     made = RemoteClass(name, bases or (RemoteObject,), space, made=True)
-    type.__setattr__(made, "_ors_class", mine)
+    type.__setattr__(made, "_ors_class", reference)
     return made
 
 
-def make_error_class(name: str, base: type[Any], mine: RemoteReference) -> type:
+def make_error_class(name: str, base: type[Any], reference: RemoteReference) -> type:
     """Return a class of errors that mirrors one of the agent's; `base` is a mirror or Python's own."""
     bases = (base,) if issubclass(base, RemoteError) else (RemoteError, base)
     made = RemoteErrorClass(name, bases, {"__module__": "agent"})
-    type.__setattr__(made, "_ors_class", mine)
+    type.__setattr__(made, "_ors_class", reference)
     return made

@@ -18,7 +18,7 @@ from anyio.abc import Process
 
 from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, AgentWorkerLostError
-from ors_server.grading.cases import LEAST_SECONDS, CaseReport, CaseResult, TimeLimits
+from ors_server.grading.cases import MIN_SECONDS, CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
 from ors_server.grading.encoding import DecodingError, from_text, to_text
 from ors_server.grading.evidence import Evidence
@@ -344,7 +344,7 @@ class _PytestRun:
         spent, limits = worker.spent_s, self._suite.limits
         try:
             return await worker.ask(
-                question, min(limits.case, max(LEAST_SECONDS, limits.whole - self._agent_s))
+                question, min(limits.case, max(MIN_SECONDS, limits.whole - self._agent_s))
             )
         finally:
             self._agent_s += worker.spent_s - spent
@@ -361,10 +361,10 @@ class _PytestRun:
             )
 
     async def _receive(self, time_limit: float) -> bytes:
-        if time_limit - max(self._tests.spent_s, self._agent_s) < LEAST_SECONDS:
+        if time_limit - max(self._tests.spent_s, self._agent_s) < MIN_SECONDS:
             raise OutOfTimeError
         return await self._tests.wait_for(
-            self._read_message, max(LEAST_SECONDS, time_limit - self._tests.spent_s)
+            self._read_message, max(MIN_SECONDS, time_limit - self._tests.spent_s)
         )
 
     async def _read_message(self) -> bytes:

@@ -287,14 +287,14 @@ class RemoteAgent:
         self._classes_by_name[key] = made
         return made
 
-    def _make_class(self, news: dict[str, Any], mine: RemoteReference) -> type:
+    def _make_class(self, news: dict[str, Any], reference: RemoteReference) -> type:
         bases = tuple(
             self._classes[base] if isinstance(base, int) else _python_class(base) for base in news["bases"]
         )
         name = str(news["name"])
         if news["error"]:
-            return make_error_class(name, bases[0], mine)
-        return make_class(name, bases, [str(operator) for operator in news["operators"]], mine)
+            return make_error_class(name, bases[0], reference)
+        return make_class(name, bases, [str(operator) for operator in news["operators"]], reference)
 
     def _error(self, answer: dict[str, Any]) -> BaseException:
         if "stop" in answer:

@@ -8,7 +8,7 @@ import anyio
 
 from ors_server import offload
 from ors_server.grading.agent_worker import isolated_python
-from ors_server.grading.cases import LEAST_SECONDS, CaseReport, CaseResult, StdioCase, TimeLimits, name_cases
+from ors_server.grading.cases import MIN_SECONDS, CaseReport, CaseResult, StdioCase, TimeLimits, name_cases
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.grading_errors import GraderFailedError
 from ors_server.grading.text_comparison import TextComparison
@@ -114,7 +114,7 @@ class _ProgramGrader:
 
     async def judge(self, name: str, case: StdioCase) -> CaseResult:
         """Judge one case."""
-        if self._left < LEAST_SECONDS:
+        if self._left < MIN_SECONDS:
             return CaseResult(name, passed=False, reason="the time for all cases was over")
         run = await self._evidence.sandbox.run_fresh(
             [*self._argv, *case.arguments],

@@ -26,7 +26,7 @@ from ors_server.offload.worker_program import ANSWER, CALL, MAX_ERROR_BYTES, OVE
 
 _MODULE = "ors_server.offload.worker_program"
 _PIECE = 1 << 16
-_MOST_MEBIBYTES = 512
+_MAX_MEBIBYTES = 512
 """A worker that once used more memory is not used again."""
 _END_SECONDS = 2.0
 """Seconds that an idle worker may take to end by itself."""
@@ -133,7 +133,7 @@ class WorkerProcess:
                 raise self._explain_end(worker_call)
         finally:
             worker_call.end()
-        self.is_worn = outcome == OVER_MEMORY or mebibytes > _MOST_MEBIBYTES
+        self.is_worn = outcome == OVER_MEMORY or mebibytes > _MAX_MEBIBYTES
         return WorkerAnswer(outcome, value, worker_call.limits)
 
     def kill(self) -> None:

@@ -13,7 +13,7 @@ SESSION = "<session>"
 """Replaces a session's id."""
 FOLDER = "<sandbox>"
 """Replaces the path of a session's folder on the host."""
-LEAST_ID = 8
+MIN_ID = 8
 """Least characters of a session id that is replaced; a shorter one may be a word of the text."""
 
 _FOLDER = re.compile(r"(?:/[\w.+-]+)*/" + re.escape(FOLDER_PREFIX) + r"[0-9a-f]{12}/s[0-9]+/files\b")
@@ -31,7 +31,7 @@ class Normaliser:
         """Compile the patterns that the environment declares volatile; `session_ids` are of both sessions."""
         self._patterns = tuple(map(re.compile, patterns))
         self._ids = tuple(
-            sorted({name for name in session_ids if len(name) >= LEAST_ID}, key=len, reverse=True)
+            sorted({name for name in session_ids if len(name) >= MIN_ID}, key=len, reverse=True)
         )
 
     def text(self, text: str) -> str:

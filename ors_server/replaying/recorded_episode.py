@@ -105,4 +105,4 @@ def _episode_metadata(step: Step) -> Mapping[str, object]:
 
 def _codes_of_machinery(base: type[OrsServerError]) -> set[str]:
     found = {base.code} if base.blame in {Blame.MACHINERY, Blame.US} else set[str]()
-    return found.union(*(_codes_of_machinery(each) for each in base.__subclasses__()))
+    return found.union(*(_codes_of_machinery(subclass) for subclass in base.__subclasses__()))

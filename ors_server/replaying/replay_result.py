@@ -54,7 +54,7 @@ class StepReplay:
             "tool": self.tool,
             "arguments": self.arguments,
             "verdict": self.verdict.value,
-            "differences": [each.as_json() for each in self.differences],
+            "differences": [difference.as_json() for difference in self.differences],
             "why": self.why,
         }
 
@@ -98,7 +98,7 @@ class EpisodeReplay:
             "failure": self.failure,
             "counts": {"steps": len(self.steps)} | {each.value: self.count(each) for each in StepVerdict},
             "notes": list(self.notes),
-            "differences": [each.as_json() for each in self.differences],
+            "differences": [difference.as_json() for difference in self.differences],
             "steps": [step.as_json() for step in self.steps if step.verdict is not StepVerdict.SAME],
         }
 

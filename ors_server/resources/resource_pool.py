@@ -1,10 +1,13 @@
 """Hands out resources: pools by spec, holders by scope, within caps and deadlines.
 
 Its state changes between awaits only, so it needs no lock; it belongs to one event loop at a time.
+
+Starts, checks and ends the resource of one slot, within time limits.
 """
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -13,18 +16,79 @@ from typing import Any, Self, TypeAlias
 
 import anyio
 
+from ors_server.logs import get_logger
 from ors_server.resources.local_resource import LocalBackend
-from ors_server.resources.resource import Resource, ResourceBackend
+from ors_server.resources.resource import Resource, ResourceBackend, ResourceStatus
 from ors_server.resources.resource_errors import (
     ResourceClosedError,
     ResourceError,
+    ResourceStartError,
     ResourceTimeoutError,
     ResourceUseError,
     UnboundResourceError,
 )
 from ors_server.resources.slots import Slot, SlotQueue
 from ors_server.resources.spec import NamedResourceSpec, ResourceSpec
-from ors_server.resources.upkeep import end_in, is_fit, is_used_up, start_in
+
+END_LIMIT = 30.0
+"""Seconds that a resource may take to end before the pool stops waiting for it."""
+
+_log = get_logger("ors_server.resources.resource_pool")
+
+
+async def start_in(slot: Slot, spec: ResourceSpec, make: Callable[[], Resource]) -> None:
+    """Create a resource in an empty slot and start it. If that raises, the caller must call `end_in`."""
+    with anyio.move_on_after(spec.start_timeout):
+        try:
+            slot.resource = make()
+            await slot.resource.start()
+        except ResourceUseError:
+            raise
+        except Exception as error:
+            raise ResourceStartError(
+                f"{spec.label} did not start: {type(error).__name__}: {error}"
+            ) from error
+        return
+    raise ResourceTimeoutError(f"{spec.label} did not start within {spec.start_timeout:g} seconds")
+
+
+async def end_in(slot: Slot) -> None:
+    """End the resource in a slot, if there is one; errors are logged. The slot is empty at once."""
+    resource, slot.resource, slot.uses = slot.resource, None, 0
+    if resource is None:
+        return
+    with anyio.CancelScope(shield=True), anyio.move_on_after(END_LIMIT) as scope:
+        try:
+            await resource.end()
+        except Exception as error:  # noqa: BLE001  (the resource is lost anyway)
+            _log.warning("resource_end_failed", resource=resource.resource_id, error=str(error))
+    if scope.cancelled_caught:
+        _log.warning("resource_left_behind", resource=resource.resource_id, seconds=END_LIMIT)
+
+
+async def is_fit(resource: Resource, time_limit: float) -> bool:
+    """Check and reset an idle resource; return whether both succeeded."""
+    with anyio.move_on_after(time_limit), suppress(Exception):
+        if await resource.is_healthy():
+            await resource.reset()
+            return True
+    return False
+
+
+async def is_used_up(spec: ResourceSpec, slot: Slot) -> bool:
+    """Return whether a released resource must be ended instead of used again."""
+    resource = slot.resource
+    if resource is None or (spec.max_uses is not None and slot.uses >= spec.max_uses):
+        return True
+    with anyio.move_on_after(min(END_LIMIT, spec.start_timeout)), suppress(Exception):
+        if await resource.get_status() is not ResourceStatus.RUNNING:
+            return True
+        if spec.memory_limit is None:
+            return False
+        used = await resource.memory_used()
+        return used is not None and used > spec.memory_limit
+    return True
+
 
 CLOSE_LIMIT = 60.0
 """Seconds that closing a pool may take."""
@@ -188,7 +252,7 @@ class ResourcePool:
             for queue in self._queues.values()
         ]
         names = ("total", "idle", "held", "changing", "waiting")
-        return {**{name: sum(one[name] for one in specs) for name in names}, "specs": specs}
+        return {**{name: sum(spec[name] for spec in specs) for name in names}, "specs": specs}
 
     async def aclose(self) -> None:
         """End every resource, once; waiting callers get a `ResourceClosedError`. Can be repeated."""

@@ -56,7 +56,7 @@ def reads_answer(place: Place = "answer", most: int | None = None) -> Callable[[
 
         option = inspect.Parameter(FIELD, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnswerFrom)
         parameters = list(signature.parameters.values())
-        rest = [one for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD]
+        rest = [parameter for parameter in parameters if parameter.kind is inspect.Parameter.VAR_KEYWORD]
         own = [one for one in parameters if one not in rest]
         cast("Any", judged).__signature__ = signature.replace(parameters=[*own, option, *rest])
         cast("Any", judged).answer_place = place
@@ -72,10 +72,10 @@ def _with_place(documentation: str, place: Place) -> str:
     return documentation.replace("\nSource:", f"\n{_READS[place]}\n\nSource:", 1)
 
 
-def _bounded(found: FoundAnswer, most: int | None) -> FoundAnswer:
-    length = len(found.text)
+def _bounded(answer: FoundAnswer, most: int | None) -> FoundAnswer:
+    length = len(answer.text)
     if most is None or length <= most:
-        return found
+        return answer
     return FoundAnswer("", f"the answer has {length} characters; at most {most} are read")
 
 

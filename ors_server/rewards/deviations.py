@@ -53,4 +53,4 @@ DEVIATIONS: tuple[Deviation, ...] = tuple(
 
 def deviations_of(vectors: str) -> tuple[Deviation, ...]:
     """Return the rows about one vector file, which is named without its ending."""
-    return tuple(one for one in DEVIATIONS if vectors in one.files)
+    return tuple(deviation for deviation in DEVIATIONS if vectors in deviation.files)

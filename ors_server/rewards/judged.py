@@ -20,7 +20,7 @@ from ors_server.rewards.reward_trajectory import Step, Trajectory
 
 STEP_CHARACTERS = 200
 """Of a step's result that the judge is shown (arise-ai 0.2.1)."""
-MOST_STEPS = 200
+MAX_STEPS = 200
 """Steps that the judge is shown; of more, the last ones."""
 
 TRAJECTORY_SCALE = (
@@ -134,7 +134,7 @@ async def score_blocks(
 
 def describe_steps(steps: Sequence[Step]) -> str:
     """Write steps down, one line each: the tool, and the beginning of its result or of its error."""
-    skipped = max(0, len(steps) - MOST_STEPS)
+    skipped = max(0, len(steps) - MAX_STEPS)
     lines = [f"({skipped} earlier steps are left out)"] if skipped else []
     for number, step in enumerate(steps[skipped:], skipped + 1):
         text = f"failed: {step.error}" if step.error else step.result

@@ -102,7 +102,7 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
     if len(given) > MAX_ANSWER:
         return WRONG
     read = _NormalisedAnswer(given, normalise_answer(given, options), options)
-    scores = [read.compared_with(one) for one in texts]
+    scores = [read.compared_with(text) for text in texts]
     best = max(scores, key=lambda score: score.f1)
     return QAScore(best.f1, max(score.em for score in scores), best.precision, best.recall)
 
@@ -117,7 +117,7 @@ def count_f1(shared: int, given: int, gold: int) -> tuple[float, float, float]:
 
 def _answerable(golds: list[str], options: QAOptions) -> list[str]:
     """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
-    kept = [one for one in golds if normalise_answer(one, options)] if options.empty == "squad2" else golds
+    kept = [gold for gold in golds if normalise_answer(gold, options)] if options.empty == "squad2" else golds
     return kept or [""]  # no gold means that there is no answer
 
 

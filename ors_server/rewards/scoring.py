@@ -211,10 +211,10 @@ def _made_of(fields: Mapping[str, Any], *, is_required: bool) -> Trajectory:
             "expected a trajectory, or some of the fields final_response, steps, messages, success and "
             f"expected, got {', '.join(fields) or 'nothing'}: nothing says what the agent did"
         )
-    made: Trajectory = read_trajectory(
+    trajectory: Trajectory = read_trajectory(
         {**known, "metadata": metadata, "outcome": outcome[:OUTCOME_CHARACTERS], "full_outcome": outcome}
     )
-    return made
+    return trajectory
 
 
 def _judge_now(reward: Reward, fields: Mapping[str, Any]) -> RewardResult:

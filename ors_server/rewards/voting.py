@@ -54,7 +54,7 @@ def majority_vote_reward(
     if not 0.0 <= least_share <= 1.0:
         raise RewardFieldError(f"least_share is in [0, 1], not {least_share!r}")
     source = read_source(answer_from, "answer")
-    answers = [find_answer(one.final_response, source).text.strip() for one in rollouts]
+    answers = [find_answer(rollout.final_response, source).text.strip() for rollout in rollouts]
     kinds = _sort_out(answers, _text_key if same == "text" else None)
     votes = [sum(1 for other in kinds if other is not None and other == kind) for kind in kinds]
     return _voted(kinds, votes, least_share)
@@ -74,7 +74,7 @@ def group_rank_reward(rollouts: Sequence[Trajectory]) -> list[RewardResult]:
     Raises:
         RewardFieldError: If a score is no finite number.
     """
-    ranks = rank_scores([one.metadata.get("score") for one in rollouts])
+    ranks = rank_scores([rollout.metadata.get("score") for rollout in rollouts])
     return [
         RewardResult.without(RewardStatus.ERROR, "the rollout has no score")
         if rank is None

@@ -133,14 +133,14 @@ class BubblewrapCell(Cell):
 
     @override
     def spawn_fresh(
-        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         limits = self.limits
         view = ["--ro-bind", f"{self._data}/work", LAYOUT.work, "--chdir", LAYOUT.work]
         view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", LAYOUT.temporary]
         view += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
-        if place.files is not None:
-            view += ["--ro-bind", str(place.files), self.fresh_dir]
+        if folders.files is not None:
+            view += ["--ro-bind", str(folders.files), self.fresh_dir]
         held = self.enforced()
         # The number of processes is counted per user namespace, and can be limited only in there.
         inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
@@ -148,7 +148,7 @@ class BubblewrapCell(Cell):
         isolation = [*self._enter(outside), *self._isolation(), *view, "--new-session"]
         isolation += ["--json-status-fd", str(ends.status)]
         isolation += _variables(request.variables(LAYOUT.temporary))
-        return self._spawn(isolation, [*inside, *request.argv], ends, place.entrances)
+        return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
 
     # How everything is started
 

@@ -156,7 +156,7 @@ class Cell(ABC):
 
     @abstractmethod
     def spawn_fresh(
-        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         """Start a fresh program's guardian."""
 
@@ -168,10 +168,10 @@ class Cell(ABC):
         await anyio.to_thread.run_sync(write_files, folder, request.files)
         return FreshFolders(files=folder)
 
-    def remove_folders(self, place: FreshFolders) -> None:
+    def remove_folders(self, folders: FreshFolders) -> None:
         """Remove it again; the program is dead."""
-        if place.files is not None:
-            remove_tree(place.files)
+        if folders.files is not None:
+            remove_tree(folders.files)
 
     def close_folders(self) -> None:
         """Close what the cell holds open; every process is dead."""

@@ -270,10 +270,10 @@ class DockerCell(Cell):
 
     @override
     def spawn_fresh(
-        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         lines = ulimits(self.limits, self.enforced())
-        config = containers.fresh(self._place, request, place.files, lines)
+        config = containers.fresh(self._place, request, folders.files, lines)
         self._begun, begins = os.pipe()
         try:
             return self._spawn_program(config, ends, begins)

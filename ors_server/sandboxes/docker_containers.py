@@ -92,11 +92,11 @@ def write_identity(folder: Path, user: int) -> None:
     (folder / "group").write_text(f"root:x:0:\nagent:x:{user}:\nnogroup:x:65534:\n")
 
 
-def holder(place: ContainerSetting) -> Config:
+def holder(setting: ContainerSetting) -> Config:
     """Return the container that holds the session's files."""
-    limits = place.limits
+    limits = setting.limits
     options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0700,nosuid,nodev"
-    options += f",uid={place.user},gid={place.user}"
+    options += f",uid={setting.user},gid={setting.user}"
     volume: Mount = {
         "Type": "volume",
         "Target": _VOLUME,
@@ -105,52 +105,52 @@ def holder(place: ContainerSetting) -> Config:
             "DriverConfig": {"Name": "local", "Options": {"type": "tmpfs", "device": "tmpfs", "o": options}},
         },
     }
-    config = _config(place, [volume, _bind(place.folder / "leash", _LEASH)])
+    config = _config(setting, [volume, _bind(setting.folder / "leash", _LEASH)])
     config |= {"Entrypoint": ["/bin/sh", "-c"], "Cmd": [_HOLD], "WorkingDir": "/"}
     config["HostConfig"] |= {"Memory": _SMALL, "MemorySwap": _SMALL, "PidsLimit": _FEW, "AutoRemove": True}
     return config
 
 
-def session(place: ContainerSetting, terminal: str) -> Config:
+def session(setting: ContainerSetting, terminal: str) -> Config:
     """Return the container in which the shell runs."""
     views = {"work": LAYOUT.work, "home": LAYOUT.home, "tmp": LAYOUT.temporary, "state": LAYOUT.state}
     mounts = [_bind(f"{DATA}/{name}", target, writable=True) for name, target in views.items()]
     mounts += [
         _bind(f"{DATA}/tmp", "/var/tmp", writable=True),  # noqa: S108 # inside
         _bind(terminal, _TERMINAL, writable=True),
-        _bind(place.control, LAYOUT.control),
+        _bind(setting.control, LAYOUT.control),
     ]
-    config = _config(place, mounts)
+    config = _config(setting, mounts)
     config |= {"Entrypoint": ["/bin/sh", f"{LAYOUT.control}/start"], "Cmd": [], "WorkingDir": LAYOUT.work}
-    config["Env"] = _variables({**LAYOUT.environment, **place.environment})
+    config["Env"] = _variables({**LAYOUT.environment, **setting.environment})
     config["HostConfig"] |= {"AutoRemove": True}
     return config
 
 
-def fresh(place: ContainerSetting, request: FreshProgram, files: Path | None, ulimits: str) -> Config:
+def fresh(setting: ContainerSetting, request: FreshProgram, files: Path | None, ulimits: str) -> Config:
     """Return the container of a fresh program."""
     mounts = [_bind(f"{DATA}/work", LAYOUT.work)]
     if files is not None:
         mounts.append(_bind(files, FRESH_DIR))
-    config = _program(place, mounts)
+    config = _program(setting, mounts)
     config |= {
         "Entrypoint": ["/bin/sh", "-c", _RUN.format(ulimits=ulimits), "sh"],
         "Cmd": [*_variables(request.variables(LAYOUT.temporary)), *_NAMED, *request.argv],
         "WorkingDir": LAYOUT.work,
     }
-    size = f"size={place.limits.disk_bytes},nr_inodes={place.limits.inodes}"
+    size = f"size={setting.limits.disk_bytes},nr_inodes={setting.limits.inodes}"
     config["HostConfig"]["Tmpfs"] = {LAYOUT.temporary: f"rw,exec,nosuid,nodev,mode=1777,{size}"}
     return config
 
 
-def copier(place: ContainerSetting, argv: list[str], *, reads: bool) -> Config:
+def copier(setting: ContainerSetting, argv: list[str], *, reads: bool) -> Config:
     """Return the container of a program that copies the session's files.
 
     Args:
         reads: Whether it copies them out, and so must see also what their owner has locked; else it writes
             them, as their owner.
     """
-    config = _program(place, [_bind(DATA, _VOLUME, writable=True)])
+    config = _program(setting, [_bind(DATA, _VOLUME, writable=True)])
     config |= {"Entrypoint": argv[:1], "Cmd": argv[1:], "WorkingDir": _VOLUME}
     if reads:
         config["User"] = "0:0"
@@ -158,9 +158,9 @@ def copier(place: ContainerSetting, argv: list[str], *, reads: bool) -> Config:
     return config
 
 
-def _program(place: ContainerSetting, mounts: list[Mount]) -> Config:
+def _program(setting: ContainerSetting, mounts: list[Mount]) -> Config:
     """Return a container that is talked to through its three streams, and asked for its status."""
-    config = _config(place, mounts)
+    config = _config(setting, mounts)
     return config | {
         "OpenStdin": True,
         "StdinOnce": True,
@@ -170,19 +170,19 @@ def _program(place: ContainerSetting, mounts: list[Mount]) -> Config:
     }
 
 
-def _config(place: ContainerSetting, mounts: list[Mount]) -> Config:
-    limits = place.limits
+def _config(setting: ContainerSetting, mounts: list[Mount]) -> Config:
+    limits = setting.limits
     everywhere = [
-        _bind(place.static / "no-terminal", "/dev/tty"),
-        _bind(place.static / "etc" / "resolv.conf", "/etc/resolv.conf"),
-        _bind(place.folder / "identity" / "passwd", "/etc/passwd"),
-        _bind(place.folder / "identity" / "group", "/etc/group"),
+        _bind(setting.static / "no-terminal", "/dev/tty"),
+        _bind(setting.static / "etc" / "resolv.conf", "/etc/resolv.conf"),
+        _bind(setting.folder / "identity" / "passwd", "/etc/passwd"),
+        _bind(setting.folder / "identity" / "group", "/etc/group"),
     ]
     return {
-        "Image": place.image,
-        "User": f"{place.user}:{place.user}",
+        "Image": setting.image,
+        "User": f"{setting.user}:{setting.user}",
         "Hostname": "sandbox",
-        "Labels": dict(place.labels),
+        "Labels": dict(setting.labels),
         "Tty": False,
         "HostConfig": {
             "NetworkMode": "none",

@@ -206,25 +206,25 @@ class LandlockCell(Cell):
         return FreshFolders(self._fresh_files.path, temporary)
 
     @override
-    def remove_folders(self, place: FreshFolders) -> None:
-        if place.files is not None:
+    def remove_folders(self, folders: FreshFolders) -> None:
+        if folders.files is not None:
             self._fresh_files.leave()
-        if place.temporary is not None:
-            remove_tree(place.temporary)
+        if folders.temporary is not None:
+            remove_tree(folders.temporary)
 
     @override
     def spawn_fresh(
-        self, request: FreshProgram, place: FreshFolders, ends: ProcessStreams
+        self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
     ) -> "subprocess.Popen[bytes]":
         script = ulimits(self.counted_limits(), self.enforced()) + '\nexec "$@"'
         orders = self._orders(["/bin/sh", "-c", script, "sh", *request.argv], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
-        orders["entrances"] = place.entrances
-        orders["environment"] = {**request.variables(str(place.temporary)), MARK: f"{self._mark}-fresh"}
+        orders["entrances"] = folders.entrances
+        orders["environment"] = {**request.variables(str(folders.temporary)), MARK: f"{self._mark}-fresh"}
         orders["status"] = ends.status
         if self._confined:
-            shown = [path for path in (self.layout.work, place.files) if path is not None]
-            orders["paths"] = rules(self._system, read=shown, write=[place.temporary])
+            shown = [path for path in (self.layout.work, folders.files) if path is not None]
+            orders["paths"] = rules(self._system, read=shown, write=[folders.temporary])
         return self._spawn(orders, ends, lead=[])
 
     # How everything is started

@@ -2,9 +2,21 @@
 
 A command is over when the shell prints its mark on the terminal, not when a pipe ends, so background jobs
 cannot block a call. Every wait is bounded.
+
+A small control file that the server rewrites for every command, and the shell reads.
+
+Distinguishes a session that is stuck at its process limit from one that only reached it briefly.
+
+The private terminal between the server and a session's shell; it carries control and no output.
 """
 
+import contextlib
+import errno
+import fcntl
+import os
 import signal
+import struct
+import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,13 +26,178 @@ from ors_server.clock import Clock
 from ors_server.sandboxes.base import ExecResult, Killed, Limits
 from ors_server.sandboxes.cell import Cell
 from ors_server.sandboxes.command_pipes import BackgroundOutput, CommandStreams
-from ors_server.sandboxes.control_file import ControlFile
 from ors_server.sandboxes.poller import Poller
-from ors_server.sandboxes.process_limit import ProcessLimitMonitor
 from ors_server.sandboxes.sandbox_errors import SandboxCommandError, SandboxStartError
-from ors_server.sandboxes.shell_marks import ExitMark, Mark, PromptMark
+from ors_server.sandboxes.shell_marks import ExitMark, Mark, MarkParser, PromptMark
 from ors_server.sandboxes.shell_scripts import sync_line, typed_line
-from ors_server.sandboxes.shell_terminal import ShellTerminal
+
+
+class ControlFile:
+    """A control file that stays open and is overwritten in place.
+
+    ext4 flushes a truncated and rewritten file when it is closed, which would cost more than the rest of a
+    command.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._length = 0
+
+    def write(self, data: bytes) -> None:
+        """Replace the whole content."""
+        if self._descriptor < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self._path, flags, 0o644)
+            self._length = os.fstat(self._descriptor).st_size
+        done = 0
+        while done < len(data):
+            done += os.pwrite(self._descriptor, data[done:] if done else data, done)
+        if len(data) < self._length:
+            os.ftruncate(self._descriptor, len(data))
+        self._length = len(data)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing, and a later `write` opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+_PATIENCE = 1.0
+"""Seconds at the limit after which a session counts as stuck."""
+_GRACE = 0.3
+_NEARLY = 0.95
+"""Share of the limit that counts as being at it: a fork bomb oscillates just below."""
+
+
+class ProcessLimitMonitor:
+    """Watches one cell's process limit while a command runs and just after.
+
+    The kernel's counter of refusals decides: the number of live processes oscillates under a fork bomb.
+    Without such a counter, being at the limit in every check for a second decides.
+    """
+
+    def __init__(self, cell: Cell, clock: Clock) -> None:
+        self._cell = cell
+        self._clock = clock
+        self._denials = 0
+        self._since: float | None = None
+        self._at_begin = 0
+
+    def begin(self) -> None:
+        """Start watching for a new command."""
+        self._denials = self._at_begin = self._cell.denials()
+        self._since = None
+
+    def is_stuck(self) -> bool:
+        """Check now; returns whether the session has been at its limit for too long."""
+        denials = self._cell.denials()
+        rose = denials > self._denials
+        self._denials = denials
+        full = self._cell.alive() >= _NEARLY * self._cell.limits.pids
+        now = self._clock.monotonic()
+        if not rose and not full:
+            if denials == self._at_begin:
+                self._since = None
+            return False
+        if self._since is None:
+            self._since = now
+        return now - self._since >= _PATIENCE
+
+    async def is_still_exceeded(self) -> bool:
+        """Return whether, after its command, background processes still run into the limit."""
+        before = self._cell.denials()
+        if before == self._at_begin:
+            return False
+        await self._clock.sleep(_GRACE)
+        after = self._cell.denials()
+        self._at_begin = self._denials = after
+        return after > before
+
+    def reset(self) -> None:
+        """Start counting anew, after every process was killed."""
+        self._denials = self._at_begin = self._cell.denials()
+        self._since = None
+
+
+_READ_BYTES = 65_536
+_INTERRUPT = b"\x03"
+
+
+class ShellTerminal:
+    """The server's end of a pseudo-terminal."""
+
+    def __init__(self, poller: Poller, on_mark: Callable[[Mark], None], on_end: Callable[[], None]) -> None:
+        self._poller = poller
+        self._on_mark = on_mark
+        self._on_end = on_end
+        self._reader = MarkParser()
+        self._master = -1
+
+    @property
+    def other_output(self) -> str:
+        """Recent output of the shell beside its marks."""
+        return self._reader.other_output
+
+    def open(self) -> int:
+        """Open a new pair."""
+        master, slave = os.openpty()
+        os.set_blocking(master, False)
+        _make_plain(slave)
+        self._reader = MarkParser()
+        self._master = master
+        self._poller.watch(master, self._on_ready)
+        return slave
+
+    def type(self, line: bytes) -> None:
+        """Type a line; one that does not fit into the terminal is lost, and its mark never comes."""
+        with contextlib.suppress(OSError):
+            os.write(self._master, line)
+
+    def interrupt(self) -> None:
+        """Type ^C: SIGINT to exactly the foreground job."""
+        self.type(_INTERRUPT)
+
+    def foreground_group(self) -> int:
+        """Return the foreground process group on the host; 0 if there is none."""
+        try:
+            packed = fcntl.ioctl(self._master, termios.TIOCGPGRP, b"\0\0\0\0")
+        except OSError:
+            return 0
+        return int(struct.unpack("i", packed)[0])
+
+    def close(self) -> None:
+        """Hang up; a second call does nothing."""
+        if self._master >= 0:
+            self._poller.unwatch(self._master)
+            os.close(self._master)
+            self._master = -1
+
+    def _on_ready(self, _events: int) -> None:
+        try:
+            piece = os.read(self._master, _READ_BYTES)
+        except OSError as error:
+            if error.errno in {errno.EAGAIN, errno.EINTR}:
+                return
+            piece = b""
+        if not piece:
+            self.close()
+            self._on_end()
+            return
+        for mark in self._reader.feed(piece):
+            self._on_mark(mark)
+
+
+def _make_plain(slave: int) -> None:
+    """Switch off echo and output processing; keep lines and ^C, which must not discard typed input."""
+    settings = termios.tcgetattr(slave)
+    settings[0] &= ~(termios.IXON | termios.ICRNL)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~(termios.ECHO | termios.ECHOE | termios.ECHOK | termios.ECHONL)
+    settings[3] |= termios.ICANON | termios.ISIG | termios.NOFLSH
+    termios.tcsetattr(slave, termios.TCSANOW, settings)
+
 
 _INTERRUPT_LIMIT = 0.4
 _ATTEMPT_LIMIT = 1.0

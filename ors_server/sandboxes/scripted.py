@@ -153,7 +153,7 @@ class ScriptedSandbox(Sandbox):
             raise SandboxPathError(path, "not a folder")
         if not self._is_folder(folder):
             raise SandboxFileMissingError(path, "no such file or folder")
-        found: set[Entry] = set()
+        entries: set[Entry] = set()
         for name, content in self.files.items():
             below = name if folder == "." else name.removeprefix(folder + "/")
             if folder != "." and below == name:
@@ -163,8 +163,8 @@ class ScriptedSandbox(Sandbox):
                 at = posixpath.normpath(posixpath.join(folder, *parts[:level]))
                 whole = level == len(parts)
                 kind = EntryKind.FILE if whole else EntryKind.FOLDER
-                found.add(Entry(at, kind, len(content) if whole else 0))
-        return sorted(found)[: self.limits.entries]
+                entries.add(Entry(at, kind, len(content) if whole else 0))
+        return sorted(entries)[: self.limits.entries]
 
     @override
     async def snapshot(self) -> Snapshot:

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-MOST_ENTRIES = 400
+MAX_ENTRIES = 400
 """Files and folders above which a separate program copies faster."""
 _READ_BYTES = 1 << 20
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,7 +31,7 @@ class _Copy:
 
 def is_small(source: int, names: list[str]) -> bool:
     """Return whether folders below a descriptor hold few enough entries to be copied here."""
-    left = MOST_ENTRIES
+    left = MAX_ENTRIES
     for name in names:
         for _ in _walk(source, name):
             left -= 1

@@ -100,19 +100,19 @@ class WorkDir:
             self._list(descriptor, "" if prefix == "." else prefix, depth, found)
         return sorted(found)
 
-    def _list(self, folder: int, prefix: str, depth: int, found: list[Entry]) -> None:
+    def _list(self, folder: int, prefix: str, depth: int, entries: list[Entry]) -> None:
         """List level by level: a tree may be deeper than any stack, and longer than any path."""
         level = [(".", prefix)]
         for left in range(depth, 0, -1):
             below: list[tuple[str, str]] = []
             for name, shown in level:
                 with contextlib.suppress(OSError):
-                    below += self._list_one(folder, name, shown, found)
+                    below += self._list_one(folder, name, shown, entries)
             if left == 1 or not below:
                 return
             level = below
 
-    def _list_one(self, folder: int, name: str, shown: str, found: list[Entry]) -> list[tuple[str, str]]:
+    def _list_one(self, folder: int, name: str, shown: str, entries: list[Entry]) -> list[tuple[str, str]]:
         """List one folder; return its folders, as descriptor names and as displayed paths."""
         opened = openat2(
             folder,
@@ -124,10 +124,10 @@ class WorkDir:
         try:
             with os.scandir(opened) as rows:
                 for row in rows:
-                    if len(found) >= self.limits.entries:
+                    if len(entries) >= self.limits.entries:
                         break
                     entry = _entry(row, posixpath.join(shown, row.name))
-                    found.append(entry)
+                    entries.append(entry)
                     if entry.kind is EntryKind.FOLDER:
                         below.append((posixpath.join(name, row.name), entry.path))
         finally:

@@ -1,7 +1,15 @@
-"""Moves and records one episode: each step is written to the store before its call is answered."""
+"""Moves and records one episode: each step is written to the store before its call is answered.
+
+What an episode's state was after each of its recorded steps, for a copy that may stop half-way.
+
+The clock of a session: counts for how long all of its running calls waited for the server at once.
+
+A time limit of an episode is the session's. While two calls run side by side and only one of them waits, the
+session plays; only what all of them wait together is waived, and once, however many they are.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -17,6 +25,7 @@ from ors_server.episode import (
     EpisodeState,
     Metric,
     OutcomeKind,
+    Phase,
     StepReward,
     StopReason,
     apply_outcome,
@@ -25,10 +34,10 @@ from ors_server.episode import (
     remaining_time,
 )
 from ors_server.errors import OrsServerError, StoreError
-from ors_server.policy import EpisodePolicy
-from ors_server.sessions.copied_steps import states_of
+from ors_server.loop_watch import LoopWatch
+from ors_server.policy import TOOL_PART, WITHHELD, EpisodePolicy, PenaltyCause
+from ors_server.rewards.result_output import numeric_extras
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
-from ors_server.sessions.session_clock import SessionClock
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable
 from ors_server.trajectory import (
@@ -43,6 +52,98 @@ from ors_server.trajectory import (
     UserTurn,
 )
 from ors_server.wire import JSONObject
+
+_KINDS = {
+    StepStatus.REFUSED: OutcomeKind.INVALID_CALL,
+    StepStatus.FAILED: OutcomeKind.FAULT,
+    StepStatus.CANCELLED: OutcomeKind.CANCELLED,
+}
+_BY_CODE = {kind.value: kind for kind in (OutcomeKind.TOOL_ERROR, OutcomeKind.TIMEOUT, OutcomeKind.FORBIDDEN)}
+
+
+def states_of(
+    origin: EpisodeOrigin, policy: EpisodePolicy, final: EpisodeState, steps: Sequence[Step]
+) -> Iterator[EpisodeState]:
+    """Yield the state before the first step and after each one, the last being `final`.
+
+    Args:
+        final: The state after all steps, in which the episode can be played.
+    """
+    if final.started_at is None:
+        raise AssertionError("an episode that was copied has begun")
+    state = EpisodeState(final.created_at, Phase.READY, started_at=final.started_at, waived=final.waived)
+    yield state if steps else final
+    for step in steps[:-1]:
+        ended = step.started_at + timedelta(seconds=step.duration) - origin.created_at
+        state, _ = apply_outcome(state, policy, _outcome_of(step), final.started_at)
+        state = state._replace(last_call_at=final.created_at + ended.total_seconds())
+        yield state
+    if steps:
+        yield final
+
+
+def _outcome_of(step: Step) -> CallOutcome:
+    kind = _KINDS.get(step.status) or _BY_CODE.get(step.error_code or "", OutcomeKind.COMPLETED)
+    causes = [PenaltyCause(name) for name in step.components if name not in {TOOL_PART, WITHHELD}]
+    return CallOutcome(
+        kind,
+        step.components.get(TOOL_PART),
+        causes=tuple(cause for cause in causes if cause is not PenaltyCause.OVERLONG),
+        metrics=numeric_extras(step.metadata) if kind is OutcomeKind.COMPLETED else {},
+        is_unjudged=step.is_unjudged,
+    )
+
+
+class SessionClock:
+    """Seconds that count against no time limit of the episode; asked before each change of a call's clock."""
+
+    __slots__ = ("_calls", "_late_before", "_since", "_waived", "_watch")
+
+    def __init__(self, watch: LoopWatch) -> None:
+        self._watch = watch
+        self._calls: dict[CallClock, None] = {}
+        self._since = self._late_before = self._waived = 0.0
+
+    @property
+    def waived_s(self) -> float:
+        """Seconds that the calls waited so far, at least 0."""
+        self.count_up()
+        return max(0.0, self._waived)
+
+    def start_from(self, waived_s: float) -> None:
+        """Go on from where another session stood."""
+        self._waived = waived_s
+
+    def enter(self, clock: CallClock) -> None:
+        """Count a call that begins to run."""
+        self.count_up()
+        clock.before_change = self.count_up
+        clock.on_hold = self._hold
+        self._calls[clock] = None
+
+    def leave(self, clock: CallClock) -> None:
+        """Count a call no more."""
+        self.count_up()
+        clock.before_change = clock.on_hold = None
+        del self._calls[clock]
+
+    def count_up(self) -> None:
+        """Count up to now: until the first of the calls went on, all of them waited."""
+        now = self._watch.now()
+        late = self._watch.late_until(now)
+        if self._calls:
+            played_from = min(
+                (clock.counts_from(now, late) for clock in self._calls), key=lambda moment: moment[0]
+            )
+            if played_from[0] < self._since:
+                played_from = self._since, self._late_before
+            self._waived += played_from[0] - self._since + late - played_from[1]
+        self._since, self._late_before = now, late
+
+    def _hold(self, seconds: float) -> None:
+        """Take back seconds for which the loop was late because a call's own code held it."""
+        self._waived -= seconds
+
 
 EPISODE_KEY = "episode"
 """Key of an output's metadata under which the server states the episode's state, over any author's."""
@@ -566,5 +667,7 @@ def _error_of(entry: EndedCall) -> tuple[str | None, str | None]:
     if entry.refusal is not None:
         return entry.refusal.error, entry.refusal.reason.value
     output = entry.output
-    text = None if output is None else "\n".join(each.text for each in output.blocks if each.type == "text")
+    text = (
+        None if output is None else "\n".join(block.text for block in output.blocks if block.type == "text")
+    )
     return text, entry.outcome.kind.value

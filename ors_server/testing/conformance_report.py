@@ -36,7 +36,11 @@ class ConformanceReport:
 
     def failed(self, level: Level) -> Iterator[RequirementVerdict]:
         """Yield the failures of a level."""
-        return (each for each in self.verdicts if each.outcome == "fail" and each.requirement.level is level)
+        return (
+            verdict
+            for verdict in self.verdicts
+            if verdict.outcome == "fail" and verdict.requirement.level is level
+        )
 
 
 def verdict_of(

@@ -174,7 +174,7 @@ async def event_loop_is_free(subject: EnvironmentSubject) -> None:
     for task in (await subject.sample())[:1]:
         for actions in (subject.some_actions(task), subject.trial_actions()):
             await subject.play(task, actions)
-    held = {each.name: each.longest_s for each in subject.holdings if each.longest_s > MAX_HELD}
+    held = {holding.name: holding.longest_s for holding in subject.holdings if holding.longest_s > MAX_HELD}
     held.pop(UNNAMED, None)
     expect(
         not held,

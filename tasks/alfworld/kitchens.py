@@ -37,7 +37,7 @@ APPLIANCES = {
 LAMP = "DeskLamp"
 ROOMS = json.loads(Path(__file__).with_name("rooms.json").read_text(encoding="utf-8"))
 """Kinds of scenes: their numbers, how many receptacles of each type (least, most), and their objects."""
-MOST_OBJECTS = 16
+MAX_OBJECTS = 16
 """Objects of a scene, those that the task is about included."""
 PLAN_LIMIT = 24
 """Most commands of a walkthrough."""
@@ -143,9 +143,11 @@ def invent(tables: Tables, seed: str, split: str, index: int) -> Kitchen:
         _put(tables, target, receptacles, names, choices, forbidden={goal_place}) for _ in range(wanted)
     ]
     if task_type == "look_at_obj_in_light":
-        desk = choices.pick([one for one in receptacles if one.kind in {"Desk", "SideTable", "Dresser"}])
+        desk = choices.pick(
+            [receptacle for receptacle in receptacles if receptacle.kind in {"Desk", "SideTable", "Dresser"}]
+        )
         objects.append(Thing(LAMP, names.new(LAMP), desk.name))
-    for kind in choices.shuffled([kind for kind in ROOMS[room]["objects"] if kind != target])[:MOST_OBJECTS]:
+    for kind in choices.shuffled([kind for kind in ROOMS[room]["objects"] if kind != target])[:MAX_OBJECTS]:
         count = 1 + (choices.below(3) == 0)
         objects += [_put(tables, kind, receptacles, names, choices) for _ in range(count)]
     return Kitchen(
@@ -156,7 +158,7 @@ def invent(tables: Tables, seed: str, split: str, index: int) -> Kitchen:
         trial=f"trial_T{SPLITS.index(split):08d}_{choices.below(10**6):06d}_{index:06d}",
         sentence=_sentence(tables, task_type, target, goal_place, choices),
         receptacles=tuple(receptacles),
-        objects=tuple(objects[:MOST_OBJECTS]),
+        objects=tuple(objects[:MAX_OBJECTS]),
     )
 
 
@@ -177,22 +179,24 @@ def _scene_of(room: str, split: str, choices: Choices) -> int:
 
 def _furnish(room: str, choices: Choices) -> list[Thing]:
     names = _Names(choices)
-    made: list[Thing] = []
+    things: list[Thing] = []
     for kind, (least, most) in ROOMS[room]["receptacles"].items():
         for _ in range(least + choices.below(most - least + 1)):
             point = (choices.below(24) - 12, choices.below(24) - 12, choices.below(4), 30 * choices.below(3))
             place = f"loc|{'|'.join(str(part) for part in point)}"
-            while any(one.place == _mangled(place) for one in made):  # "go to" names what is at one place
+            while any(
+                thing.place == _mangled(place) for thing in things
+            ):  # "go to" names what is at one place
                 place = f"loc|{point[0]}|{choices.below(99)}|{point[2]}|{point[3]}"
-            made.append(Thing(kind, names.new(kind), _mangled(place)))
-    return made
+            things.append(Thing(kind, names.new(kind), _mangled(place)))
+    return things
 
 
 def _draw_task(
     tables: Tables, task_type: str, room: str, receptacles: Sequence[Thing], choices: Choices
 ) -> tuple[str, str]:
     """Draw an object, and the receptacle or lamp to which it goes, that the tables allow."""
-    places = sorted({one.kind for one in receptacles})
+    places = sorted({receptacle.kind for receptacle in receptacles})
     kinds = [
         kind for kind in ROOMS[room]["objects"] if sum(_holds(tables, place, kind) for place in places) > 1
     ]
@@ -219,7 +223,11 @@ def _put(
     choices: Choices,
     forbidden: frozenset[str] | set[str] = frozenset(),
 ) -> Thing:
-    fitting = [one for one in receptacles if _holds(tables, one.kind, kind) and one.kind not in forbidden]
+    fitting = [
+        receptacle
+        for receptacle in receptacles
+        if _holds(tables, receptacle.kind, kind) and receptacle.kind not in forbidden
+    ]
     return Thing(kind, names.new(kind), choices.pick(fitting).name)
 
 
@@ -269,13 +277,13 @@ def problem_of(tables: Tables, kitchen: Kitchen) -> str:
     ]
     at = {one.name: one.place for one in kitchen.receptacles}
     facts = ["(= (total-cost) 0)", f"(atLocation agent1 {start})"]
-    for one in kitchen.receptacles:
+    for receptacle in kitchen.receptacles:
         facts += [
-            f"(receptacleType {one.name} {one.kind}Type)",
-            f"(receptacleAtLocation {one.name} {one.place})",
+            f"(receptacleType {receptacle.name} {receptacle.kind}Type)",
+            f"(receptacleAtLocation {receptacle.name} {receptacle.place})",
         ]
-        if one.kind in tables.openable:
-            facts.append(f"(openable {one.name})")
+        if receptacle.kind in tables.openable:
+            facts.append(f"(openable {receptacle.name})")
     for one in kitchen.objects:
         facts += [f"(objectType {one.name} {one.kind}Type)", f"(inReceptacle {one.name} {one.place})"]
         facts += [f"(objectAtLocation {one.name} {at[one.place]})"]

@@ -45,8 +45,8 @@ def write_articles(world: World, seed: str) -> dict[str, Article]:
 def _write(entity: Entity, mentions: list[str], draw: Draw) -> Article:
     phrases = PHRASES[type(entity)]
     shown = _shown(entity)
-    wordings = [draw.pick(one) for one in phrases.facts]
-    told = [one for one in wordings if "{teacher}" not in one or shown["teacher"]]
+    wordings = [draw.pick(fact) for fact in phrases.facts]
+    told = [wording for wording in wordings if "{teacher}" not in wording or shown["teacher"]]
     body = draw.shuffle([*told, *draw.pick_some(phrases.asides, _ASIDES)])
     sentences = [sentence.format_map(shown) for sentence in [draw.pick(phrases.opening), *body]]
     return Article(entity.name, (*(one[0].upper() + one[1:] for one in sentences), *mentions))

@@ -232,7 +232,7 @@ def born_before(world: World, draw: Draw) -> Iterator[Question]:
 def same_region(world: World, draw: Draw) -> Iterator[Question]:
     """Asks whether two towns are in the same region: yes and no in turn."""
     towns = list(world.towns.values())
-    pairs = [(one, other) for one in towns for other in towns if one.name < other.name]
+    pairs = [(town, other) for town in towns for other in towns if town.name < other.name]
     neighbours = draw.shuffle([pair for pair in pairs if pair[0].region == pair[1].region])
     strangers = draw.shuffle([pair for pair in pairs if pair[0].region != pair[1].region])
     for both in zip(neighbours, strangers, strict=False):

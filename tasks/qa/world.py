@@ -286,12 +286,12 @@ class _Maker:
 
     def _people(self, towns: list[str]) -> dict[str, Person]:
         years = sorted(self._draw.between(_EARLIEST_BIRTH, _LATEST_BIRTH) for _ in range(COUNTS["person"]))
-        made: list[Person] = []
+        persons: list[Person] = []
         for year in years:
-            older = [one.name for one in made if one.born <= year - _TEACHER_OLDER]
+            older = [one.name for one in persons if one.born <= year - _TEACHER_OLDER]
             name = self._names.next("person")
             middles = [surname for surname in surnames() if not name.endswith(f" {surname}")]
-            made.append(
+            persons.append(
                 Person(
                     name=name,
                     middle=self._draw.pick(middles),
@@ -303,33 +303,33 @@ class _Maker:
                     born=year,
                 )
             )
-        return {person.name: person for person in self._draw.shuffle(made)}
+        return {person.name: person for person in self._draw.shuffle(persons)}
 
     def _mountains(self, names: list[str], regions: list[str], crowd: list[Person]) -> dict[str, Mountain]:
-        made: list[Mountain] = []
+        mountains: list[Mountain] = []
         for name in names:
             climber, year = self._deed(crowd)
             region, height = self._draw.pick(regions), self._draw.between(1_450, 6_900)
-            made.append(Mountain(name, region, height, climber, year))
-        return {mountain.name: mountain for mountain in made}
+            mountains.append(Mountain(name, region, height, climber, year))
+        return {mountain.name: mountain for mountain in mountains}
 
     def _companies(self, crowd: list[Person], towns: list[str]) -> dict[str, Company]:
-        made: list[Company] = []
+        companies: list[Company] = []
         for name in self._several("company"):
             founder, year = self._deed(crowd)
             seat, product = self._draw.pick(towns), self._draw.pick(PRODUCTS)
-            made.append(Company(name, founder, seat, product, year, self._draw.between(103, 9_400)))
-        return {company.name: company for company in made}
+            companies.append(Company(name, founder, seat, product, year, self._draw.between(103, 9_400)))
+        return {company.name: company for company in companies}
 
     def _books(self, crowd: list[Person], companies: list[Company]) -> dict[str, Book]:
         first = min(company.founded for company in companies)
-        made: list[Book] = []
+        books: list[Book] = []
         for name in self._several("book"):
             author, year = self._deed(crowd)
             year = max(year, first)
             publisher = self._draw.pick([company.name for company in companies if company.founded <= year])
-            made.append(Book(name, author, publisher, year, self._draw.between(101, 890)))
-        return {book.name: book for book in made}
+            books.append(Book(name, author, publisher, year, self._draw.between(101, 890)))
+        return {book.name: book for book in books}
 
     def _expeditions(
         self, crowd: list[Person], mountains: list[str], towns: list[str]
@@ -344,12 +344,12 @@ class _Maker:
         return made
 
     def _museums(self, crowd: list[Person], towns: list[str]) -> dict[str, Museum]:
-        made: list[Museum] = []
+        museums: list[Museum] = []
         for _ in range(COUNTS["museum"]):
             architect, year = self._deed(crowd)
             name, town = f"{self._names.next('surname')} Museum", self._draw.pick(towns)
-            made.append(Museum(name, town, architect, year, self._draw.between(1_020, 88_000)))
-        return {museum.name: museum for museum in made}
+            museums.append(Museum(name, town, architect, year, self._draw.between(1_020, 88_000)))
+        return {museum.name: museum for museum in museums}
 
     def _deed(self, crowd: list[Person]) -> tuple[str, int]:
         """Somebody, and a year in which they could have done something."""

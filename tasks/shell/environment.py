@@ -12,7 +12,7 @@ from ors_server_tasks.shell.generator import EDITION, SPLIT_SIZES, describe, gen
 from ors_server_tasks.shell.grading import find_faults
 from ors_server_tasks.shell.observation import UnjudgedError
 
-_MOST_FAULTS = 20
+_MAX_FAULTS = 20
 """Faults that are recorded with an episode."""
 _FAULT_LENGTH = 200
 """Characters of one of them."""
@@ -126,7 +126,7 @@ class ShellTasks(Environment):
         if submission.evidence is None:
             raise UnjudgedError("the session has no sandbox, so there is no work dir to check")
         faults = await find_faults(submission.evidence, self._exercise)
-        shown = [_printable(fault) for fault in faults[:_MOST_FAULTS]]
+        shown = [_printable(fault) for fault in faults[:_MAX_FAULTS]]
         return ToolOutput.final(
             "Submitted.",
             reward=0.0 if faults else 1.0,

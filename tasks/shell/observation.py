@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FORMAT = r"%y\0%m\0%n\0%s\0%l\0%p\0"
 _FIELDS = 6
-_MOST_NODES = 5_000
+_MAX_NODES = 5_000
 """Far more than any exercise has."""
 _FOUND_ALL = (0, 1)
 """Exit codes of find: 1 says that some path was not there."""
@@ -69,7 +69,7 @@ async def observe(
     going_on = [*_any_of(inside), "!", *_any_of([f"./{path}" for path in left_out])]
     run = await evidence.run(["find", *starts, "-printf", _FORMAT, *going_on, "-o", "-prune"])
     is_flooded = run.output_limit or run.stdout.omitted or run.timed_out
-    if is_flooded or run.stdout.kept.count(b"\0") > _FIELDS * _MOST_NODES:
+    if is_flooded or run.stdout.kept.count(b"\0") > _FIELDS * _MAX_NODES:
         return Observation({}, is_complete=False)
     if run.exit_code not in _FOUND_ALL:
         raise UnjudgedError(f"find ended with {run.exit_code}: {run.stderr.text.strip()[:500]}")

@@ -34,7 +34,7 @@ _REF_BYTES = 200
 _PACKED_BYTES = 1 << 16
 _HEADER_BYTES = 1 << 16
 """Length of everything in a commit before its message."""
-_MOST_FOLDERS = 200
+_MAX_FOLDERS = 200
 """Folders in one another; more than any exercise has."""
 _PACKED_REF = re.compile(rb"([0-9a-f]{40}) (refs/\S+)")
 _STAGED = re.compile(rb"(\d+) ([0-9a-f]{40}) (\d)\t(.+)", re.DOTALL)
@@ -165,7 +165,7 @@ def read_index(listed: bytes) -> str | None:
         if match is None or match[1] != FILE_MODE.encode() or match[3] != b"0":
             return None
         path = match[4].decode(errors="replace")
-        if path.count("/") > _MOST_FOLDERS:
+        if path.count("/") > _MAX_FOLDERS:
             return None
         blobs[path] = match[2].decode()
     return write_tree(blobs)

@@ -22,7 +22,7 @@ from ors_server_tasks.support_desk.reading import (
 from ors_server_tasks.support_desk.records import Address, Customer, OrderItem, Purchase, read_order
 from ors_server_tasks.support_desk.rules import Rule
 
-MOST_CHECKS = 3
+MAX_CHECKS = 3
 """Checks of one customer's PIN that may fail."""
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
@@ -96,11 +96,11 @@ class Desk:
         if not words:
             raise ToolError("The query is empty: give a name, an e-mail address or a customer number.")
         return [
-            one
-            for key, one in self.customers.items()
+            customer
+            for key, customer in self.customers.items()
             if key == key_of(query)
-            or plain(one.email) == plain(query)
-            or set(words) <= set(plain(one.name).split())
+            or plain(customer.email) == plain(query)
+            or set(words) <= set(plain(customer.name).split())
         ]
 
     def customer(self, number: str) -> Customer:
@@ -131,8 +131,8 @@ class Desk:
     def _verify_identity(self, customer_id: str, pin: str) -> str:
         customer = self.customer(customer_id)
         failed = self._failed.get(customer.customer_id, 0)
-        if failed >= MOST_CHECKS:
-            raise ToolError(f"The PIN of {customer.customer_id} is locked after {MOST_CHECKS} failed checks.")
+        if failed >= MAX_CHECKS:
+            raise ToolError(f"The PIN of {customer.customer_id} is locked after {MAX_CHECKS} failed checks.")
         if key_of(pin) == customer.pin:
             self._verified.add(customer.customer_id)
             return f"The PIN is right: {customer.name} ({customer.customer_id}) is verified."

@@ -35,8 +35,10 @@ def _generate(seed: str, split: str, index: int) -> JSONObject:
         "customer_id": draft.me.customer_id,
         "opening": request.opening,
         "user": _user(draft, request),
-        "customers": [asdict(one) for one in sorted(draft.customers, key=lambda one: one.customer_id)],
-        "orders": [one.as_json() for one in sorted(draft.orders, key=lambda one: one.order_id)],
+        "customers": [
+            asdict(customer) for customer in sorted(draft.customers, key=lambda one: one.customer_id)
+        ],
+        "orders": [order.as_json() for order in sorted(draft.orders, key=lambda one: one.order_id)],
         "stock": dict(sorted(draft.stock.items())),
         "solution": [list(call) for call in _solution(draft, request)],
     }

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from ors_server import ToolError
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """Of any one argument."""
 _AMOUNT = re.compile(r"\d{1,7}(?:\.\d{1,6})?")
 _DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
@@ -20,8 +20,8 @@ def plain(text: str) -> str:
     Raises:
         ToolError: If it is too long.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise ToolError(f"An argument has {len(text):,} characters; at most {MOST_CHARACTERS} are allowed.")
+    if len(text) > MAX_CHARACTERS:
+        raise ToolError(f"An argument has {len(text):,} characters; at most {MAX_CHARACTERS} are allowed.")
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 

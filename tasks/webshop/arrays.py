@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
-MOST_RESIDENT = 192 << 20
+MAX_RESIDENT = 192 << 20
 """Bytes of a mapped array that are read before the process gives its pages back to the system."""
 
 
@@ -35,7 +35,7 @@ class MappedArray:
         found = self.values[start:stop]
         with self._guard:
             self._read += found.nbytes
-            if self._read > MOST_RESIDENT:
+            if self._read > MAX_RESIDENT:
                 self._read = 0
                 self._give_back()
         return found

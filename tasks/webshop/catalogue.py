@@ -21,9 +21,9 @@ from ors_server_tasks.webshop.product import Product
 from ors_server_tasks.webshop.ranking import Ranking
 from ors_server_tasks.webshop.similarity import Lengths
 
-MOST_RESULTS = 50
+MAX_RESULTS = 50
 """Products that a search by words finds at most."""
-MOST_KEPT = 2048
+MAX_KEPT = 2048
 """Products that are kept in memory."""
 SMALL = 64 << 20
 """Bytes of files up to which a catalogue is built in this process, and not by one of its own."""
@@ -46,7 +46,7 @@ class Catalogue:
         self._groups = InvertedIndex(folder, "groups")
         self._ranking = Ranking(folder, meta["documents"], meta["average_length"], lengths)
         self.goals = GoalTable(folder, kind)
-        self._load = lru_cache(maxsize=MOST_KEPT)(self._read)
+        self._load = lru_cache(maxsize=MAX_KEPT)(self._read)
 
     def __len__(self) -> int:
         """Return how many products there are."""
@@ -91,12 +91,12 @@ class Catalogue:
         """
         first, *others = query.split(" ")
         if first == "<r>":
-            return rng.sample(range(len(self)), k=min(MOST_RESULTS, len(self)))
+            return rng.sample(range(len(self)), k=min(MAX_RESULTS, len(self)))
         if first in _GROUPS:
             key = (others[0] if others else "") if first == "<c>" else " ".join(others)
             place = self._groups.keys.find(_GROUPS[first] + key.strip())
             return [] if place is None else cast("list[int]", self._groups.numbers(place).tolist())
-        return self._ranking.find(query, MOST_RESULTS)
+        return self._ranking.find(query, MAX_RESULTS)
 
     def _read(self, number: int) -> Product:
         return Product.from_row(self._rows[number])

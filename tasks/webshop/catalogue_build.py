@@ -30,11 +30,11 @@ from ors_server_tasks.webshop.product import (
 )
 from ors_server_tasks.webshop.similarity import length_code, make_growth_table
 
-_MOST_WORDS = 1 << 20
+_MAX_WORDS = 1 << 20
 """Words whose terms are remembered while an index is built."""
 _NO_TERM = -1
 """The number of stop words."""
-_MOST_COUNTS = 1 << 16
+_MAX_COUNTS = 1 << 16
 """Different pairs of a frequency and a length's byte in one index: their number fits into a code."""
 
 
@@ -81,7 +81,7 @@ class _TermNumbers(dict[str, int]):
     def __missing__(self, word: str) -> int:
         term = find_term(word)
         number = _NO_TERM if term is None else self._index.number_of(term)
-        if len(self) < _MOST_WORDS:
+        if len(self) < _MAX_WORDS:
             self[word] = number
         return number
 
@@ -121,7 +121,11 @@ class _Build:
         self._prices.append(draw_price(product, self._rng))
         if product.human:
             self._instructed.append((number, product))
-        groups = {f"c:{product.category}", f"q:{product.query}", *(f"a:{one}" for one in product.attributes)}
+        groups = {
+            f"c:{product.category}",
+            f"q:{product.query}",
+            *(f"a:{attribute}" for attribute in product.attributes),
+        }
         self._groups.add(number, {self._groups.number_of(key): 0 for key in sorted(groups)})
         self._add_terms(number, product.searched_text)
 
@@ -135,9 +139,9 @@ class _Build:
 
     def _code_of(self, frequency: int, rounded: int) -> int:
         code = self._counts.setdefault((frequency, rounded), len(self._counts))
-        if code == _MOST_COUNTS:
+        if code == _MAX_COUNTS:
             raise CatalogueError(
-                f"expected at most {_MOST_COUNTS:,} different pairs of how often a word is in a product and "
+                f"expected at most {_MAX_COUNTS:,} different pairs of how often a word is in a product and "
                 f"how many words the product has, and there are more"
             )
         return code

@@ -31,7 +31,7 @@ RULES = "1"
 STEP_LIMIT = 40
 LONGEST_ACTION = 2000
 """Characters of the longest action."""
-MOST_GAMES = 1_000_000
+MAX_GAMES = 1_000_000
 """Games at once; one takes some kilobytes."""
 
 SPLITS = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
@@ -217,7 +217,7 @@ class WebShop(Environment):
             WebShopGame,
             {"data": self.data, "kind": self.goal_kind, "lengths": self.lengths},
             category="webshop",
-            max_global_num=MOST_GAMES,
+            max_global_num=MAX_GAMES,
             start_timeout=3600.0,
         )
         self.context.bind_resource(WebShopSpec, spec)

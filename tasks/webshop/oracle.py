@@ -3,7 +3,7 @@
 from random import Random
 
 from ors_server_tasks.webshop import pages
-from ors_server_tasks.webshop.catalogue import MOST_RESULTS, Catalogue
+from ors_server_tasks.webshop.catalogue import MAX_RESULTS, Catalogue
 from ors_server_tasks.webshop.goals import Goal
 from ors_server_tasks.webshop.product import Product
 from ors_server_tasks.webshop.purchase_reward import is_chosen
@@ -25,7 +25,7 @@ def _find_query(catalogue: Catalogue, product: Product, number: int) -> tuple[st
     queries = (product.name, f"{product.name} {product.description}", product.searched_text)
     for query in map(_one_line, queries):
         found = catalogue.search(query, Random(0))  # noqa: S311  (draws nothing)
-        if number in found[:MOST_RESULTS]:
+        if number in found[:MAX_RESULTS]:
             return query, found.index(number)
     query = f"<q> {product.query}"
     return query, catalogue.search(query, Random(0)).index(number)  # noqa: S311  (draws nothing)

@@ -59,7 +59,7 @@ class TermPayments:
 
     def of_query(self, query: str) -> list[Term]:
         """Return the terms of a query, those that can pay most first."""
-        found: list[Term] = []
+        terms: list[Term] = []
         for text, repeats in Counter(analyse(query)).items():
             place = self._index.keys.find(text)
             if place is not None:
@@ -67,8 +67,8 @@ class TermPayments:
                 weight = weight_of(repeats, self._documents, count)
                 # No rounded length is longer than the exact one, so the exact one never pays more.
                 most = float(weight - weight / self._peaks[place])
-                found.append(Term(most, weight, place, count))
-        return sorted(found, key=lambda term: (-term.most, term.place))
+                terms.append(Term(most, weight, place, count))
+        return sorted(terms, key=lambda term: (-term.most, term.place))
 
     def of_term(self, term: Term, some: NDArray[np.intp] | None) -> Paid:
         """Return the products that have a term, and what it pays for each.

@@ -33,7 +33,7 @@ def score_purchase(
     """
     kind = _score_type(product, goal)
     sought = _sought_options(goal)
-    attributes = sum(_has_attribute(product, one) for one in goal.attributes)
+    attributes = sum(_has_attribute(product, attribute) for attribute in goal.attributes)
     chosen = sum(is_chosen(one, options.values()) for one in sought)
     is_cheap = price <= goal.price_upper
     parts = len(goal.attributes) + len(sought) + 1
@@ -82,7 +82,7 @@ def _categories(path: str) -> set[str]:
 
 
 def _has_attribute(product: Product, sought: str) -> bool:
-    return any(_is_alike(one, sought) for one in product.attributes) or any(
+    return any(_is_alike(attribute, sought) for attribute in product.attributes) or any(
         sought in text.lower() for text in (product.name, " ".join(product.bullets), product.description)
     )
 

@@ -20,9 +20,9 @@ _BLOCKS = 2048
 """Blocks of scores; only the best one of each is looked at to find a bound."""
 _TRIED = 128
 """Products that get what all terms pay for them before the others do."""
-_MOST_KEPT = 4
+_MAX_KEPT = 4
 """Arrays of scores that are kept for the next searches."""
-_MOST_AT_ONCE = 2
+_MAX_AT_ONCE = 2
 """Searches that run at a time: threads of more would keep the event loop waiting for the interpreter."""
 _LEAST = 1e-300
 """A score that every product with a score has."""
@@ -37,9 +37,9 @@ class Ranking:
         """Open the index, as `TermPayments` does."""
         self._payments = TermPayments(folder, documents, average_length, lengths)
         self._ranks = MappedArray(folder / "asins.ranks", "<u4").values
-        self._zeros: deque[NDArray[np.float64]] = deque(maxlen=_MOST_KEPT)
+        self._zeros: deque[NDArray[np.float64]] = deque(maxlen=_MAX_KEPT)
         """Scores of ended searches, 0 again: making them anew takes a millisecond in a large catalogue."""
-        self._turns = threading.Semaphore(_MOST_AT_ONCE)
+        self._turns = threading.Semaphore(_MAX_AT_ONCE)
 
     def find(self, query: str, limit: int) -> list[int]:
         """Return the numbers of the best products, the best first; equal ones in the order of their asins."""

@@ -21,7 +21,7 @@ from tests.fixtures.bundled_plays import play_all
 from tests.fixtures.worker_processes import exists, wait_until_gone
 
 SESSIONS = 16
-MOST_MEMORY = 200 << 20
+MAX_MEMORY = 200 << 20
 """Bytes of a worker that has played a few games."""
 IMPATIENT = ClientOptions(patience=Patience(seconds=0.0))
 """Of a client that does not repeat a call which the machine has failed."""
@@ -106,7 +106,7 @@ async def test_sixteen_sessions_at_once_win_on_eight_workers(server):
     seconds = time.monotonic() - started
     assert returns == [1.0] * SESSIONS
     assert 1 < len(memory) <= ALFWorldSpec.max_global_num
-    assert max(memory.values()) < MOST_MEMORY
+    assert max(memory.values()) < MAX_MEMORY
     figures = " ".join(f"{size / 2**20:.0f}" for size in memory.values())
     print(f"{SESSIONS} sessions in {seconds:.0f} s; MiB of each worker: {figures}")  # noqa: T201  (the figures)
 

@@ -26,7 +26,7 @@ LIMIT = 1800.0
 """Seconds that a test may take on a machine that does other work, too."""
 SESSIONS = 40
 JVMS = 8
-MOST_MEMORY = 320 << 20
+MAX_MEMORY = 320 << 20
 """Bytes of a JVM that has played a few tasks."""
 PARTS = 4
 """Parts of the recorded paths, each of which two JVMs play."""
@@ -102,7 +102,7 @@ async def test_forty_sessions_at_once_reach_the_full_score_in_eight_jvms(server)
     )
     assert ends == [SOLVED] * SESSIONS
     assert 1 < len(memory) <= JVMS
-    assert max(memory.values()) < MOST_MEMORY
+    assert max(memory.values()) < MAX_MEMORY
 
 
 def key_of(place):

@@ -17,7 +17,7 @@ from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.client import AppTransport, Move, UnjudgedError
 from ors_server.client import play as client_play
 from ors_server.client.session_summary import Summary
-from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
+from ors_server.evaluation.attempt_runner import AttemptEnd, Ending, judge
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episode_file import read_episode

@@ -6,7 +6,7 @@ from functools import lru_cache
 from ors_server.adapters.bridges import ServedEnvironment
 from ors_server.client.blocking import Client
 
-_MOST_SERVERS = 64
+_MAX_SERVERS = 64
 
 
 def shared_client(served: ServedEnvironment) -> Client:
@@ -14,6 +14,6 @@ def shared_client(served: ServedEnvironment) -> Client:
     return _client(os.getpid(), served.url, served.api_key)
 
 
-@lru_cache(maxsize=_MOST_SERVERS)
+@lru_cache(maxsize=_MAX_SERVERS)
 def _client(_: int, url: str, api_key: str | None) -> Client:
     return Client(url, api_key)

@@ -56,7 +56,9 @@ class SkyRlEpisode(BaseTextEnv):  # type: ignore[misc]  # a class of a package t
         client = shared_client(self._served)
         self._episode = self._open.enter_context(client.episode(self._served.environment, **asked))
         self._listing = self._episode.tools()
-        said = [{"role": each.role, "content": text_of(each.blocks)} for each in self._episode.messages()]
+        said = [
+            {"role": message.role, "content": text_of(message.blocks)} for message in self._episode.messages()
+        ]
         tools = {"role": "system", "content": describe_tools(self._listing.tools)}
         return [tools, *said], {"session_id": self._episode.session_id}
 

@@ -34,7 +34,7 @@ from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import response_c
 
 CALL_SECONDS = 5.0
 """Seconds that one call may take; then the agent reads an error."""
-MOST_BITS = 1 << 16
+MAX_BITS = 1 << 16
 """Bits of the greatest power that is computed."""
 _DATA = Path(str(bfcl_eval.__file__)).parent / "data"
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}
@@ -154,11 +154,11 @@ def _tools_of(class_name: str) -> list[dict[str, Any]]:
     documents = _rows(_DATA / "multi_turn_func_doc" / MULTI_TURN_FUNC_DOC_FILE_MAPPING[class_name])
     return [
         {
-            "name": one["name"],
-            "description": one["description"],
-            "schema": {**_schema(one["parameters"]), "additionalProperties": False},
+            "name": document["name"],
+            "description": document["description"],
+            "schema": {**_schema(document["parameters"]), "additionalProperties": False},
         }
-        for one in documents
+        for document in documents
     ]
 
 
@@ -188,7 +188,11 @@ def _parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise TypeError(f"expected a call of a function in the solution, came {text!r}")
     args = [ast.literal_eval(one) for one in node.args]
-    return node.func.id, args, {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+    return (
+        node.func.id,
+        args,
+        {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords},
+    )
 
 
 def _run(instances: dict[str, Any], text: str) -> str:
@@ -199,9 +203,9 @@ def _run(instances: dict[str, Any], text: str) -> str:
 def _call(instances: dict[str, Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Call a public method of the last instance that has it, as BFCL's executor does."""
     owners = [
-        one
-        for one in instances.values()
-        if not name.startswith("_") and inspect.ismethod(getattr(one, name, None))
+        instance
+        for instance in instances.values()
+        if not name.startswith("_") and inspect.ismethod(getattr(instance, name, None))
     ]
     if not owners:
         return f"{_FAILED}name '{name}' is not defined"
@@ -230,7 +234,7 @@ def _check_power(base: float = 0, exponent: float = 0, **_: Any) -> None:
     """Refuse a power of integers that would stop the process for long: Python cannot interrupt it."""
     if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1:
         bits = abs(exponent) * math.log2(abs(base)) if abs(base) < 1 << 1000 else math.inf
-        if bits > MOST_BITS:
+        if bits > MAX_BITS:
             raise OverflowError("Result too large")
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import verifiers.v1 as vf
 
-MOST_TASKS = 1_000_000
+MAX_TASKS = 1_000_000
 ANSWER_FIELDS = ("answer", "gold", "target", "ground_truth", "solution")
 """Fields of a task's data that are taken for a right answer, the first that is there."""
 
@@ -35,7 +35,7 @@ class VerifiersTaskset:
         taskset = kind(config)
         if not taskset.bounded:
             raise ValueError(f"expected a finite taskset at {reference}; {kind.__name__} is infinite")
-        self._tasks = list(itertools.islice(taskset, MOST_TASKS))
+        self._tasks = list(itertools.islice(taskset, MAX_TASKS))
         if not self._tasks:
             raise ValueError(f"expected a taskset with tasks at {reference}; {kind.__name__} has none")
         self._refuse_unplayable(reference)
@@ -60,7 +60,7 @@ class VerifiersTaskset:
         task = self._tasks[index]
         trace = _trace(task, answer)
         await task.score(trace)
-        rewards = {name: one and one.value for name, one in trace.rewards.items()}
+        rewards = {name: reward and reward.value for name, reward in trace.rewards.items()}
         if not rewards or any(one is None for one in rewards.values()):
             return {"figures": {"reward": None}, "explanation": "a reward was not computed"}
         return {"figures": {"reward": trace.reward, **rewards, **trace.metrics}, "explanation": ""}
@@ -69,7 +69,7 @@ class VerifiersTaskset:
         first = self._tasks[0]
         if first.NEEDS_CONTAINER or first.toolsets(first.config):
             raise ValueError(f"expected a taskset without a container and toolsets at {reference}")
-        rewards = [one for one in first.hooks("reward") if not _needs_runtime(one)]
+        rewards = [hook for hook in first.hooks("reward") if not _needs_runtime(hook)]
         if not rewards and not first.plugged_judges():
             raise ValueError(f"expected a taskset whose rewards need no runtime at {reference}")
 

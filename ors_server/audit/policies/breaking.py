@@ -76,10 +76,10 @@ class Unreadable(AuditPolicy):
             if not any(asked for _, asked in found):
                 break
             measures.append(Measure(f"a part that is {kind}", AuditVerdict.PASS, "", len(plays)))
-            for one, (played, asked) in zip(plays, found, strict=True):
+            for play, (played, asked) in zip(plays, found, strict=True):
                 paid = [reward for reward in played.rewards if reward is not None]
                 if paid and asked:
-                    measures.append(_paid_in_spite(study, one, paid[-1], kind))
+                    measures.append(_paid_in_spite(study, play, paid[-1], kind))
         return measures
 
 
@@ -109,10 +109,10 @@ class OutOfRange(AuditPolicy):
                 calls = study.answering(task, text)
                 plays += [] if calls is None else [task.play(calls, seed=study.seed)]
         found = await study.player.play(plays)
-        for one, played in zip(plays, found, strict=True):
+        for play, played in zip(plays, found, strict=True):
             why = _complaint(played, study.facts.paid_range)
             if why is not None:
-                return [Measure("a random answer", AuditVerdict.FAIL, why, 1, play=one, earned=played.total)]
+                return [Measure("a random answer", AuditVerdict.FAIL, why, 1, play=play, earned=played.total)]
         return [Measure("random answers", AuditVerdict.PASS, "", len(plays))]
 
 
@@ -138,16 +138,16 @@ class HoldsUp(AuditPolicy):
         )  # imports what the first needs
         heavy = heavy_answers(study.core(task) or "1")
         plays = [task.play(calls, seed=study.seed) for text in heavy if (calls := study.saying(text)(task))]
-        for one in plays:
-            why = await self._look(study, one)
+        for play in plays:
+            why = await self._look(study, play)
             if why is not None:
-                return [Measure("a heavy answer", AuditVerdict.FAIL, why, 1, play=one)]
+                return [Measure("a heavy answer", AuditVerdict.FAIL, why, 1, play=play)]
         return [Measure("heavy answers", AuditVerdict.PASS, "", len(plays))]
 
-    async def _look(self, study: Study, one: CallPlan) -> str | None:
+    async def _look(self, study: Study, plan: CallPlan) -> str | None:
         starts = study.server.starts
         before = await study.server.used()
-        played = await study.player.play_alone(one, _ALONE_SECONDS)
+        played = await study.player.play_alone(plan, _ALONE_SECONDS)
         if study.server.starts != starts or played.blame == "slow":
             return f"an answer held the server for more than {_ALONE_SECONDS:g} s, or ended it"
         after = await study.server.used()
@@ -211,13 +211,13 @@ class Executed(AuditPolicy):
         return Measure("answers that write files", AuditVerdict.PASS, "", len(LEAVING))
 
 
-def _paid_in_spite(study: Study, one: CallPlan, reward: float, kind: str) -> Measure:
+def _paid_in_spite(study: Study, plan: CallPlan, reward: float, kind: str) -> Measure:
     # Garbage may look like an answer; only its pay counts.
     least = AuditVerdict.PASS if kind == "garbled" else AuditVerdict.WARN
     verdict = max(judge_share(study.scale.share(reward)), least, key=lambda each: each.weight)
     part = "sandbox" if study.facts.has_sandbox else "resource"
-    message = f"{one.calls[-1][0]} earns {reward:.3g} though the {part} was {kind}"
-    return Measure(f"a part that is {kind}", verdict, message, 1, None, reward, one)
+    message = f"{plan.calls[-1][0]} earns {reward:.3g} though the {part} was {kind}"
+    return Measure(f"a part that is {kind}", verdict, message, 1, None, reward, plan)
 
 
 def _shown_code(form: ComputedForm) -> str:

@@ -155,12 +155,12 @@ class TalksToTheJudge(AuditPolicy):
                     study, words, form
                 )
         message = "a wrong answer with {variant} is paid"
-        found: list[Measure] = []
+        measures: list[Measure] = []
         if not study.is_ungraded:
-            found += await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
+            measures += await study.measure(variants, message, scale=study.wrong_scale, few=FEW)
         if study.facts.mentions_judge:
-            found += await self._ask_echo(study, variants)
-        return found
+            measures += await self._ask_echo(study, variants)
+        return measures
 
     async def _ask_echo(self, study: Study, variants: Mapping[str, CallsOf]) -> list[Measure]:
         """Play with a judge that repeats its question, and compare with a wrong answer without words."""
@@ -186,11 +186,11 @@ class TalksToTheJudge(AuditPolicy):
         measures = [Measure("a judge that repeats its question", AuditVerdict.PASS, "", 1)]
         if not scale.is_usable:  # it pays whatever is repeated, which says nothing of the words
             return measures
-        for (name, one), result in zip(plays.items(), played, strict=True):
+        for (name, play), result in zip(plays.items(), played, strict=True):
             verdict = judge_share(scale.share(result.total))
             if verdict is not AuditVerdict.PASS:
                 message = f"a judge that repeats its question pays a wrong answer with {name}"
-                measures.append(Measure(name, verdict, message, 1, None, result.total, one, scale.full))
+                measures.append(Measure(name, verdict, message, 1, None, result.total, play, scale.full))
         return measures
 
 

@@ -50,7 +50,7 @@ class ConstantAnswers(AuditPolicy):
                 f"the answer {slot.wrapped(text)!r}": study.saying(slot.wrapped(text)) for text in texts
             }
         measures = await study.measure(variants, "{variant} for every task earns more than chance")
-        return [_without_frequency(one) for one in measures]
+        return [_without_frequency(measure) for measure in measures]
 
 
 class SourceWords(AuditPolicy):
@@ -88,6 +88,8 @@ async def _are_alike(study: Study) -> bool:
     return len({played.texts[:1] for played in await study.player.play(plays)}) == 1
 
 
-def _without_frequency(one: Measure) -> Measure:
-    is_frequent = one.verdict is AuditVerdict.WARN and one.share is not None and one.share < FREQUENT
-    return replace(one, verdict=AuditVerdict.PASS) if is_frequent else one
+def _without_frequency(measure: Measure) -> Measure:
+    is_frequent = (
+        measure.verdict is AuditVerdict.WARN and measure.share is not None and measure.share < FREQUENT
+    )
+    return replace(measure, verdict=AuditVerdict.PASS) if is_frequent else measure

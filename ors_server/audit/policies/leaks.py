@@ -86,31 +86,31 @@ def _with_canary(
 
 
 def _sightings(
-    study: Study, task: AuditedTask, one: CallPlan, played: PlayResult, *, is_named: bool
+    study: Study, task: AuditedTask, plan: CallPlan, played: PlayResult, *, is_named: bool
 ) -> list[Measure]:
     """Return where the canary was seen, the worst place first."""
-    found: list[Measure] = []
+    measures: list[Measure] = []
     for place, text in enumerate(played.texts):
-        form = find_canary(one.canary, text)
+        form = find_canary(plan.canary, text)
         if form is None:
             continue
-        verdict = _judge_place(task, one, place, is_named=is_named, is_plain=not form)
+        verdict = _judge_place(task, plan, place, is_named=is_named, is_plain=not form)
         if verdict is not AuditVerdict.PASS:
-            message = f"the answer is in {_place(one, place)}{form}"
-            shown = task.play(one.calls[: max(place - 1, 0)], seed=study.seed)
-            found.append(Measure("a canary", verdict, message, 1, play=shown))
-    return found
+            message = f"the answer is in {_place(plan, place)}{form}"
+            shown = task.play(plan.calls[: max(place - 1, 0)], seed=study.seed)
+            measures.append(Measure("a canary", verdict, message, 1, play=shown))
+    return measures
 
 
 def _judge_place(
-    task: AuditedTask, one: CallPlan, place: int, *, is_named: bool, is_plain: bool
+    task: AuditedTask, plan: CallPlan, place: int, *, is_named: bool, is_plain: bool
 ) -> AuditVerdict:
     """Return the verdict on a canary in a text.
 
     A field that only happens to equal the answer may be what the task shows, as a number on a board. What the
     gold actions read may hold the answer, too: to find it is the task then.
     """
-    if is_plain and place > 1 and one.calls[place - 2] in (task.gold or ()):
+    if is_plain and place > 1 and plan.calls[place - 2] in (task.gold or ()):
         return AuditVerdict.PASS
     return AuditVerdict.FAIL if is_named or not is_plain else AuditVerdict.PASS
 
@@ -214,9 +214,9 @@ def _forms(canary: str) -> list[tuple[str, str]]:
     ]
 
 
-def _place(one: CallPlan, place: int) -> str:
+def _place(plan: CallPlan, place: int) -> str:
     if place == 0:
         return "the prompt"
     if place == 1:
         return "the list of tools"
-    return f"the output of {one.calls[place - 2][0]}"
+    return f"the output of {plan.calls[place - 2][0]}"

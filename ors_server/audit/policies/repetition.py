@@ -72,8 +72,8 @@ class GoesInCircles(AuditPolicy):
             moves = await _moves(study, task)
             plays = [task.play([*pair] * 2, seed=study.seed) for pair in permutations(moves, 2)]
             found = await study.player.play(plays)
-            for one, played in zip(plays, found, strict=True):
-                pair, again = list(one.calls[:2]), played.rewards[2:]
+            for play, played in zip(plays, found, strict=True):
+                pair, again = list(play.calls[:2]), played.rewards[2:]
                 if len(again) == len(pair) and sum(reward or 0.0 for reward in again) > _TINY:
                     name = f"{_shown(pair[0])} and {_shown(pair[1])} in turn"
                     measure = await _growth(study, task, name, pair, _same)
@@ -180,8 +180,8 @@ async def _paid_calls(study: Study, task: AuditedTask) -> list[Call]:
     plays += [task.play([call], seed=study.seed) for call in await _moves(study, task)]
     found = await study.player.play(plays)
     paid: dict[str, Call] = {}
-    for one, played in zip(plays, found, strict=True):
-        for number, (call, reward) in enumerate(zip(one.calls, played.rewards, strict=False)):
+    for play, played in zip(plays, found, strict=True):
+        for number, (call, reward) in enumerate(zip(play.calls, played.rewards, strict=False)):
             is_last = played.finished and number == len(played.rewards) - 1
             if reward is not None and reward > _TINY and not is_last:
                 paid.setdefault(repr(call), call)
@@ -239,8 +239,8 @@ async def _growth(
         task.play([vary(call, number) for number in range(times) for call in calls], seed=study.seed)
         for times in TIMES
     ]
-    found: list[PlayResult] = await study.player.play(plays)
-    totals = [played.total for played in found]
+    results: list[PlayResult] = await study.player.play(plays)
+    totals = [played.total for played in results]
     grows = totals[0] < totals[1] - _TINY and totals[1] <= totals[2] + _TINY
     full = study.scale.full
     own = study.oracle.get(next((at for at, one in enumerate(study.tasks) if one is task), -1))
@@ -254,7 +254,7 @@ async def _growth(
         and share is not None
         and judge_share(share) is not AuditVerdict.PASS
     ):
-        verdict = AuditVerdict.WARN if found[2].finished is False else AuditVerdict.PASS
+        verdict = AuditVerdict.WARN if results[2].finished is False else AuditVerdict.PASS
     is_known = study.has_gold and not study.is_inferred
     if not is_known and study.facts.return_range is None and verdict is AuditVerdict.FAIL:
         verdict = AuditVerdict.WARN

@@ -132,10 +132,10 @@ def _difference(
     plays: Sequence[CallPlan], repeats: Sequence[Sequence[PlayResult]], how: str
 ) -> Measure | None:
     """Return the first play that earned different rewards in two repeats."""
-    for number, one in enumerate(plays):
+    for number, play in enumerate(plays):
         totals = [played[number].total for played in repeats if played[number].is_answered]
         for total in totals[1:]:
             if not is_same(total, totals[0]):
                 message = f"the same calls earn {totals[0]:.3g}, and {total:.3g} {how}"
-                return Measure(how, AuditVerdict.FAIL, message, len(plays), None, total, one, totals[0])
+                return Measure(how, AuditVerdict.FAIL, message, len(plays), None, total, play, totals[0])
     return None

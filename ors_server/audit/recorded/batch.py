@@ -67,7 +67,7 @@ class Batch:
             digested.episodes, key=lambda one: (one.created, one.episode_id)
         )
         self.success_at = success_at if success_at is not None else self._threshold(digested.reward_limit)
-        self.won = [one.earned >= self.success_at for one in self.episodes]
+        self.won = [episode.earned >= self.success_at for episode in self.episodes]
         self.wins = [place for place, won in enumerate(self.won) if won]
         self.by_task: Mapping[int, list[int]] = self._wins_by_task()
         self._strata = [self._stratum(place) for place in range(len(self.episodes))]
@@ -88,7 +88,7 @@ class Batch:
 
     def places(self, has: Callable[[EpisodeDigest], bool]) -> list[int]:
         """Return the places of episodes with a property."""
-        return [place for place, one in enumerate(self.episodes) if has(one)]
+        return [place for place, episode in enumerate(self.episodes) if has(episode)]
 
     def won_of(self, places: Iterable[int]) -> list[int]:
         """Return those places whose episodes won."""
@@ -177,7 +177,7 @@ class Batch:
             {self.episodes[place].words for place in places if place not in without}
             for places in self.by_task.values()
         ]
-        known = [one for one in answers if one]
+        known = [answer for answer in answers if answer]
         pairs = list(pairwise(known))
         return sum(bool(one & other) for one, other in pairs) / len(pairs) if pairs else 1.0
 
@@ -199,7 +199,7 @@ class Batch:
         return first <= second or second <= first
 
     def _threshold(self, limit: float | None) -> float:
-        returns = sorted(one.earned for one in self.episodes)
+        returns = sorted(episode.earned for episode in self.episodes)
         positive = [one for one in returns if one > 0]
         if limit is not None and positive and limit > 0:
             return limit / 2
@@ -211,8 +211,8 @@ class Batch:
 
     def _wins_by_task(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
-        for place in self.wins:
-            found.setdefault(self.episodes[place].task, []).append(place)
+        for win in self.wins:
+            found.setdefault(self.episodes[win].task, []).append(win)
         return found
 
     def _stratum(self, place: int) -> tuple[int, int]:

@@ -1,14 +1,96 @@
-"""Finds what changes in the course of training: longer answers that win anyway, giving up, equal rewards."""
+"""Finds what changes in the course of training: longer answers that win anyway, giving up, equal rewards.
 
+Whether figures grow with time: Spearman's correlation with a permutation test, Theil and Sen's slope.
+"""
+
+import random
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import combinations, pairwise
 from statistics import fmean, median
 
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.recorded.batch import MIN_TASKS, MIN_WINS, WINDOWS, Batch
 from ors_server.audit.recorded.detecting import make_finding, not_judged, percent
 from ors_server.audit.recorded.recorded_report import FindingKind, NotJudged, RecordedFinding
-from ors_server.audit.recorded.trends import trend_of
+
+PERMUTATIONS = 999
+_ENOUGH = 20
+"""Permutations with so great a correlation after which p is not small, and no more are made."""
+MAX_FIGURES = 500
+"""Figures that are tested; of more, these are evenly spaced."""
+_SLOPES = 200
+"""Figures of which every pair gives a slope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How figures change with time."""
+
+    correlation: float
+    """Spearman's, in [-1, 1]."""
+    p: float
+    """One-sided, that it would be so great without growth, in (0, 1]."""
+    slope: float
+    """The median of the slopes of all pairs, times the number of figures: the change from first to last."""
+
+
+def trend_of(figures: Sequence[float], seed: int = 0) -> Trend:
+    """Return the trend of figures in the order of time.
+
+    The observed order counts as one permutation, so that p is never 0 (Phipson and Smyth 2010,
+    Stat. Appl. Genet. Mol. Biol. 9, 39). Permutations end early where p is not small (Besag and Clifford
+    1991, Biometrika 78, 301).
+    """
+    chosen = spread_out(figures, MAX_FIGURES)
+    ranks = _ranks(chosen)
+    count = len(ranks)
+    middle = (count - 1) / 2
+    spread = sum((rank - middle) ** 2 for rank in ranks)
+    if count < 3 or spread <= 0:  # noqa: PLR2004  (a trend needs three)
+        return Trend(0.0, 1.0, 0.0)
+    times = [place - middle for place in range(count)]
+    observed = sum(time * rank for time, rank in zip(times, ranks, strict=True))
+    source = random.Random(seed)  # noqa: S311  (no secret)
+    greater = made = 0
+    shuffled = list(ranks)
+    while made < PERMUTATIONS and greater < _ENOUGH:
+        made += 1
+        source.shuffle(shuffled)
+        greater += sum(time * rank for time, rank in zip(times, shuffled, strict=True)) >= observed
+    whole = (spread * sum(time * time for time in times)) ** 0.5
+    return Trend(observed / whole, (greater + 1) / (made + 1), _slope(chosen))
+
+
+def spread_out(figures: Sequence[float], most: int) -> list[float]:
+    """Return at most so many figures, evenly spaced."""
+    if len(figures) <= most:
+        return list(figures)
+    return [figures[place * len(figures) // most] for place in range(most)]
+
+
+def _ranks(figures: Sequence[float]) -> list[float]:
+    """Return ranks from 0; equal figures share their mean rank."""
+    order = sorted(range(len(figures)), key=lambda place: figures[place])
+    ranks = [0.0] * len(figures)
+    start = 0
+    while start < len(order):
+        end = start
+        while end + 1 < len(order) and figures[order[end + 1]] == figures[order[start]]:
+            end += 1
+        for place in order[start : end + 1]:
+            ranks[place] = (start + end) / 2
+        start = end + 1
+    return ranks
+
+
+def _slope(figures: Sequence[float]) -> float:
+    few = spread_out(figures, _SLOPES)
+    slopes = [
+        (few[later] - few[earlier]) / (later - earlier) for earlier, later in combinations(range(len(few)), 2)
+    ]
+    return median(slopes) * (len(few) - 1)
+
 
 _P = 0.005
 _GROWTH = 1.5
@@ -31,7 +113,7 @@ _SOLVED = 0.999
 
 def find_length_drift(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find winning answers that grow, where long answers win whatever the task is."""
-    wins = [place for place in batch.wins if batch.episodes[place].length]
+    wins = [win for win in batch.wins if batch.episodes[win].length]
     if len(wins) < MIN_WINS:
         yield not_judged(batch, FindingKind.LENGTH_DRIFT, "too few winning episodes ended with an answer")
         return
@@ -67,7 +149,8 @@ def find_giving_up(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJud
         yield not_judged(batch, FindingKind.GIVING_UP, "episodes have too few calls to end early")
         return
     has_given_up = [
-        not won and one.steps <= _EARLY * usual for one, won in zip(batch.episodes, batch.won, strict=True)
+        not won and episode.steps <= _EARLY * usual
+        for episode, won in zip(batch.episodes, batch.won, strict=True)
     ]
     lost = [float(given) for given, won in zip(has_given_up, batch.won, strict=True) if not won]
     third, third_lost = len(has_given_up) // 3, len(lost) // 3
@@ -108,7 +191,7 @@ def find_reward_collapse(batch: Batch, seed: int) -> Iterator[RecordedFinding | 
         yield not_judged(batch, FindingKind.REWARD_COLLAPSED, reason)
         return
     edges = [-(-window * count // WINDOWS) for window in range(WINDOWS + 1)]
-    returns = [one.earned for one in batch.episodes]
+    returns = [episode.earned for episode in batch.episodes]
     windows = [returns[start:end] for start, end in pairwise(edges)]
     flat = [max(one) - min(one) <= _SAME for one in windows]
     begin = next((window for window in range(1, WINDOWS) if all(flat[window:])), None)

@@ -101,4 +101,4 @@ class RecordedReport(_RecordedModel):
     @property
     def failed(self) -> Sequence[RecordedFinding]:
         """The findings that fail."""
-        return [one for one in self.findings if one.verdict is AuditVerdict.FAIL]
+        return [finding for finding in self.findings if finding.verdict is AuditVerdict.FAIL]

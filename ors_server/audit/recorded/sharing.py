@@ -45,9 +45,9 @@ def find_identical_answers(batch: Batch, seed: int) -> Iterator[RecordedFinding 
     """Find one answer that wins on tasks whose other winning answers differ."""
     del seed
     groups: defaultdict[str, list[int]] = defaultdict(list)
-    for place, one in enumerate(batch.episodes):
-        if one.is_answered:
-            groups[one.answer].append(place)
+    for place, episode in enumerate(batch.episodes):
+        if episode.is_answered:
+            groups[episode.answer].append(place)
     markers = [Marker(text, places) for text, places in groups.items()]
     if not markers:
         yield not_judged(batch, FindingKind.IDENTICAL_ANSWERS, "no episode ended with an answer")
@@ -67,9 +67,9 @@ def find_repeated_transcripts(batch: Batch, seed: int) -> Iterator[RecordedFindi
     """Find the same calls, at least two, that win on many tasks."""
     del seed
     groups: defaultdict[int, list[int]] = defaultdict(list)
-    for place, one in enumerate(batch.episodes):
-        if one.steps > 1:
-            groups[one.transcript].append(place)
+    for place, episode in enumerate(batch.episodes):
+        if episode.steps > 1:
+            groups[episode.transcript].append(place)
     markers = [Marker(f"{batch.episodes[places[0]].steps} calls", places) for places in groups.values()]
     if not markers:
         yield not_judged(batch, FindingKind.REPEATED_TRANSCRIPT, "no episode has more than one call")
@@ -89,8 +89,8 @@ def find_shared_tricks(batch: Batch, seed: int) -> Iterator[RecordedFinding | No
     del seed
     common = batch.counts.common(MIN_TASKS)
     places: defaultdict[int, list[int]] = defaultdict(list)
-    for place, one in enumerate(batch.episodes):
-        for number in (*one.fragments.calls, *one.fragments.texts):
+    for place, episode in enumerate(batch.episodes):
+        for number in (*episode.fragments.calls, *episode.fragments.texts):
             if number in common:
                 places[number].append(place)
     markers = [Marker(common[number], found) for number, found in places.items()]
@@ -166,16 +166,16 @@ def _recurring_calls(batch: Batch) -> frozenset[int]:
     tasks: defaultdict[int, set[int]] = defaultdict(set)
     least = max(MIN_TASKS, batch.tasks // 20)
     common = batch.counts.common(least)
-    for one in batch.episodes:
-        for number in one.fragments.calls:
+    for episode in batch.episodes:
+        for number in episode.fragments.calls:
             if number in common:
-                tasks[number].add(one.task)
-    return frozenset(number for number, found in tasks.items() if len(found) >= least)
+                tasks[number].add(episode.task)
+    return frozenset(number for number, task in tasks.items() if len(task) >= least)
 
 
 def _is_closed(batch: Batch, won: Sequence[int], vocabulary: frozenset[int]) -> bool:
     """Whether the other winning episodes, too, have only calls that recur on other tasks, as in a game."""
     marked = set(won)
-    others = [batch.episodes[place] for place in batch.wins if place not in marked]
+    others = [batch.episodes[win] for win in batch.wins if win not in marked]
     closed = sum(all(number in vocabulary for number in one.fragments.calls) for one in others)
     return closed >= _CLOSED * len(others)

@@ -34,7 +34,7 @@ def find_missing_tools(
         yield from _find_skipped_tools(batch)
         return
     for tool in sorted(gold_tools):
-        won = [place for place in batch.wins if tool not in batch.episodes[place].tools]
+        won = [win for win in batch.wins if tool not in batch.episodes[win].tools]
         share = batch.share_of_wins(won)
         if not won:
             continue
@@ -49,7 +49,11 @@ def find_missing_tools(
 
 
 def _find_skipped_tools(batch: Batch) -> Iterator[RecordedFinding | NotJudged]:
-    lost = [one for one, won in zip(batch.episodes, batch.won, strict=True) if not won and one.is_answered]
+    lost = [
+        episode
+        for episode, won in zip(batch.episodes, batch.won, strict=True)
+        if not won and episode.is_answered
+    ]
     if len(lost) < MIN_TASKS:
         yield not_judged(batch, FindingKind.MISSING_TOOLS, "too few losing episodes ended with an answer")
         return
@@ -101,7 +105,7 @@ def find_grader_files(batch: Batch, seed: int) -> Iterator[RecordedFinding | Not
     del seed
     yield from _find_rare_files(batch)
     paid: dict[str, list[int]] = {}
-    for name in sorted(set[str]().union(*(one.test_files for one in batch.episodes))):
+    for name in sorted(set[str]().union(*(episode.test_files for episode in batch.episodes))):
         marked = _changing(batch, name)
         won = batch.won_of(marked)
         if batch.share_of_wins(won) >= _RARE and batch.contrast(marked).is_clear(0.95, 0.2, 4.0):
@@ -142,13 +146,13 @@ def _is_paid(batch: Batch, contrast: Contrast, won: Sequence[int]) -> bool:
 def find_paid_without_answer(batch: Batch, seed: int) -> Iterator[RecordedFinding | NotJudged]:
     """Find winning episodes that no answer ended, where answers are what is paid."""
     del seed
-    answered = [one for one in batch.episodes if one.is_answered and one.paid > 0]
+    answered = [episode for episode in batch.episodes if episode.is_answered and episode.paid > 0]
     paid = sum(one.paid for one in answered)
     if len(answered) < MIN_TASKS or sum(one.paid_by_end for one in answered) < _AT_THE_END * paid:
         reason = "this environment also pays for steps before the answer"
         yield not_judged(batch, FindingKind.PAID_WITHOUT_ANSWER, reason)
         return
-    won = [place for place in batch.wins if not batch.episodes[place].is_answered]
+    won = [win for win in batch.wins if not batch.episodes[win].is_answered]
     if won:
         is_many = len(won) >= _FEW and batch.share_of_wins(won) >= _RARE
         yield make_finding(

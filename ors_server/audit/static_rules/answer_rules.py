@@ -1,13 +1,91 @@
-"""Rules about what judges do with an answer: compare, evaluate, expand, measure."""
+"""Rules about what judges do with an answer: compare, evaluate, expand, measure.
+
+Tells regular expressions whose time doubles with each character of a text that does not match.
+"""
 
 import ast
-from collections.abc import Iterator
+import importlib
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ors_server.audit.static_rules.data_flow import DataFlow, Label
 from ors_server.audit.static_rules.finding import SourceFinding, found
 from ors_server.audit.static_rules.parsed_class import SourceFunction, text_of
-from ors_server.audit.static_rules.patterns import is_exponential
 from ors_server.audit.static_rules.reward_flow import RewardFlow, number_of
+
+_MANY = 20
+"""A repetition of at least so many times counts as one without an end."""
+_REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT"})
+
+
+def is_exponential(pattern: str, *, is_whole: bool) -> bool:
+    """Return whether a pattern has a repetition inside a repetition that share their characters.
+
+    Args:
+        pattern: Of Python's `re`; a wrong one gives False.
+        is_whole: Whether it is matched with the whole text (`fullmatch`).
+    """
+    try:
+        parser: Any = importlib.import_module("re._parser")  # the standard library has no public parser
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parsed = parser.parse(pattern)
+    except (ImportError, AttributeError, OverflowError, RecursionError, re.error):
+        return False
+    return _has_ambiguous(list(parsed), is_followed=is_whole)
+
+
+def _has_ambiguous(items: Sequence[Any], *, is_followed: bool) -> bool:
+    for place, (operation, value) in enumerate(items):
+        ends = is_followed or not all(map(_is_optional, items[place + 1 :]))
+        name = str(operation)
+        if name in _REPEATS:
+            inner = list(value[2])
+            if ends and _is_long(value) and _is_ambiguous(inner):
+                return True
+            if _has_ambiguous(inner, is_followed=ends):
+                return True
+        if any(_has_ambiguous(list(part), is_followed=ends) for part in _parts(name, value)):
+            return True
+    return False
+
+
+def _parts(name: str, value: Any) -> Sequence[Any]:
+    if name == "SUBPATTERN":
+        return [value[-1]]
+    return value[1] if name == "BRANCH" else ()
+
+
+def _is_ambiguous(items: Sequence[Any]) -> bool:
+    """Return whether the inside of a repetition can be one repetition and nothing else."""
+    if len(items) == 1:
+        name, value = str(items[0][0]), items[0][1]
+        if name == "SUBPATTERN":
+            return _is_ambiguous(list(value[-1]))
+        if name == "BRANCH":
+            return any(_is_ambiguous(list(one)) for one in value[1])
+    required = [item for item in items if not _is_optional(item)]
+    repeats = [item for item in items if str(item[0]) in _REPEATS and _is_long(item[1])]
+    return bool(repeats) and (not required or (len(required) == 1 and required[0] in repeats))
+
+
+def _is_long(value: Any) -> bool:
+    return int(value[1]) >= _MANY
+
+
+def _is_optional(item: Any) -> bool:
+    """Return whether an item matches the empty text everywhere."""
+    name, value = str(item[0]), item[1]
+    if name in _REPEATS or name == "POSSESSIVE_REPEAT":
+        return int(value[0]) == 0 or all(map(_is_optional, value[2]))
+    if name == "SUBPATTERN":
+        return all(map(_is_optional, value[-1]))
+    if name == "ATOMIC_GROUP":
+        return all(map(_is_optional, value))
+    return name == "BRANCH" and any(all(map(_is_optional, one)) for one in value[1])
+
 
 _SEARCHES = frozenset({"find", "rfind", "index", "rindex", "count", "__contains__"})
 _EVALUATORS = frozenset(
@@ -141,7 +219,9 @@ def _evaluator(flow: DataFlow, function: SourceFunction, node: ast.AST) -> str |
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         name = node.left.id if isinstance(node.left, ast.Name) else None
         is_noted = name is None or isinstance(node.right, ast.Tuple | ast.Dict)
-        is_noted = is_noted or any(one.annotation for one in function.parameters if one.arg == name)
+        is_noted = is_noted or any(
+            parameter.annotation for parameter in function.parameters if parameter.arg == name
+        )
         return "the operator %" if is_noted and _is_written(flow, function, node.left) else None
     if not isinstance(node, ast.Call):
         return None
@@ -167,7 +247,7 @@ def _is_written(flow: DataFlow, function: SourceFunction, node: ast.expr) -> boo
 
 
 def _has_safe_loader(call: ast.Call) -> bool:
-    given = [*call.args[1:], *(one.value for one in call.keywords if one.arg == "Loader")]
+    given = [*call.args[1:], *(keyword.value for keyword in call.keywords if keyword.arg == "Loader")]
     return any(ast.unparse(one).endswith(_SAFE_LOADERS) for one in given)
 
 
@@ -218,7 +298,7 @@ def _may_be_nan(flow: DataFlow, function: SourceFunction, node: ast.expr, depth:
         return False
     if isinstance(node, ast.Name):
         values = flow.values(function, node.id)
-        return not values or any(_may_be_nan(flow, function, one, depth - 1) for one in values)
+        return not values or any(_may_be_nan(flow, function, value, depth - 1) for value in values)
     if isinstance(node, ast.BinOp):
         return any(_may_be_nan(flow, function, one, depth - 1) for one in (node.left, node.right))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -251,10 +331,10 @@ def _sentinels(rewards: RewardFlow, function: SourceFunction, node: ast.AST) -> 
             return _beside_gold(flow, function, node.comparators[0])
         return []
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        compared = [_compared_with(flow, function, one) for one in node.values]
+        compared = [_compared_with(flow, function, value) for value in node.values]
         has_gold = any(one is not None and flow.has(function, one, Label.GOLD) for one in compared)
         texts = [text_of(one) for one in compared if one is not None]
-        return [one for one in texts if one and has_gold]
+        return [text for text in texts if text and has_gold]
     if not isinstance(node, ast.If) or rewards.has_none_of(function, node.body):
         return []
     return _secret_of_branch(rewards, function, node)
@@ -280,7 +360,7 @@ def _beside_gold(flow: DataFlow, function: SourceFunction, node: ast.expr) -> li
     if not isinstance(known, ast.Set | ast.Tuple | ast.List):
         return []
     has_gold = any(flow.has(function, one, Label.GOLD) for one in known.elts)
-    return [text for one in known.elts if has_gold and (text := text_of(one))]
+    return [text for elt in known.elts if has_gold and (text := text_of(elt))]
 
 
 def _compared_with(flow: DataFlow, function: SourceFunction, node: ast.expr) -> ast.expr | None:

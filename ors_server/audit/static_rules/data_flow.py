@@ -145,7 +145,7 @@ class DataFlow:
         dotted = self.source.dotted(call.func)
         if dotted in _BREAKS:
             return NONE
-        labels = self._union(function, [*call.args, *(one.value for one in call.keywords)])
+        labels = self._union(function, [*call.args, *(keyword.value for keyword in call.keywords)])
         if isinstance(call.func, ast.Attribute):
             base = self.labels(function, call.func.value)
             key = text_of(call.args[0]) if call.func.attr == "get" and call.args else None
@@ -163,8 +163,8 @@ class DataFlow:
         return labels - {Label.UNCHECKED} if dotted == "int" else labels
 
     def _union(self, function: SourceFunction, nodes: "Iterator[ast.AST] | list[ast.expr]") -> Labels:
-        found: Labels = frozenset()
-        return found.union(*(self.labels(function, one) for one in nodes))
+        labels: Labels = frozenset()
+        return labels.union(*(self.labels(function, node) for node in nodes))
 
     def _pass(self, function: SourceFunction) -> bool:
         """Carry labels one assignment and one call further; return whether something changed."""
@@ -183,8 +183,11 @@ class DataFlow:
         called = self.source.called(call)
         if called is None or called.is_tool or called not in self._assigned:
             return False
-        names = [one.arg for one in called.parameters]
-        given = [*zip(names, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
+        names = [parameter.arg for parameter in called.parameters]
+        given = [
+            *zip(names, call.args, strict=False),
+            *((keyword.arg, keyword.value) for keyword in call.keywords),
+        ]
         changed = False
         for name, value in given:
             if name is not None and name in names and not isinstance(value, ast.Starred):
@@ -225,7 +228,7 @@ def _parameters(function: SourceFunction, source: ParsedClass) -> dict[str, Labe
         }
     if function not in source.judges or _is_called(function, source):
         return {}
-    names = [one.arg for one in function.parameters]
+    names = [parameter.arg for parameter in function.parameters]
     chosen = names if len(names) == 1 else [name for name in names if name in _RESPONSES]
     return dict.fromkeys(chosen, _ARGUMENT)
 

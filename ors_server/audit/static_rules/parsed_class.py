@@ -115,19 +115,19 @@ class ParsedClass:
         """Return functions with all that they call in this file."""
         found = list(roots)
         for function in found:
-            calls = (self.called(one) for one in function.nodes() if isinstance(one, ast.Call))
-            found += list(dict.fromkeys(one for one in calls if one is not None and one not in found))
+            calls = (self.called(node) for node in function.nodes() if isinstance(node, ast.Call))
+            found += list(dict.fromkeys(call for call in calls if call is not None and call not in found))
         return found
 
     @property
     def tools(self) -> list[SourceFunction]:
         """The tools."""
-        return [one for one in self.methods.values() if one.is_tool]
+        return [method for method in self.methods.values() if method.is_tool]
 
     @property
     def judges(self) -> list[SourceFunction]:
         """The methods whose names are those of judges, and the function that the class has as its reward."""
-        named = [one for name, one in self.methods.items() if name in JUDGES and not one.is_tool]
+        named = [method for name, method in self.methods.items() if name in JUDGES and not method.is_tool]
         reward = self.assigned("reward")
         function = self.functions.get(reward.id) if isinstance(reward, ast.Name) else None
         return named if function is None else [*named, function]
@@ -211,7 +211,7 @@ def is_own(expression: ast.expr, names: set[str] | None = None) -> bool:
 def assigned_names(node: ast.stmt) -> set[str]:
     """Return the names that a statement assigns."""
     if isinstance(node, ast.Assign):
-        return {one.id for one in node.targets if isinstance(one, ast.Name)}
+        return {target.id for target in node.targets if isinstance(target, ast.Name)}
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return {node.target.id}
     return set()
@@ -237,9 +237,9 @@ def _methods(owner: ast.ClassDef) -> list[SourceFunction]:
 def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                top = one.name.partition(".")[0]
-                yield (one.asname, one.name) if one.asname else (top, top)
+            for name in node.names:
+                top = name.name.partition(".")[0]
+                yield (name.asname, name.name) if name.asname else (top, top)
         elif isinstance(node, ast.ImportFrom):
             for one in node.names:
                 yield one.asname or one.name, f"{'.' * node.level}{node.module or ''}.{one.name}"

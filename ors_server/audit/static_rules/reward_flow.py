@@ -40,7 +40,7 @@ class RewardFlow:
         """Give the expressions that statements return, assign or pass on as a reward."""
         for node in (one for statement in body for one in ast.walk(statement)):
             if isinstance(node, ast.Call):
-                yield from (one.value for one in node.keywords if one.arg == "reward")
+                yield from (keyword.value for keyword in node.keywords if keyword.arg == "reward")
             elif isinstance(node, ast.Assign | ast.AugAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(map(_is_reward_name, targets)):
@@ -66,8 +66,8 @@ class RewardFlow:
     def _add_tested(self, test: ast.expr) -> None:
         """Add functions whose result is the test of a branch that pays."""
         operands = test.values if isinstance(test, ast.BoolOp) else [test]
-        for one in operands:
-            inner = one.value if isinstance(one, ast.Await) else one
+        for operand in operands:
+            inner = operand.value if isinstance(operand, ast.Await) else operand
             called = self.flow.source.called(inner) if isinstance(inner, ast.Call) else None
             if called is not None and not called.is_tool and called not in self.functions:
                 self.functions.append(called)
@@ -77,7 +77,7 @@ class RewardFlow:
         found = [node]
         seen = {id(node)}
         for part in found:
-            new = [one for one in self._pieces(function, part) if id(one) not in seen]
+            new = [piece for piece in self._pieces(function, part) if id(piece) not in seen]
             seen |= {id(one) for one in new}
             found += new
         return found

@@ -103,7 +103,7 @@ def _ongoing_reward(rewards: RewardFlow, tool: SourceFunction, node: ast.AST) ->
     if not isinstance(node, ast.Call):
         return None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    given = {one.arg: one.value for one in node.keywords}
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
     ends = given.get("finished")
     is_ongoing = name == "ongoing" or (
         name == "ToolOutput" and (ends is None or (isinstance(ends, ast.Constant) and not ends.value))
@@ -138,7 +138,7 @@ def _is_guarded(rewards: RewardFlow, tool: SourceFunction, node: ast.Call) -> bo
 
 def _is_about_argument(rewards: RewardFlow, tool: SourceFunction, test: ast.expr) -> bool:
     names = [one for one in ast.walk(test) if isinstance(one, ast.Name)]
-    labels = rewards.flow.labels(tool, test).union(*(rewards.flow.labels(tool, one) for one in names))
+    labels = rewards.flow.labels(tool, test).union(*(rewards.flow.labels(tool, name) for name in names))
     is_own_state = any(map(is_own, names))
     return Label.ARGUMENT in labels and not is_own_state and not labels & {Label.STATE, Label.GOLD}
 

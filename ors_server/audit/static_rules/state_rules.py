@@ -72,7 +72,7 @@ def gold_in_prompt(rewards: RewardFlow) -> Iterator[SourceFinding]:
 def blocking_call(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find calls in async tools that hold up all other sessions (H15)."""
     source = rewards.flow.source
-    for function in source.reached([one for one in source.tools if one.is_async]):
+    for function in source.reached([tool for tool in source.tools if tool.is_async]):
         if not function.is_async and not _is_awaited_directly(source, function):
             continue
         for node in function.nodes():
@@ -123,7 +123,7 @@ def _shown(node: ast.AST) -> Iterator[ast.expr]:
         yield node.value
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
         yield from node.args
-        yield from (one.value for one in node.keywords)
+        yield from (keyword.value for keyword in node.keywords)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and text_of(node.left) is not None:
         yield from node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -165,9 +165,9 @@ def _is_awaited_directly(source: ParsedClass, function: SourceFunction) -> bool:
     """Return whether an async function calls a blocking one itself, not by a worker thread."""
     return any(
         isinstance(node, ast.Call) and source.called(node) is function
-        for one in source.methods.values()
-        if one.is_async
-        for node in one.nodes()
+        for method in source.methods.values()
+        if method.is_async
+        for node in method.nodes()
     )
 
 
@@ -279,7 +279,7 @@ def _run_file(source: ParsedClass, node: ast.AST, names: set[str]) -> str | None
 
 def _words(node: ast.expr) -> list[str]:
     if isinstance(node, ast.List | ast.Tuple):
-        return [text_of(one) or "" for one in node.elts]
+        return [text_of(elt) or "" for elt in node.elts]
     try:
         return shlex.split(text_of(node) or "")
     except ValueError:

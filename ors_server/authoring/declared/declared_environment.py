@@ -400,7 +400,9 @@ def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]
             'data: expected a data file, such as data = "train.jsonl", or a table [splits]; there is neither'
         )
     if declaration.splits:
-        return {name: (one.data, one.type or split_type(name)) for name, one in declaration.splits.items()}
+        return {
+            name: (split.data, split.type or split_type(name)) for name, split in declaration.splits.items()
+        }
     data = declaration.data or ""
     if data.startswith(PREFIX):
         address = parse_address(data)

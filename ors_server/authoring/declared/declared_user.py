@@ -37,16 +37,18 @@ class DeclaredUser:
         try:
             return UserScript(
                 goal=self._text(table.goal, task),
-                facts=tuple(self._reply(one, task) for one in table.facts),
-                refusals=tuple(self._reply(one, task) for one in table.refusals),
-                answers=tuple(self._text(one, task) for one in table.answers),
+                facts=tuple(self._reply(fact, task) for fact in table.facts),
+                refusals=tuple(self._reply(refusal, task) for refusal in table.refusals),
+                answers=tuple(self._text(answer, task) for answer in table.answers),
                 otherwise=self._text(table.otherwise, task),
             )
         except UserSettingsError as error:
             raise RowFaultError("user", "texts with words", show_value(str(error))) from error
 
-    def _reply(self, one: UserReplyTable, task: JSONObject) -> ScriptedReply:
-        return ScriptedReply(tuple(self._text(text, task) for text in one.asked), self._text(one.says, task))
+    def _reply(self, table: UserReplyTable, task: JSONObject) -> ScriptedReply:
+        return ScriptedReply(
+            tuple(self._text(text, task) for text in table.asked), self._text(table.says, task)
+        )
 
     def _text(self, text: str, task: JSONObject) -> str:
         source = self._sources.get(text)

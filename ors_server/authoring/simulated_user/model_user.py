@@ -103,7 +103,7 @@ class ModelUser:
     def _part(self) -> str:
         script = self.script
         facts = "\n".join(f"- {fact.says}" for fact in script.facts)
-        refused = "\n".join(f"- {', '.join(one.asked)}: {one.says}" for one in script.refusals)
+        refused = "\n".join(f"- {', '.join(refusal.asked)}: {refusal.says}" for refusal in script.refusals)
         parts = [_RULES, f"What you want: {script.goal}"]
         if facts:
             parts.append(f"What you know, and tell when you are asked for it:\n{facts}")

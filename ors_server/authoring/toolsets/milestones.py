@@ -193,8 +193,8 @@ def load_reached_milestones(environment: Any, names: Sequence[str]) -> None:
 
 
 def _milestones(environment: Any) -> Sequence[Milestone]:
-    found: Sequence[Milestone] = getattr(environment, "milestones", ())
-    return found
+    milestones: Sequence[Milestone] = getattr(environment, "milestones", ())
+    return milestones
 
 
 async def _newly_reached(environment: Any, left: Sequence[Milestone]) -> list[Milestone]:

@@ -104,17 +104,17 @@ def _statements(root: "Node", source: bytes) -> Iterator[tuple["Node", list[Word
     pending = [root]
     while pending:
         top = pending.pop()
-        found: list[Words] = []
+        wordses: list[Words] = []
         inside = [top]
         while inside:
             node = inside.pop()
             words = _words(node, source)
             if words:
-                found.append(words)
+                wordses.append(words)
             for child in reversed(node.named_children):
                 (inside if node.type in _STATEMENTS and child.type in _STATEMENTS else pending).append(child)
-        if found:
-            yield top, found
+        if wordses:
+            yield top, wordses
 
 
 @cache
@@ -160,15 +160,15 @@ def _input_texts(top: "Node", source: bytes) -> tuple[str, ...]:
 
 
 def _substituted(top: "Node", source: bytes) -> tuple[Words, ...]:
-    found: list[Words] = []
+    wordses: list[Words] = []
     pending = [(top, False)]
     while pending:
         node, is_inside = pending.pop()
         words = _words(node, source) if is_inside else ()
-        found += [words] if words else []
+        wordses += [words] if words else []
         is_inside = is_inside or node.type == "process_substitution"
         pending += [(child, is_inside) for child in node.named_children]
-    return tuple(found)
+    return tuple(wordses)
 
 
 def _text(node: "Node", source: bytes) -> str:

@@ -74,10 +74,10 @@ class SubmitTools(Toolset):
 
 def _sandbox_of(environment: Any) -> Sandbox | None:
     try:
-        found: Sandbox = environment.sandbox
+        sandbox: Sandbox = environment.sandbox
     except RuntimeError:  # the session has none
         return None
-    return found
+    return sandbox
 
 
 def _grades_itself(environment: type) -> bool:

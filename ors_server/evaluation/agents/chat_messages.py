@@ -133,7 +133,7 @@ def as_chat(messages: Sequence[Message], *, images: bool = True) -> list[ChatMes
 
 def as_results(results: Sequence[CallResult], *, images: bool = True) -> list[ChatMessage]:
     """Return the results of calls for a model, in order, with or without their images."""
-    messages = [_result(one.call_id, one.blocks, images=images) for one in results]
+    messages = [_result(result.call_id, result.blocks, images=images) for result in results]
     shown = [block for one in results for block in one.blocks if isinstance(block, ImageBlock)]
     return [*messages, *_pictures(shown, images=images)]
 

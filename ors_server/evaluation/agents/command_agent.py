@@ -31,7 +31,7 @@ STOP_SECONDS = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 LAST_WORDS_SECONDS = 1.0
 """Seconds for the output to end after the program; a process that it started may hold it open."""
-MOST_OUTPUT = 256 * 1024
+MAX_OUTPUT = 256 * 1024
 """Bytes at the end of the program's output that are kept."""
 
 
@@ -178,12 +178,12 @@ class _Tail:
             async for piece in stream:
                 self._pieces.append(piece)
                 self._size += len(piece)
-                while self._size - len(self._pieces[0]) >= MOST_OUTPUT:
+                while self._size - len(self._pieces[0]) >= MAX_OUTPUT:
                     self._size -= len(self._pieces.popleft())
         self.ended.set()
 
     def text(self) -> str:
-        return b"".join(self._pieces)[-MOST_OUTPUT:].decode(errors="replace")
+        return b"".join(self._pieces)[-MAX_OUTPUT:].decode(errors="replace")
 
 
 def _replaced(word: str, known: Mapping[str, str]) -> str:

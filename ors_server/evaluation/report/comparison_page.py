@@ -68,13 +68,15 @@ def _tiles(comparison: RunComparison) -> Markup:
     )
 
 
-def _tile(name: str, found: FigureDifference, k: int) -> Markup:
-    first, second, change, within, p = difference_cells(found, is_rate=name in RATES)
-    is_clear = found.interval is not None and (found.interval.low > 0 or found.interval.high < 0)
-    is_up = found.difference > 0
+def _tile(name: str, difference: FigureDifference, k: int) -> Markup:
+    first, second, change, within, p = difference_cells(difference, is_rate=name in RATES)
+    is_clear = difference.interval is not None and (
+        difference.interval.low > 0 or difference.interval.high < 0
+    )
+    is_up = difference.difference > 0
     style = "" if not is_clear or name not in {"reward", *RATES} else "up" if is_up else "down"
     aside = f"{within}; {p}. {first} and {second}"
-    return tile(label_of(name, k), change, aside, zero_bar(f"tile-{name}", found), style)
+    return tile(label_of(name, k), change, aside, zero_bar(f"tile-{name}", difference), style)
 
 
 def _table(comparison: RunComparison) -> Markup:

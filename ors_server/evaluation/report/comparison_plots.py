@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ors_server.evaluation.number_format import count_of, number, signed
 from ors_server.evaluation.report.drawing import Drawing, Frame, widened
 from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.report.plots import MOST_TASKS, WIDE, Plot
+from ors_server.evaluation.report.plots import MAX_TASKS, WIDE, Plot
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 
 SQUARE = Frame(height=400)
@@ -63,24 +63,25 @@ def _mean_band(drawing: Drawing, overall: FigureDifference, end: float) -> None:
 
 
 def _bars(changes: Sequence[TaskChange]) -> list[_Bar]:
-    if len(changes) <= MOST_TASKS:
-        return [_Bar(one.difference, _words(one)) for one in changes]
-    step = len(changes) / MOST_TASKS
+    if len(changes) <= MAX_TASKS:
+        return [_Bar(change.difference, _words(change)) for change in changes]
+    step = len(changes) / MAX_TASKS
     bars: list[_Bar] = []
-    for place in range(MOST_TASKS):
+    for place in range(MAX_TASKS):
         start, end = round(place * step), round((place + 1) * step)
         mean = math.fsum(one.difference for one in changes[start:end]) / (end - start)
         bars.append(_Bar(mean, f"ranks {start + 1:,} to {end:,}: {signed(mean)}"))
     return bars
 
 
-def _words(one: TaskChange) -> str:
-    return f"{one.split}/{one.index}: {signed(one.difference)} ({number(one.first)} to {number(one.second)})"
+def _words(change: TaskChange) -> str:
+    figures = f"{number(change.first)} to {number(change.second)}"
+    return f"{change.split}/{change.index}: {signed(change.difference)} ({figures})"
 
 
 def both_returns(comparison: RunComparison) -> Plot:
     """Draw each task at its mean returns in both runs; more tasks at a place make a larger mark."""
-    means = [value for one in comparison.tasks for value in (one.first, one.second)]
+    means = [value for task in comparison.tasks for value in (task.first, task.second)]
     low, high = widened(min(means), max(means))
     drawing = Drawing((low, high), (low, high), SQUARE)
     drawing.axes("mean return in the first run", "in the second run")
@@ -95,7 +96,7 @@ def both_returns(comparison: RunComparison) -> Plot:
         )
     )
     places = Counter(
-        _place(one, low, high, is_coarse=len(comparison.tasks) > MOST_TASKS) for one in comparison.tasks
+        _place(one, low, high, is_coarse=len(comparison.tasks) > MAX_TASKS) for one in comparison.tasks
     )
     rows: list[tuple[str, ...]] = []
     for (first, second), count in sorted(places.items()):
@@ -113,11 +114,11 @@ def both_returns(comparison: RunComparison) -> Plot:
     )
 
 
-def _place(one: TaskChange, low: float, high: float, *, is_coarse: bool) -> tuple[float, float]:
+def _place(change: TaskChange, low: float, high: float, *, is_coarse: bool) -> tuple[float, float]:
     if not is_coarse:
-        return one.first, one.second
+        return change.first, change.second
     size = (high - low) / _GRID
-    return low + round((one.first - low) / size) * size, low + round((one.second - low) / size) * size
+    return low + round((change.first - low) / size) * size, low + round((change.second - low) / size) * size
 
 
 def record(comparison: RunComparison) -> Plot:
@@ -144,10 +145,12 @@ def record(comparison: RunComparison) -> Plot:
     )
 
 
-def zero_bar(name: str, found: FigureDifference) -> Markup:
+def zero_bar(name: str, difference: FigureDifference) -> Markup:
     """Draw a difference and its interval around 0."""
     ends = (
-        (found.difference, 0.0) if found.interval is None else (found.interval.low, found.interval.high, 0.0)
+        (difference.difference, 0.0)
+        if difference.interval is None
+        else (difference.interval.low, difference.interval.high, 0.0)
     )
     reach = 1.15 * max(map(abs, ends)) or 1.0
     frame = Frame(width=200, height=18, left=5, right=5, top=2, bottom=2)
@@ -157,6 +160,6 @@ def zero_bar(name: str, found: FigureDifference) -> Markup:
         element("line", x1=5, x2=195, y1=9, y2=9, class_="track"),
         element("line", x1=drawing.at_x(low), x2=drawing.at_x(high), y1=9, y2=9, class_="extent"),
         element("line", x1=100, x2=100, y1=1, y2=17, class_="axis"),
-        element("circle", cx=drawing.at_x(found.difference), cy=9, r=4.5, class_="accent-dot"),
+        element("circle", cx=drawing.at_x(difference.difference), cy=9, r=4.5, class_="accent-dot"),
     ]
-    return drawing.render(name, f"{signed(found.difference)}, on a scale around 0")
+    return drawing.render(name, f"{signed(difference.difference)}, on a scale around 0")

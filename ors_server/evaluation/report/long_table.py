@@ -124,7 +124,8 @@ class LongTable(Generic[Item]):
     def _data(self, rows: Sequence[Sequence[Cell]]) -> Markup:
         choices = [_choices([row[place] for row in rows]) for place in range(len(self.columns))]
         codes = [
-            None if known is None else {value: code for code, value in enumerate(known)} for known in choices
+            None if choice is None else {value: code for code, value in enumerate(choice)}
+            for choice in choices
         ]
         columns = [
             {"name": column.name, "kind": column.kind, "in_id": column.in_id, "choices": known}

@@ -102,7 +102,7 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
         section(
             "attempts-section",
             "Attempts",
-            _attempts(results, options, {name_of(one.attempt) for one in transcripts}),
+            _attempts(results, options, {name_of(transcript.attempt) for transcript in transcripts}),
         ),
         section("transcripts", "Transcripts", render_transcripts(transcripts, len(results.attempts))),
         section("run", "Run", *map(run_facts, summary.runs)),
@@ -172,24 +172,24 @@ def _tiles(summary: RunSummary) -> Markup:
     return element("div", *tiles, class_="tiles")
 
 
-def _reward_tile(found: Estimate | None) -> Markup:
-    if found is None:
+def _reward_tile(estimate: Estimate | None) -> Markup:
+    if estimate is None:
         return tile("Mean return", NOTHING, "no attempt counts")
-    scale = (min(0.0, found.least), max(1.0, found.greatest))
+    scale = (min(0.0, estimate.least), max(1.0, estimate.greatest))
     drawing = None
-    if found.interval is not None:
-        drawing = interval_bar("tile-reward", found.value, found.interval, scale)
-    return tile("Mean return", *measured(found.value, found.interval), drawing)
+    if estimate.interval is not None:
+        drawing = interval_bar("tile-reward", estimate.value, estimate.interval, scale)
+    return tile("Mean return", *measured(estimate.value, estimate.interval), drawing)
 
 
-def _rate_tile(found: Rate | None, pessimistic: Rate | None) -> Markup:
-    if found is None:
+def _rate_tile(rate: Rate | None, pessimistic: Rate | None) -> Markup:
+    if rate is None:
         return tile("Success rate", NOTHING, "no attempt counts")
-    value, aside = measured(found.value, found.interval, as_percent=True)
-    if pessimistic is not None and pessimistic.attempts != found.attempts:
+    value, aside = measured(rate.value, rate.interval, as_percent=True)
+    if pessimistic is not None and pessimistic.attempts != rate.attempts:
         strict, _ = measured(pessimistic.value, pessimistic.interval, as_percent=True)
         aside += f"; {strict} with errors as failures"
-    drawing = interval_bar("tile-success", found.value, found.interval, (0.0, 1.0))
+    drawing = interval_bar("tile-success", rate.value, rate.interval, (0.0, 1.0))
     return tile("Success rate", value, aside, drawing)
 
 
@@ -208,12 +208,12 @@ def _splits(summary: RunSummary) -> Markup:
     rows = [
         (
             name,
-            f"{found.counts.tasks:,}",
-            f"{found.counts.counted:,} of {found.counts.recorded:,}",
-            *_figure_cells(found.reward, as_percent=False),
-            *_figure_cells(found.success_rate, as_percent=True),
+            f"{split.counts.tasks:,}",
+            f"{split.counts.counted:,} of {split.counts.recorded:,}",
+            *_figure_cells(split.reward, as_percent=False),
+            *_figure_cells(split.success_rate, as_percent=True),
         )
-        for name, found in summary.splits.items()
+        for name, split in summary.splits.items()
     ]
     headings = ("split", "tasks", "attempts", "mean return", "interval", "success rate", "interval")
     return element("div", plain_table(headings, rows, "By split"), class_="card")
@@ -272,7 +272,7 @@ def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str
     columns = [
         column
         for column in columns
-        if column.name not in _OFTEN_EMPTY or any(column.read(one) for one in results.attempts)
+        if column.name not in _OFTEN_EMPTY or any(column.read(attempt) for attempt in results.attempts)
     ]
     return LongTable("attempts", title, columns, results.attempts, "attempt:", filter_by="status").render()
 
@@ -280,8 +280,10 @@ def _attempts(results: RunResults, options: FigureOptions, shown: Collection[str
 def _attempt_columns(
     options: FigureOptions, shown: Collection[str], *, several: bool
 ) -> list[Column[Attempt]]:
-    def success(one: Attempt) -> Cell:
-        return None if one.status is AttemptStatus.ERRORED else "yes" if options.succeeded(one) else "no"
+    def success(attempt: Attempt) -> Cell:
+        return (
+            None if attempt.status is AttemptStatus.ERRORED else "yes" if options.succeeded(attempt) else "no"
+        )
 
     columns: list[Column[Attempt]] = [
         Column("task", lambda one: f"{one.split}/{one.index}", in_id=True),

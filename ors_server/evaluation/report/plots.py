@@ -14,14 +14,14 @@ from ors_server.evaluation.runs import Attempt
 from ors_server.evaluation.summary import AtK, RunSummary, TaskFigures
 
 WIDE = Frame(width=1160, height=290, bottom=30)
-MOST_VALUES = 12
+MAX_VALUES = 12
 """Up to this many different values each have a bar; more are put into ranges."""
-MOST_TASKS = 240
+MAX_TASKS = 240
 """Up to this many tasks each have a mark; more are put into groups of neighbours."""
-MOST_POINTS = 300
+MAX_POINTS = 300
 """Points of a running mean."""
-MOST_REASONS = 8
-MOST_NAME = 20
+MAX_REASONS = 8
+MAX_NAME = 20
 """Characters of a reason beside its bar."""
 LABEL_GAP = 18.0
 """Least distance of two labels, in the drawing's units."""
@@ -59,7 +59,7 @@ def histogram(name: str, title: str, label: str, values: Sequence[HistogramValue
     """Draw how often values occur, successes separately; `None` without values."""
     if not values:
         return None
-    bins = _Bins.of([one.value for one in values])
+    bins = _Bins.of([value.value for value in values])
     tallies = bins.tally(values)
     low, high = bins.bars[0][0], bins.bars[-1][1]
     drawing = Drawing((low, high), (0.0, max(map(sum, tallies)) * 1.06))
@@ -99,7 +99,7 @@ class _Bins:
     def of(values: Sequence[float]) -> "_Bins":
         distinct = sorted(set(values))
         gap = min((after - before for before, after in pairwise(distinct)), default=1.0)
-        if distinct[-1] - distinct[0] <= MOST_VALUES * gap:
+        if distinct[-1] - distinct[0] <= MAX_VALUES * gap:
             half = max(0.44 * gap, 1e-9 * max(1.0, abs(distinct[0]), abs(distinct[-1])))
             bars = [(value - half, value + half, number(value)) for value in distinct]
             return _Bins(bars, {value: place for place, value in enumerate(distinct)}, are_values=True)
@@ -114,12 +114,12 @@ class _Bins:
 
     def tally(self, values: Sequence[HistogramValue]) -> list[tuple[int, int]]:
         """Return the numbers of successes and others of each bar."""
-        found = Counter((self.places[one.value], one.is_success) for one in values)
+        found = Counter((self.places[value.value], value.is_success) for value in values)
         return [(found[place, True], found[place, False]) for place in range(len(self.bars))]
 
     def ticks(self) -> list[float] | None:
         """Return the values to label, if there are few bars of one value each."""
-        few = self.are_values and len(self.bars) <= MOST_VALUES // 2
+        few = self.are_values and len(self.bars) <= MAX_VALUES // 2
         return [(low + high) / 2 for low, high, _ in self.bars] if few else None
 
 
@@ -185,10 +185,10 @@ def _thinned(points: list[tuple[float, float, float, float]]) -> list[tuple[floa
     # The first bands are so wide that they would set the scale.
     start = min(len(points) // 10, 20)
     kept = points[start:]
-    if len(kept) <= MOST_POINTS:
+    if len(kept) <= MAX_POINTS:
         return kept
-    step = (len(kept) - 1) / (MOST_POINTS - 1)
-    return [kept[round(place * step)] for place in range(MOST_POINTS)]
+    step = (len(kept) - 1) / (MAX_POINTS - 1)
+    return [kept[round(place * step)] for place in range(MAX_POINTS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def returns_by_task(summary: RunSummary) -> Plot | None:
     low, high = widened(_least(tasks), _greatest(tasks))
     drawing = Drawing((0.0, float(len(ranked))), (low, high), WIDE)
     drawing.axes("tasks, the best first", "mean return", x_ticks=())
-    radius = 3.5 if len(ranked) <= MOST_TASKS // 2 else 2.2
+    radius = 3.5 if len(ranked) <= MAX_TASKS // 2 else 2.2
     for place, mark in enumerate(ranked):
         drawing.whisker(place + 0.5, mark.low, mark.high)
         drawing.dot(place + 0.5, mark.mean, mark.words, "accent-dot", radius)
@@ -231,13 +231,13 @@ def returns_by_task(summary: RunSummary) -> Plot | None:
 
 
 def _ranked(tasks: Sequence[TaskFigures]) -> tuple[list[TaskMark], str]:
-    if len(tasks) <= MOST_TASKS:
+    if len(tasks) <= MAX_TASKS:
         caption = "Each point is a task, with the interval of its mean return (arrow: beyond the plot)."
         return [_alone(task) for task in tasks], caption
-    step = len(tasks) / MOST_TASKS
-    groups = [tasks[round(place * step) : round((place + 1) * step)] for place in range(MOST_TASKS)]
+    step = len(tasks) / MAX_TASKS
+    groups = [tasks[round(place * step) : round((place + 1) * step)] for place in range(MAX_TASKS)]
     caption = (
-        f"{len(tasks):,} tasks in {MOST_TASKS} groups of neighbours; a line reaches from the least to the "
+        f"{len(tasks):,} tasks in {MAX_TASKS} groups of neighbours; a line reaches from the least to the "
         "greatest return of a group."
     )
     return [_together(group, round(place * step)) for place, group in enumerate(groups)], caption
@@ -275,7 +275,7 @@ def at_k(found: Sequence[AtK]) -> Plot | None:
     frame = Frame(right=66)
     ks = [float(one.k) for one in found]
     drawing = Drawing((ks[0], ks[-1]), (0.0, 1.0), frame)
-    marks = ks if len(ks) <= MOST_VALUES else [k for k in ticks(ks[0], ks[-1]) if k >= 1]
+    marks = ks if len(ks) <= MAX_VALUES else [k for k in ticks(ks[0], ks[-1]) if k >= 1]
     drawing.axes(
         "attempts at a task, k", "probability", x_ticks=marks, format_y=lambda share: f"{100 * share:.0f} %"
     )
@@ -324,14 +324,14 @@ def stop_reasons(summary: RunSummary) -> Plot | None:
     reasons = list(summary.overall.stop_reasons.items())
     if not reasons:
         return None
-    rest = sum(count for _, count in reasons[MOST_REASONS:])
-    shown = reasons[:MOST_REASONS] + ([("all others", rest)] if rest else [])
+    rest = sum(count for _, count in reasons[MAX_REASONS:])
+    shown = reasons[:MAX_REASONS] + ([("all others", rest)] if rest else [])
     total = sum(count for _, count in reasons)
     frame = Frame(height=16 + _LINE * len(shown), left=150, right=96, top=8, bottom=8)
     drawing = Drawing((0.0, float(max(shown[0][1], rest))), (0.0, float(len(shown))), frame)
     for place, (reason, count) in enumerate(shown):
         top = len(shown) - place - 0.22
-        name = reason if len(reason) <= MOST_NAME else f"{reason[: MOST_NAME - 1]}…"
+        name = reason if len(reason) <= MAX_NAME else f"{reason[: MAX_NAME - 1]}…"
         words = f"{reason}: {count_of(count, 'attempt')}, {percent(count / total)}"
         drawing.bar((0, count), (top - 0.56, top), words, "error" if reason == "error" else "accent-bar")
         middle = drawing.at_y(top - 0.28) + 4

@@ -94,7 +94,7 @@ def figures(plots: Sequence[Plot | None]) -> Markup:
 
 def remarks(words: Sequence[str]) -> Markup:
     """Return a list of remarks, if there are any."""
-    return element("ul", *(element("li", one) for one in words), class_="remarks") if words else Markup("")
+    return element("ul", *(element("li", word) for word in words), class_="remarks") if words else Markup("")
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> Markup:

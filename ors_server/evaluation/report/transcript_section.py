@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ors_server.evaluation.attempt_transcripts import MOST_STEPS, Transcript, TranscriptStep
+from ors_server.evaluation.attempt_transcripts import MAX_STEPS, Transcript, TranscriptStep
 from ors_server.evaluation.number_format import count_of, number
 from ors_server.evaluation.report.markup import Markup, element
 from ors_server.evaluation.runs import Attempt
@@ -26,27 +26,27 @@ def render_transcripts(transcripts: Sequence[Transcript], known: int) -> Markup:
         return element("p", NONE.replace("`", ""), class_="soft")
     note = (
         f"{len(transcripts):,} of {count_of(known, 'attempt')}: those that failed first, then the lowest "
-        f"returns. Each has at most {MOST_STEPS} steps; ors-server episodes show EPISODE shows all."
+        f"returns. Each has at most {MAX_STEPS} steps; ors-server episodes show EPISODE shows all."
     )
     return element(
         "div", element("p", note, class_="soft"), *map(_transcript, transcripts), class_="transcripts"
     )
 
 
-def _transcript(one: Transcript) -> Markup:
-    attempt = one.attempt
+def _transcript(transcript: Transcript) -> Markup:
+    attempt = transcript.attempt
     came = attempt.error or f"return {number(attempt.episode_return)}, {attempt.stop_reason}"
     more = (
-        [element("p", f"{count_of(one.left_out, 'more step')} not shown.", class_="soft")]
-        if one.left_out
+        [element("p", f"{count_of(transcript.left_out, 'more step')} not shown.", class_="soft")]
+        if transcript.left_out
         else []
     )
     return element(
         "details",
         element("summary", f"{attempt.split}/{attempt.index}, attempt {attempt.attempt}: {came}"),
         element("h4", "Prompt", id=name_of(attempt)),
-        preformatted(one.prompt),
-        *(part for step in one.steps for part in _step(step)),
+        preformatted(transcript.prompt),
+        *(part for step in transcript.steps for part in _step(step)),
         *more,
         class_="card",
     )

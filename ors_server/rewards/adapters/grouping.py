@@ -15,9 +15,9 @@ _OWN: Final = frozenset({"completion", "final_response", "trajectory", "ids", "l
 """Fields that each rollout of a task has for itself."""
 
 
-def gather_groups(asked: Reward, rows: Sequence[Row]) -> list[list[int]]:
+def gather_groups(reward: Reward, rows: Sequence[Row]) -> list[list[int]]:
     """Return the indices of each task's rows: those with the same prompt and the same shared fields."""
-    names = sorted(({"prompt"} | asked.signature.required | asked.signature.optional) - _OWN)
+    names = sorted(({"prompt"} | reward.signature.required | reward.signature.optional) - _OWN)
     groups: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         key = json.dumps([row.get(name) for name in names], sort_keys=True, default=repr)
@@ -25,37 +25,37 @@ def gather_groups(asked: Reward, rows: Sequence[Row]) -> list[list[int]]:
     return list(groups.values())
 
 
-def score_groups(asked: Reward, rows: Sequence[Row]) -> list[RewardResult]:
+def score_groups(reward: Reward, rows: Sequence[Row]) -> list[RewardResult]:
     """Judge the groups of a batch, outside any event loop; one result per row, in order."""
     results: dict[int, RewardResult] = {}
-    for indices, rollouts, fields in _groups(asked, rows):
-        results.update(zip(indices, score_group_with(asked, rollouts, **fields), strict=True))
+    for indices, rollouts, fields in _groups(reward, rows):
+        results.update(zip(indices, score_group_with(reward, rollouts, **fields), strict=True))
     return [results[index] for index in range(len(rows))]
 
 
-async def evaluate_groups(asked: Reward, rows: Sequence[Row]) -> list[RewardResult]:
+async def evaluate_groups(reward: Reward, rows: Sequence[Row]) -> list[RewardResult]:
     """Judge the groups of a batch, within an event loop; one result per row, in order."""
     results: dict[int, RewardResult] = {}
-    for indices, rollouts, fields in _groups(asked, rows):
-        results.update(zip(indices, await evaluate_group(asked, rollouts, fields), strict=True))
+    for indices, rollouts, fields in _groups(reward, rows):
+        results.update(zip(indices, await evaluate_group(reward, rollouts, fields), strict=True))
     return [results[index] for index in range(len(rows))]
 
 
-def demand_single(asked: Reward, package: str) -> Reward:
+def demand_single(reward: Reward, package: str) -> Reward:
     """Return a reward that judges single responses.
 
     Raises:
         RewardDefinitionError: If it judges groups, which the package cannot pass.
     """
-    if is_group_reward(asked):
+    if is_group_reward(reward):
         raise RewardDefinitionError(
-            f"{asked.name} compares the rollouts of a task, and {package} passes one response at a time"
+            f"{reward.name} compares the rollouts of a task, and {package} passes one response at a time"
         )
-    return asked
+    return reward
 
 
-def _groups(asked: Reward, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Any], dict[str, Any]]]:
+def _groups(reward: Reward, rows: Sequence[Row]) -> Iterator[tuple[list[int], list[Any], dict[str, Any]]]:
     """Yield the indices, the trajectories and the shared fields of each group."""
-    for indices in gather_groups(asked, rows):
+    for indices in gather_groups(reward, rows):
         shared = {name: value for name, value in rows[indices[0]].items() if name not in _OWN}
         yield indices, [rows[index]["trajectory"] for index in indices], shared

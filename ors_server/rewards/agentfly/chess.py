@@ -19,7 +19,7 @@ NO_MOVES = 50.0
 """Quality of an episode without moves, of 100 (the same)."""
 LOSS_PER_POINT = 3.0
 """Centipawns of loss that cost one point of quality, so that 300 cost all (the same)."""
-MOST_MOVES = 10_000
+MAX_MOVES = 10_000
 """Greatest number of moves."""
 
 
@@ -51,8 +51,8 @@ def chess_puzzle_reward(
     Raises:
         ValueError: If there are more than 10,000 moves, or a `change` is above 0.
     """
-    if len(moves_made) > MOST_MOVES:
-        raise ValueError(f"expected at most {MOST_MOVES} moves, got {len(moves_made)}")
+    if len(moves_made) > MAX_MOVES:
+        raise ValueError(f"expected at most {MAX_MOVES} moves, got {len(moves_made)}")
     matches, quality = _quality(moves_made, analysis)
     progress = 1.0 if is_solved else FOR_PROGRESS * _progress(solution_moves, current_solution_idx)
     extras = {

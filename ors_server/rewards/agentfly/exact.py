@@ -21,7 +21,7 @@ from ors_server.rewards.transcripts.turns import Message, text_of
 
 WELL_FORMED = 0.1
 """What a wrong answer earns in `qa_em_format_reward` if its form is right (AgentFly at 1256586)."""
-MOST_ARGUMENTS = 100_000
+MAX_ARGUMENTS = 100_000
 """Greatest length, in characters, of a call's arguments that are read as JSON."""
 
 _OPEN, _CLOSE = "<answer>", "</answer>"
@@ -214,7 +214,7 @@ def _handed_in(last: Message) -> str | None:
 
 def _arguments(value: object) -> dict[str, Any]:
     """Read a call's arguments: an object, or JSON text of one."""
-    if isinstance(value, str) and len(value) <= MOST_ARGUMENTS:
+    if isinstance(value, str) and len(value) <= MAX_ARGUMENTS:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):

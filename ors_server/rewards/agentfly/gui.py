@@ -29,7 +29,7 @@ ENOUGH_WORDS = 0.5
 """Least F1 of the words of a right typed text (the same)."""
 SCREEN = (1920, 1080)
 """Width and height in pixels for which actions are written (the same)."""
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Characters of a prediction that are read."""
 NO_TEXT = "no input text"
 """What a task's text is if nothing has to be typed (the same)."""
@@ -108,7 +108,7 @@ def gui_reward(
     response = final_response if prediction is None else prediction
     if response is None:
         raise RewardFieldError("gui_reward needs final_response (or prediction)")
-    response = (response if response.strip() else _last_turn(trajectory))[:MOST_CHARACTERS]
+    response = (response if response.strip() else _last_turn(trajectory))[:MAX_CHARACTERS]
     text = "" if gt_input_text == NO_TEXT else gt_input_text
     target = [float(value) for value in gt_bbox or ()]
     if not (gt_action or target or text) or len(target) not in {0, 2, 4}:

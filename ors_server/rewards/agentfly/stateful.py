@@ -18,7 +18,7 @@ from ors_server.rewards.reward_errors import RewardValueError
 
 SOLVED = 10.0
 """What `scienceworld_reward` pays for a finished task (AgentFly at 1256586)."""
-LEAST_MESSAGES = 4
+MIN_MESSAGES = 4
 """Messages without which `scienceworld_reward` does not query the environment (the same)."""
 ALFWORLD_STEP = 4
 """Entries of the result of a step of ALFWorld: observation, reward, done, info."""
@@ -100,7 +100,7 @@ async def scienceworld_reward(
         RewardValueError: The environment gave no score.
         OrsServerError: There is no such environment.
     """
-    if len(context.trajectory) < LEAST_MESSAGES:
+    if len(context.trajectory) < MIN_MESSAGES:
         return {"reward": 0.0, "acc": 0.0, "output": "Not enough steps to get reward"}
     found = _read_mapping(await _step(context, ScienceWorldSpec, "get_reward"), "ScienceWorld")
     score = _number(found.get("reward"), "ScienceWorld")

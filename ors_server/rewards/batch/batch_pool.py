@@ -128,7 +128,7 @@ class BatchPool:
         events = [descriptor for descriptor, _ in poll.poll(self._milliseconds(patience))]
         if source is not None and source in events and self._source is not None:
             self._source.fill()
-        for worker in [writers[one] for one in events if one in writers]:
+        for worker in [writers[event] for event in events if event in writers]:
             worker.write()
         for worker in [readers[one] for one in events if one in readers]:
             self._listen(worker)
@@ -151,7 +151,7 @@ class BatchPool:
                     raise BatchError(reason)
                 continue
             number, _, results = line.partition(b"\t")
-            self._results[worker.remove(int(number)).number] = [_read(one) for one in json.loads(results)]
+            self._results[worker.remove(int(number)).number] = [_read(load) for load in json.loads(results)]
 
     def _expire(self, worker: BatchWorker) -> None:
         if not worker.is_ready:

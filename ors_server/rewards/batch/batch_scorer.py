@@ -2,27 +2,123 @@
 
 A reward given by name is judged by worker processes, which can be ended; a reward object is judged in this
 process, where a thread that takes too long can only be left behind.
+
+Gathers consecutive rows that agree in one field into groups.
 """
 
+import json
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio.to_thread
 from anyio.from_thread import start_blocking_portal
+from typing_extensions import override
 
 from ors_server.rewards.batch.batch_pool import BatchPool
-from ors_server.rewards.batch.batch_rows import LineSource, MappingSource, RowSource
-from ors_server.rewards.batch.groups import GroupSource
+from ors_server.rewards.batch.batch_rows import MAX_ROW, LineSource, MappingSource, Row, RowSource
 from ors_server.rewards.batch.process import BatchOptions
 from ors_server.rewards.define import Reward, as_reward
+from ors_server.rewards.recorded_fields import find_in_row
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import BatchError
 from ors_server.rewards.scoring import evaluate, failure, gather_fields, gather_in_order
+
+
+@dataclass(slots=True)
+class _RowGroup:
+    value: str | None
+    """The JSON of the field on which its rows agree; `None` while no row could be read."""
+    count: int = 0
+    first: str = ""
+    last: str = ""
+    texts: list[bytes] = field(default_factory=list[bytes])
+    length: int = 0
+    fault: str = ""
+
+    def add(self, row: Row, fault: str) -> None:
+        self.count += 1
+        self.first = self.first or row.where
+        self.last = row.where
+        self.length += len(row.text or b"")
+        self.fault = self.fault or fault
+        if self.length > MAX_ROW:
+            self.fault = self.fault or f"it is longer than {MAX_ROW:,} bytes"
+        if self.fault:
+            self.texts.clear()
+        else:
+            self.texts.append(row.text or b"")
+
+    def as_row(self) -> Row:
+        where = self.first if self.count == 1 else f"{self.first} to {self.last}"
+        if self.fault:
+            return Row(where, None, f"the group of {where} cannot be judged: {self.fault}", self.count)
+        return Row(where, b'{"rows": [%s]}' % b", ".join(self.texts), "", self.count)
+
+
+class GroupSource(RowSource):
+    """Groups of another source's rows, which are in the order of their groups.
+
+    A group with an unreadable row is not judged at all. An unreadable row counts with the group before it,
+    since its own group is unknown.
+    """
+
+    def __init__(self, source: RowSource, key: str) -> None:
+        self._source = source
+        self._key = key
+        self._group: _RowGroup | None = None
+
+    @property
+    @override
+    def is_exhausted(self) -> bool:
+        return self._source.is_exhausted and self._group is None
+
+    @property
+    @override
+    def waits_for(self) -> int | None:
+        return self._source.waits_for
+
+    @override
+    def fill(self) -> None:
+        self._source.fill()
+
+    @override
+    def take(self) -> Row | None:
+        while (row := self._source.take()) is not None:
+            value, fault = self._read(row)
+            ended = self._end() if self._is_other(value) else None
+            self._group = self._group or _RowGroup(value)
+            self._group.value = self._group.value or value
+            self._group.add(row, fault)
+            if ended is not None:
+                return ended
+        return self._end() if self._source.is_exhausted else None
+
+    def _is_other(self, value: str | None) -> bool:
+        return None not in {value, self._group.value} and value != self._group.value if self._group else False
+
+    def _end(self) -> Row | None:
+        group, self._group = self._group, None
+        return None if group is None else group.as_row()
+
+    def _read(self, row: Row) -> tuple[str | None, str]:
+        if row.text is None:
+            return None, row.fault
+        try:
+            fields: object = json.loads(row.text)
+        except (ValueError, RecursionError) as error:
+            return None, f"{row.where} is not valid JSON: {error}"
+        known = cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
+        try:
+            return json.dumps(find_in_row(known, self._key), sort_keys=True), ""
+        except KeyError:
+            return None, f"{row.where} has no {self._key}"
+
 
 TIME_LIMIT = 30.0
 """Default number of seconds that one row may take."""
@@ -197,13 +293,13 @@ async def ascore_rows(
 
 
 async def judge_together(
-    asked: Reward, rows: Iterable[Mapping[str, Any]], time_limit: float | None = None
+    reward: Reward, rows: Iterable[Mapping[str, Any]], time_limit: float | None = None
 ) -> list[RewardResult]:
     """Judge some rows in this process, all at once; the results are in the order of the rows.
 
     `time_limit` is in seconds for each row.
     """
-    return await gather_in_order([partial(_judge, asked, row, time_limit) for row in rows])
+    return await gather_in_order([partial(_judge, reward, row, time_limit) for row in rows])
 
 
 def count_cores() -> int:
@@ -213,9 +309,9 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-async def _judge(asked: Reward, row: Mapping[str, Any], time_limit: float | None) -> RewardResult:
+async def _judge(reward: Reward, row: Mapping[str, Any], time_limit: float | None) -> RewardResult:
     try:
-        fields = gather_fields(asked, None, row)
+        fields = gather_fields(reward, None, row)
     except Exception as error:  # noqa: BLE001  (a field that is no trajectory)
         return failure(error)
-    return await evaluate(asked, fields, time_limit=time_limit)
+    return await evaluate(reward, fields, time_limit=time_limit)

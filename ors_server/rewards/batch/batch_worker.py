@@ -201,24 +201,24 @@ def write_result(result: RewardResult) -> str:
     return line
 
 
-def _judge_each(channel: WorkerChannel, asked: Reward, keywords: Mapping[str, Any]) -> None:
+def _judge_each(channel: WorkerChannel, reward: Reward, keywords: Mapping[str, Any]) -> None:
     while (line := channel.next()) is not None:
         number, group, where, text = line.split(b"\t", 3)
         channel.begin(int(number))
         try:
             fields = read_fields(text, where)
             if int(group):
-                rollouts, given = read_group(asked, fields, keywords)
-                results = score_group_with(asked, rollouts, **given)
+                rollouts, given = read_group(reward, fields, keywords)
+                results = score_group_with(reward, rollouts, **given)
             else:
-                results = (score(asked, None, **{**fields, **keywords}),)
+                results = (score(reward, None, **{**fields, **keywords}),)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a reward may raise anything)
             results = (failure(_as_error(error)),) * max(1, int(group))
         channel.end(_written(number, results))
 
 
 def read_group(
-    asked: Reward, fields: Mapping[str, Any], keywords: Mapping[str, Any]
+    reward: Reward, fields: Mapping[str, Any], keywords: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return a group's rollouts, as trajectories in JSON, and the task's fields, which are the first row's.
 
@@ -226,8 +226,8 @@ def read_group(
         RewardFieldError: If the reward judges no groups, or a row is not a rollout.
         RecordError: If a row is a recorded episode that cannot be read.
     """
-    if not takes_group(asked):
-        raise RewardFieldError(f"{asked.name} judges each rollout by itself and takes no group")
+    if not takes_group(reward):
+        raise RewardFieldError(f"{reward.name} judges each rollout by itself and takes no group")
     rows = [fields_of_row(row) for row in fields["rows"]]
     return [_rollout(row) for row in rows], {**rows[0], **keywords}
 
@@ -245,26 +245,26 @@ def _rollout(row: dict[str, Any]) -> Any:
 
 
 async def _judge_many(
-    channel: WorkerChannel, asked: Reward, keywords: Mapping[str, Any], time_limit: float
+    channel: WorkerChannel, reward: Reward, keywords: Mapping[str, Any], time_limit: float
 ) -> None:
     async with anyio.create_task_group() as tasks:
         while (line := await anyio.to_thread.run_sync(channel.next)) is not None:
             channel.begin(NO_ROW)
-            tasks.start_soon(partial(_judge_one, channel, asked, keywords, time_limit), line)
+            tasks.start_soon(partial(_judge_one, channel, reward, keywords, time_limit), line)
 
 
 async def _judge_one(
-    channel: WorkerChannel, asked: Reward, keywords: Mapping[str, Any], time_limit: float, line: bytes
+    channel: WorkerChannel, reward: Reward, keywords: Mapping[str, Any], time_limit: float, line: bytes
 ) -> None:
     number, group, where, text = line.split(b"\t", 3)
     try:
         fields = read_fields(text, where)
         if int(group):
-            rollouts, given = read_group(asked, fields, keywords)
-            results = await evaluate_group(asked, rollouts, given, time_limit=time_limit)
+            rollouts, given = read_group(reward, fields, keywords)
+            results = await evaluate_group(reward, rollouts, given, time_limit=time_limit)
         else:
-            given = gather_fields(asked, None, {**fields, **keywords})
-            results = (await evaluate(asked, given, time_limit=time_limit),)
+            given = gather_fields(reward, None, {**fields, **keywords})
+            results = (await evaluate(reward, given, time_limit=time_limit),)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
         results = (failure(_as_error(error)),) * max(1, int(group))
     channel.end(_written(number, results))

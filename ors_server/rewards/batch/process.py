@@ -31,7 +31,7 @@ _PIECE = 2**16
 _KEPT_BYTES = 2**20
 """Bytes of rows that may wait in front of a worker, unless a single one is longer."""
 _AHEAD_SECONDS = 0.02
-_MOST_AHEAD = 500
+_MAX_AHEAD = 500
 """Rows that may wait in front of a worker: some 20 ms of its work, and at most this many."""
 
 
@@ -110,7 +110,7 @@ class BatchWorker:
             return self._options.concurrency - len(self.queue)
         if self._held > _KEPT_BYTES:
             return 0
-        ahead = min(_MOST_AHEAD, int(_AHEAD_SECONDS / max(self._average, 1e-6)))
+        ahead = min(_MAX_AHEAD, int(_AHEAD_SECONDS / max(self._average, 1e-6)))
         return 1 + ahead - len(self.queue)
 
     @property

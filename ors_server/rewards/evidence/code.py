@@ -153,7 +153,7 @@ async def _judged(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> Rew
 def _read_cases(cases: Sequence[_Case | Mapping[str, Any]], kind: type[_Case]) -> list[_Case]:
     if not is_array(cases) or not 1 <= len(cases) <= MAX_CASES:
         raise BadCasesError(f"cases are a list of 1 to {MAX_CASES}")
-    return [one if isinstance(one, kind) else _case(one, kind) for one in cases]
+    return [case if isinstance(case, kind) else _case(case, kind) for case in cases]
 
 
 def _case(value: object, kind: type[_Case]) -> _Case:

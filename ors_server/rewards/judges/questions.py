@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from ors_server.rewards.judges.accounting import Budget, PriceTable, Usage, usage_of
 from ors_server.rewards.judges.cache import JudgeCache
-from ors_server.rewards.judges.hardening import MOST_CHARACTERS, clean
+from ors_server.rewards.judges.hardening import MAX_CHARACTERS, clean
 from ors_server.rewards.judges.judge_model import Completion, JudgeModel, Message, Schema, key_of
 from ors_server.rewards.reward_errors import JudgeError, JudgeSettingsError, UnusableReplyError
 
@@ -19,7 +19,7 @@ Combine: TypeAlias = Literal["majority", "median"]
 OnError: TypeAlias = Literal["raise", "unscored"]
 """What a judge without a verdict does: raise an error, or return a result with the status error."""
 
-MOST_CORRECTIONS = 3
+MAX_CORRECTIONS = 3
 QUOTED = 4_000
 """Characters of an unusable reply that are quoted to the judge."""
 
@@ -31,11 +31,11 @@ class JudgeOptions:
     samples: int = 1
     """Replies to each question; their agreement is reported."""
     combine: Combine = "majority"
-    corrections: int = MOST_CORRECTIONS
+    corrections: int = MAX_CORRECTIONS
     """Times that the model is asked again after an unusable reply, at most 3."""
     min_characters: int = 1
     """Least number of letters and digits of an answer; one with fewer is worth 0 without a question."""
-    most_characters: int = MOST_CHARACTERS
+    most_characters: int = MAX_CHARACTERS
     """Greatest length of each text in the prompt; what is left out is marked."""
     on_error: OnError = "raise"
     cache: JudgeCache | None = None
@@ -43,9 +43,9 @@ class JudgeOptions:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        if self.samples < 1 or not 0 <= self.corrections <= MOST_CORRECTIONS or self.most_characters < 1:
+        if self.samples < 1 or not 0 <= self.corrections <= MAX_CORRECTIONS or self.most_characters < 1:
             raise JudgeSettingsError(
-                f"expected samples and most_characters above 0, and 0 to {MOST_CORRECTIONS} corrections"
+                f"expected samples and most_characters above 0, and 0 to {MAX_CORRECTIONS} corrections"
             )
 
 
@@ -110,28 +110,28 @@ async def ask(
     )
 
 
-async def _reply(model: JudgeModel, asked: Question, options: JudgeOptions) -> tuple[Completion, Usage]:
+async def _reply(model: JudgeModel, question: Question, options: JudgeOptions) -> tuple[Completion, Usage]:
     if options.cache is not None:
-        kept = await anyio.to_thread.run_sync(options.cache.get, _key(model, asked))
+        kept = await anyio.to_thread.run_sync(options.cache.get, _key(model, question))
         if kept is not None:
             return kept, Usage(cached=1)
     if options.budget is not None:
         options.budget.start()
     try:
-        completion = await model.complete(asked.messages, asked.schema, sample=asked.sample)
+        completion = await model.complete(question.messages, question.schema, sample=question.sample)
     except (JudgeError, JudgeSettingsError):
         raise
     except Exception as error:
         raise JudgeError(f"{model.name} failed: {type(error).__name__}: {error}") from error
-    characters = sum(len(message["content"]) for message in asked.messages)
+    characters = sum(len(message["content"]) for message in question.messages)
     usage = usage_of(completion, characters, options.prices.get(model.name))
     if options.budget is not None:
         options.budget.finish(usage)
     return completion, usage
 
 
-def _key(model: JudgeModel, asked: Question) -> str:
-    return key_of(model, asked.messages, asked.schema, asked.sample)
+def _key(model: JudgeModel, question: Question) -> str:
+    return key_of(model, question.messages, question.schema, question.sample)
 
 
 def _read(completion: Completion, read: Callable[[str], Verdict]) -> Verdict:

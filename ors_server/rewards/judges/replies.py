@@ -17,13 +17,13 @@ from ors_server.rewards.judges.stated_score import find_score
 from ors_server.rewards.reading.answer_text import cut_reasoning
 from ors_server.rewards.reward_errors import UnusableReplyError
 
-MOST_CHARACTERS = 100_000
+MAX_CHARACTERS = 100_000
 """Greatest length of a reply, reasoning included."""
-MOST_READ = 30_000
+MAX_READ = 30_000
 """Greatest length without reasoning: it is read on the event loop, in some hundredths of a second."""
-MOST_BROKEN = 1_000
+MAX_BROKEN = 1_000
 """Greatest number of broken objects in a reply."""
-MOST_DEEP = 3
+MAX_DEEP = 3
 """Greatest number of objects that are nested too deeply."""
 _DEEP = 500
 """Least number of characters of such an object."""
@@ -122,15 +122,15 @@ def spoken(text: str) -> str:
     Raises:
         UnusableReplyError: It is empty, too long, or ends within its reasoning.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise UnusableReplyError(f"the reply has more than {MOST_CHARACTERS:,} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise UnusableReplyError(f"the reply has more than {MAX_CHARACTERS:,} characters")
     reply = cut_reasoning(text)
     if reply is None:
         raise UnusableReplyError("the reply ended within its reasoning")
     if not reply.strip():
         raise UnusableReplyError("the reply is empty")
-    if len(reply) > MOST_READ:
-        raise UnusableReplyError(f"the reply has more than {MOST_READ:,} characters")
+    if len(reply) > MAX_READ:
+        raise UnusableReplyError(f"the reply has more than {MAX_READ:,} characters")
     return reply.strip()
 
 
@@ -157,7 +157,7 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, tuple[int, int]]:
     found: dict[str, Any] | None = None
     start = over = deep = broken = 0
     opening = _OPENING.search(text)
-    while opening is not None and broken < MOST_BROKEN and deep < MOST_DEEP:
+    while opening is not None and broken < MAX_BROKEN and deep < MAX_DEEP:
         begins = opening.start()
         try:
             found, over = decoder.raw_decode(text, begins)

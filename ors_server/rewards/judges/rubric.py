@@ -12,7 +12,7 @@ Aggregate: TypeAlias = Literal["mean", "min"]
 """The mean of the criteria by weight, or the least of them."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_LEAST_CHOICES = 2
+_MIN_CHOICES = 2
 """Least number of choices."""
 
 
@@ -43,7 +43,7 @@ class Criterion:
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise JudgeSettingsError(f"{self.name}: expected a finite weight above 0, got {self.weight}")
         folded = {choice.strip().casefold() for choice in self.choices}
-        if len(self.choices) < _LEAST_CHOICES or len(folded) < len(self.choices) or "" in folded:
+        if len(self.choices) < _MIN_CHOICES or len(folded) < len(self.choices) or "" in folded:
             raise JudgeSettingsError(
                 f"{self.name}: expected at least two different choices, got {self.choices!r}"
             )

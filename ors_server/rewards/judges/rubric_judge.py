@@ -157,7 +157,7 @@ def agree(samples: Sequence[Mapping[str, ReadVerdict]], rubric: Rubric, combine:
 
 
 def _added(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = {name for one in figures for name in one}
+    names = {name for figure in figures for name in figure}
     return {name: sum(one.get(name, 0) for one in figures) for name in sorted(names)}
 
 

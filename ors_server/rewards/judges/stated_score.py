@@ -159,7 +159,7 @@ class _Reply:
 
     def labelled(self) -> _Number | None:
         """Return the last number after a label."""
-        at = {one.start: one for one in self.numbers}
+        at = {number.start: number for number in self.numbers}
         found = [(label, at[label.end()]) for label in _LABEL.finditer(self.text) if label.end() in at]
         if not found:
             return self._given_by_judge(at)
@@ -179,7 +179,7 @@ class _Reply:
         given = [at[cue.end()] for cue in _GIVEN.finditer(self.text) if cue.end() in at]
         if not given or given[-1].is_count:
             return None
-        self._refuse_rivals(given[-1], [one for one in self.numbers if one.start > given[-1].start])
+        self._refuse_rivals(given[-1], [number for number in self.numbers if number.start > given[-1].start])
         return given[-1]
 
     def alone(self) -> _Number | None:
@@ -224,30 +224,33 @@ class _Reply:
         is_given = bool(before & _GIVING) or GAP in self.text
         return only if is_given or is_sentence or is_stressed or is_subject else None
 
-    def _is_line(self, one: _Number) -> bool:
+    def _is_line(self, number: _Number) -> bool:
         """Return whether a number fills the first or the last line."""
-        before, after = self.text[: one.start].rstrip(" \t\r"), self.text[one.end :].lstrip(_STOPS + " \t\r")
+        before, after = (
+            self.text[: number.start].rstrip(" \t\r"),
+            self.text[number.end :].lstrip(_STOPS + " \t\r"),
+        )
         is_line = before[-1:] in {"", "\n"} and after[:1] in {"", "\n"}
         return is_line and not (before.strip() and after.strip())
 
     def _refuse_rivals(
-        self, chosen: _Number, others: Sequence[_Number], counts: Sequence[_Number] = ()
+        self, chosen: _Number, numbers: Sequence[_Number], counts: Sequence[_Number] = ()
     ) -> None:
-        for one in others:
-            is_other = bool(_OTHER_SCORES & set(self._words_before(one)[-3:]))
-            is_rival = one in counts or not (one.is_count or is_other)
+        for number in numbers:
+            is_other = bool(_OTHER_SCORES & set(self._words_before(number)[-3:]))
+            is_rival = number in counts or not (number.is_count or is_other)
             if (
                 is_rival
-                and _differ(one, chosen)
-                and (one.value is not None or _is_garbled(one) or one in counts)
+                and _differ(number, chosen)
+                and (number.value is not None or _is_garbled(number) or number in counts)
             ):
                 raise UnusableReplyError(
-                    f"{chosen.word!r:.40} and {one.word!r:.40} both could be the score; state one"
+                    f"{chosen.word!r:.40} and {number.word!r:.40} both could be the score; state one"
                 )
 
-    def _words_before(self, one: _Number) -> list[str]:
+    def _words_before(self, number: _Number) -> list[str]:
         """Return the words of the sentence before a number, from the last 200 characters."""
-        near = self.text[max(0, one.start - 200) : one.start]
+        near = self.text[max(0, number.start - 200) : number.start]
         if GAP in near:  # "Score: 0.5. No, 0.3": the label of a corrected score is that of the new one
             return _WORD.findall(near.casefold())
         return _WORD.findall(_SENTENCE.split(near)[-1].casefold())
@@ -272,15 +275,15 @@ def _untagged(found: re.Match[str]) -> str:
 
 
 def _numbers(text: str, scale: _Scale) -> list[_Number]:
-    found: list[_Number] = []
+    numbers: list[_Number] = []
     words = list(re.finditer(r"\S+", text))
-    for index, one in enumerate(words):
-        if not re.search(r"\d", one[0]):
+    for index, word in enumerate(words):
+        if not re.search(r"\d", word[0]):
             continue
-        bare = one[0].rstrip(_STOPS).lstrip(",;:!?'")
-        start = one.start() + len(one[0].rstrip(_STOPS)) - len(bare)
+        bare = word[0].rstrip(_STOPS).lstrip(",;:!?'")
+        start = word.start() + len(word[0].rstrip(_STOPS)) - len(bare)
         score = _SCORE.fullmatch(bare) or (_SCORE.fullmatch(f"{bare}.") if bare else None)
-        found.append(
+        numbers.append(
             _Number(
                 word=bare,
                 start=start,
@@ -290,7 +293,7 @@ def _numbers(text: str, scale: _Scale) -> list[_Number]:
                 is_count=bare.isdecimal() and _counts(text, words, index),
             )
         )
-    return found
+    return numbers
 
 
 def _counts(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
@@ -307,11 +310,11 @@ def _counts(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
     return later[0][0].islower() and later[0].casefold() not in _JOINING
 
 
-def _differ(one: _Number, other: _Number) -> bool:
-    if one.value is None or other.value is None:
-        return one.word != other.word
-    return not math.isclose(one.value, other.value, rel_tol=0.0, abs_tol=1e-9)
+def _differ(number: _Number, other: _Number) -> bool:
+    if number.value is None or other.value is None:
+        return number.word != other.word
+    return not math.isclose(number.value, other.value, rel_tol=0.0, abs_tol=1e-9)
 
 
-def _is_garbled(one: _Number) -> bool:
-    return not one.is_score and _NUMERIC.fullmatch(one.word) is not None
+def _is_garbled(number: _Number) -> bool:
+    return not number.is_score and _NUMERIC.fullmatch(number.word) is not None

@@ -17,9 +17,9 @@ _MATH_MARKS: Final = re.compile(
 )
 _JOINER_CHARS: Final = 200
 """Characters between two joined boxes."""
-_MOST_UNCLOSED: Final = 2
+_MAX_UNCLOSED: Final = 2
 """Unclosed boxes that are skipped; each costs a search in the rest of the text."""
-_MOST_BOXES: Final = 64
+_MAX_BOXES: Final = 64
 
 Box = tuple[int, int, str]
 """Start, end and content."""
@@ -37,7 +37,7 @@ def find_boxes(text: str) -> list[Box]:
         if text.startswith("{", position):
             end = find_closing(text, position)
             unclosed += end < 0
-            if unclosed > _MOST_UNCLOSED:
+            if unclosed > _MAX_UNCLOSED:
                 break
             if end < 0:
                 boxes += _close(text, match)
@@ -69,7 +69,7 @@ def boxed(text: str, *, is_gold: bool = False, must_agree: bool = False) -> str 
         return ""
     run = boxes if is_gold else _last_run(text, boxes)
     contents = list(dict.fromkeys(unfence(content) for _, _, content in run))
-    return ", ".join(contents[-_MOST_BOXES:])
+    return ", ".join(contents[-_MAX_BOXES:])
 
 
 def _last_run(text: str, boxes: list[Box]) -> list[Box]:

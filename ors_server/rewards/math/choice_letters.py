@@ -115,7 +115,7 @@ def _read(text: str) -> list[Reading]:
         for found in _LETTER.finditer(text)
         if found[0] != "A" or not _ARTICLE.match(text, found.end()) or text.startswith(" is", found.end())
     ]
-    mentions = [Mention(found.start(), found.end(), found[0]) for found in letters[-_MAX_LETTERS:]]
+    mentions = [Mention(letter.start(), letter.end(), letter[0]) for letter in letters[-_MAX_LETTERS:]]
     return read_mentions(text, mentions, are_labels=True)
 
 

@@ -44,8 +44,8 @@ _LEAD: Final = re.compile(
     r"(?:(?:there (?:are|is)|we have|it is|exactly|precisely|only|just|a total of|the number)\s+)*",
     re.IGNORECASE,
 )
-_MOST_WORDS: Final = 16
-_MOST_NOUNS: Final = 3
+_MAX_WORDS: Final = 16
+_MAX_NOUNS: Final = 3
 _NO_NOUNS: Final = re.compile(
     r"or|and|not|of|than|more|less|over|to|by|minus|plus|times|point|but|if|at|from|per|without",
     re.IGNORECASE,
@@ -69,7 +69,7 @@ _DATE_CHARS: Final = 60
 def spelled_number(text: str) -> int | Fraction | None:
     """Return the number of `twenty-three`, `one million`, `two thirds`, `minus five`, or `None`."""
     words = [word for word in re.split(r"[\s-]+", text.casefold().strip(" .")) if word]
-    if not words or len(words) > _MOST_WORDS:
+    if not words or len(words) > _MAX_WORDS:
         return None
     sign = -1 if words[0] in _SIGNS else 1
     words = words[1:] if sign < 0 else words
@@ -131,7 +131,7 @@ def readings_of(text: str) -> list[Node]:
     if _SPELLED.search(text) is None:
         return []
     words = _LEAD.sub("", _DRESS.sub(r"\1", text).strip(" ."), count=1).split()
-    if not 0 < len(words) <= _MOST_WORDS:
+    if not 0 < len(words) <= _MAX_WORDS:
         return []
     for end in range(len(words), 0, -1):
         value = spelled_number(" ".join(words[:end]))
@@ -145,7 +145,7 @@ def _counted(value: int | Fraction, nouns: list[str]) -> list[Node]:
     if not nouns:
         return [number]
     is_noun = all(noun.isalpha() and not _NO_NOUNS.fullmatch(noun) for noun in nouns)
-    if len(nouns) > _MOST_NOUNS or not is_noun or _SPELLED.search(" ".join(nouns)):
+    if len(nouns) > _MAX_NOUNS or not is_noun or _SPELLED.search(" ".join(nouns)):
         return []
     return [Quantity(number, name_unit(" ".join(nouns)))]
 

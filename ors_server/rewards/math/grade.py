@@ -43,7 +43,7 @@ from ors_server.rewards.math.worded_answers import same_wording
 _DEFAULT = MathOptions()
 _LEFT = "equal, but left to compute"
 _PLAIN_ANSWER = Number(Fraction(355, 113))
-_MOST_WORDS = 12
+_MAX_WORDS = 12
 """Words of a gold answer in words; a longer one is a solution that contains the answer."""
 
 
@@ -192,7 +192,7 @@ def _is_broken(gold: str) -> bool:
 
 def _is_sentence(gold: str, candidate: Candidate) -> bool:
     is_found = candidate.source in ("formula", "number")
-    return candidate.source in ("tag", "marker") or (is_found and len(gold.split()) > _MOST_WORDS)
+    return candidate.source in ("tag", "marker") or (is_found and len(gold.split()) > _MAX_WORDS)
 
 
 def _read_bare_gold(gold: str) -> ParsedAnswer | None:

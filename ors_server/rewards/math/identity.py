@@ -35,7 +35,7 @@ _FLOATING: Final = 15
 """Significant digits that make a decimal a printed float (DBL_DIG of IEEE 754 binary64)."""
 _POINTS: Final = 3
 """Points modulo the prime."""
-_MOST_SYMBOLS: Final = 12
+_MAX_SYMBOLS: Final = 12
 _MARKS: Final = re.compile("•+")
 _ENOUGH: Final = 5
 """Points at which two values to 200 bits have to agree, if so many are found."""
@@ -156,8 +156,8 @@ def _judge_modulo(first: Node, second: Node, budget: StepBudget) -> bool | None:
 
 def _judge_numerically(first: Node, second: Node, budget: StepBudget) -> bool | None:
     names = sorted(symbols(first) | symbols(second))
-    if len(names) > _MOST_SYMBOLS:
-        raise LimitError(f"more than {_MOST_SYMBOLS} symbols")
+    if len(names) > _MAX_SYMBOLS:
+        raise LimitError(f"more than {_MAX_SYMBOLS} symbols")
     if not names:
         return _judge_at(first, second, SamplePoint({}, budget), SamplePoint({}, budget))[0]
     verdict = _judge_at_points(first, second, budget, real_points(names))
@@ -197,15 +197,15 @@ def _sum_up(agreed: int, elsewhere: list[bool], limit: LimitError | None) -> boo
     return True if agreed else all(elsewhere) if elsewhere else None
 
 
-def _judge_at(first: Node, second: Node, mine: SamplePoint, theirs: SamplePoint) -> tuple[bool | None, bool]:
+def _judge_at(first: Node, second: Node, point: SamplePoint, theirs: SamplePoint) -> tuple[bool | None, bool]:
     try:
-        left, right = mine.read(first), theirs.read(second)
+        left, right = point.read(first), theirs.read(second)
     except (InexactError, UndefinedError):
         return None, False
     if _is_printed_float(first, second):
         return _is_near(first, left, right) or _is_near(second, right, left), True
-    noise, bits = max(mine.noise, theirs.noise), min(mine.agreement, theirs.agreement)
-    is_real = not (mine.is_off_reals or theirs.is_off_reals)
+    noise, bits = max(point.noise, theirs.noise), min(point.agreement, theirs.agreement)
+    is_real = not (point.is_off_reals or theirs.is_off_reals)
     return agree(left, right, noise, bits), is_real and precise.is_real(left) and precise.is_real(right)
 
 

@@ -43,12 +43,12 @@ def are_distinct(names: list[Node]) -> bool:
     ]
 
 
-def are_one(names: list[Node], others: list[Node]) -> bool:
+def are_one(names: list[Node], nodes: list[Node]) -> bool:
     """Return whether two lists solve for one unknown, which one of them calls by one name throughout."""
     plain = [
-        side for side in (names, others) if {spell(name) for name in side} == {spell(Symbol(_base(side)))}
+        side for side in (names, nodes) if {spell(name) for name in side} == {spell(Symbol(_base(side)))}
     ]
-    return bool(plain) and {_base([name]) for name in (*names, *others)} == {_base(plain[0])}
+    return bool(plain) and {_base([name]) for name in (*names, *nodes)} == {_base(plain[0])}
 
 
 def _base(names: list[Node]) -> str:

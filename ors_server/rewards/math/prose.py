@@ -95,9 +95,9 @@ _FORMULA_WORDS: Final = 200
 """Characters of an answer in words inside a formula."""
 _TAIL_CHARS: Final = 8_000
 """Characters at the end of a text without boxes in which its answer is searched."""
-_MOST_SENTENCES: Final = 40
+_MAX_SENTENCES: Final = 40
 """Sentences, from the end, in which an answer is searched."""
-_MOST_STARTS: Final = 6
+_MAX_STARTS: Final = 6
 """Words of a sentence from which on it is parsed as mathematics."""
 
 
@@ -233,7 +233,7 @@ def find_last(response: str) -> Found | None:
 
 def _last_sentences(tail: str) -> Iterator[str]:
     sentences = [sentence for sentence in _SENTENCE.split(tail) if sentence.strip()]
-    yield from reversed(sentences[-_MOST_SENTENCES:])
+    yield from reversed(sentences[-_MAX_SENTENCES:])
 
 
 def _last_value(sentence: str) -> Found | None:
@@ -277,7 +277,7 @@ def _read_stated(sentence: str, end: int) -> ParsedAnswer | None:
 
 def _read_from_word(text: str) -> ParsedAnswer | None:
     """Parse a text from one of its words on: `we find that x = 2 or x = 3`."""
-    for start in list(_START.finditer(text))[:_MOST_STARTS]:
+    for start in list(_START.finditer(text))[:_MAX_STARTS]:
         rest = text[start.start() :]
         reading = try_reading(rest)
         if reading is not None and not _GLUED_UNIT.match(rest):

@@ -28,14 +28,14 @@ _WORD: Final = re.compile(
 )
 _EDGE: Final = " \t\n.,;:!?"
 _ARTICLES: Final = frozenset({"a", "an", "the", "A"})
-_MOST_PIECES: Final = 64
-_MOST_CHARS: Final = 600
+_MAX_PIECES: Final = 64
+_MAX_CHARS: Final = 600
 """Characters of an answer in words with formulas."""
 
 
 def cut(text: str) -> list[Piece] | None:
     """Cut a text into words and formulas; `None` if it has no words, or too many."""
-    if len(text) > _MOST_CHARS:
+    if len(text) > _MAX_CHARS:
         return None
     text = _FENCE.sub(" ", _DRESS.sub(r" \1 ", unfence(text)))
     pieces: list[Piece] = []
@@ -50,7 +50,7 @@ def cut(text: str) -> list[Piece] | None:
         (kind, stripped) for kind, piece in pieces if (stripped := piece.strip(_EDGE)) not in _ARTICLES | {""}
     ]
     has_words = any(kind == "word" for kind, _ in pieces)
-    return pieces if has_words and len(pieces) <= _MOST_PIECES else None
+    return pieces if has_words and len(pieces) <= _MAX_PIECES else None
 
 
 def _name(word: str) -> str:

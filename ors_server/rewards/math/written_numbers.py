@@ -6,7 +6,7 @@ from typing import Final
 from ors_server.rewards.math.limits import LimitError
 from ors_server.rewards.math.tree import MINUS_ONE, Constant, Multiply, Node, Number, Power, Quantity, Symbol
 
-_MOST_ZEROS: Final = 3_600
+_MAX_ZEROS: Final = 3_600
 """Greatest power of ten of a written number; beyond it, CPython could not read the digits back (4,300)."""
 
 
@@ -20,8 +20,8 @@ def to_number(written: str) -> Number:
     whole, _, places = mantissa.partition(".")
     value: int | Fraction = int((whole + places) or "0")
     power = int(exponent or "0") - len(places)
-    if abs(power) > _MOST_ZEROS:
-        raise LimitError(f"a power of ten beyond {_MOST_ZEROS}")
+    if abs(power) > _MAX_ZEROS:
+        raise LimitError(f"a power of ten beyond {_MAX_ZEROS}")
     value = value * 10**power if power >= 0 else Fraction(value, 10**-power)
     if isinstance(value, Fraction) and value.denominator == 1:
         value = value.numerator

@@ -169,9 +169,9 @@ def run_alone(places: list[Database], gold: str, query: str | None, rules: SQLOp
 
 
 def _run(
-    place: Database, gold: str, query: str | None, rules: SQLOptions, *, is_alone: bool
+    database: Database, gold: str, query: str | None, rules: SQLOptions, *, is_alone: bool
 ) -> _QueryVerdict:
-    with open_copy(place) as connection:
+    with open_copy(database) as connection:
         try:
             expected = run_query(connection, gold, work_limit=rules.work_limit, row_limit=ROW_LIMIT)
         except MemoryGrowthError as error:
@@ -217,5 +217,5 @@ def _result(results: list[_QueryVerdict], rules: SQLOptions, query: str | None, 
         return RewardResult.without(RewardStatus.BAD_GOLD, "the gold has no rows", extras)
     if query is None:
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, extras, problem)
-    reasons = [one.reason for one in results if one.reason is not None]
+    reasons = [result.reason for result in results if result.reason is not None]
     return RewardResult(float(not reasons), extras=extras, reason=reasons[0] if reasons else None)

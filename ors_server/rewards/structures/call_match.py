@@ -82,18 +82,18 @@ class CallRules:
     name: Callable[[str], str] = str
     """Returns the part of a function's name that is compared."""
 
-    def wrong_arguments(self, gold: GoldCall, made: MadeCall) -> list[str]:
+    def wrong_arguments(self, gold: GoldCall, call: MadeCall) -> list[str]:
         """Return the names of arguments that are wrong, missing or too many, in a call of the right name."""
-        names = {*gold.arguments, *made.texts}
-        return sorted(name for name in names if not self._is_right(gold, made, name))
+        names = {*gold.arguments, *call.texts}
+        return sorted(name for name in names if not self._is_right(gold, call, name))
 
-    def _is_right(self, gold: GoldCall, made: MadeCall, name: str) -> bool:
-        if name not in made.texts or made.call.arguments is None:
+    def _is_right(self, gold: GoldCall, call: MadeCall, name: str) -> bool:
+        if name not in call.texts or call.call.arguments is None:
             return name in gold.optional
-        if made.texts[name] in gold.texts.get(name, ()):
+        if call.texts[name] in gold.texts.get(name, ()):
             return True
         allowed = self.tolerance.get(name, 0.0) if isinstance(self.tolerance, Mapping) else self.tolerance
-        given = made.call.arguments[name]
+        given = call.call.arguments[name]
         return allowed > 0 and any(_is_near(one, given, allowed) for one in gold.arguments.get(name, ()))
 
 
@@ -177,18 +177,18 @@ class CallReport:
 
 
 def pair_calls(
-    gold: Sequence[GoldCall], made: Sequence[MadeCall], rules: CallRules, *, is_ordered: bool
+    gold: Sequence[GoldCall], calls: Sequence[MadeCall], rules: CallRules, *, is_ordered: bool
 ) -> CallReport:
     """Pairs as many gold calls as possible with those that were made, perhaps in the gold's order only."""
-    fits = [[number for number, call in enumerate(made) if _fits(one, call, rules)] for one in gold]
-    pairs = _in_order(fits, len(made)) if is_ordered else _most_pairs(fits)
-    return CallReport(gold, made, pairs)
+    fits = [[number for number, call in enumerate(calls) if _fits(one, call, rules)] for one in gold]
+    pairs = _in_order(fits, len(calls)) if is_ordered else _most_pairs(fits)
+    return CallReport(gold, calls, pairs)
 
 
-def _fits(gold: GoldCall, made: MadeCall, rules: CallRules) -> bool:
-    if rules.name(made.call.name) != rules.name(gold.name) or made.call.arguments is None:
+def _fits(gold: GoldCall, call: MadeCall, rules: CallRules) -> bool:
+    if rules.name(call.call.name) != rules.name(gold.name) or call.call.arguments is None:
         return False
-    return not rules.wrong_arguments(gold, made)
+    return not rules.wrong_arguments(gold, call)
 
 
 def _most_pairs(fits: Sequence[Sequence[int]]) -> dict[int, int]:

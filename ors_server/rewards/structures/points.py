@@ -109,7 +109,7 @@ def _read_point(response: str, scale: ScreenPoint) -> ScreenPoint:
             f"the response has {len(response)} characters; at most {MAX_CHARACTERS} are read"
         )
     pairs = _PAIR.finditer(response)
-    found = {tuple(float(part) for part in one.groups() if part is not None) for one in pairs}
+    found = {tuple(float(part) for part in pair.groups() if part is not None) for pair in pairs}
     if len(found) != 1:
         raise UnparsedAnswerError(f"expected one point, found {len(found)}")
     point = _on_screen(found.pop(), scale)

@@ -200,7 +200,7 @@ def length_group_reward(rollouts: Sequence[Trajectory], answer: str | None = Non
     Raises:
         RewardFieldError: If some rollouts have a length and some have not, or nothing tells what is right.
     """
-    verdicts = [_verdict(one, answer) for one in rollouts]
+    verdicts = [_verdict(rollout, answer) for rollout in rollouts]
     values = length_group_rewards(_lengths(rollouts), [verdict.reward == 1.0 for verdict in verdicts])
     return [
         verdict if verdict.reward is None else RewardResult(value)
@@ -257,7 +257,7 @@ def _verdict(rollout: Trajectory, answer: str | None) -> RewardResult:
 
 
 def _lengths(rollouts: Sequence[Trajectory]) -> list[int]:
-    known = [one.metadata.get("length") for one in rollouts]
+    known = [rollout.metadata.get("length") for rollout in rollouts]
     if all(length is None for length in known):
         return [len(one.final_response.split()) for one in rollouts]
     return [_count(length, "length of every rollout") for length in known]

@@ -90,7 +90,7 @@ def corpus_bleu(
     return CorpusBleu(
         score=min(1.0, float(found.score) / 100),
         brevity_penalty=float(found.bp),
-        precisions=tuple(float(one) / 100 for one in found.precisions),
+        precisions=tuple(float(precision) / 100 for precision in found.precisions),
         signature=str(metric.get_signature()),
     )
 
@@ -100,13 +100,13 @@ def _sentences(text: str, *, stem: bool) -> Sentences:
     return [[stemmed(word) for word in words] for words in lines] if stem else lines
 
 
-def _compare(gold: Sentences, given: Sentences) -> tuple[float, float, float]:
+def _compare(gold: Sentences, sentences: Sentences) -> tuple[float, float, float]:
     left = Counter(word for line in gold for word in line)
-    right = Counter(word for line in given for word in line)
+    right = Counter(word for line in sentences for word in line)
     total, given_words = left.total(), right.total()
     hits = 0
     for line in gold:
-        found = sorted(set[int]().union(*(_subsequence(line, other) for other in given)))
+        found = sorted(set[int]().union(*(_subsequence(line, other) for other in sentences)))
         for word in (line[place] for place in found):
             if left[word] > 0 and right[word] > 0:
                 hits += 1

@@ -93,7 +93,7 @@ def read_golds(answer: object) -> list[str]:
         golds = cast("Sequence[object]", answer)
     if not golds or len(golds) > MAX_GOLDS:
         raise BadGoldError(f"a task has 1 to {MAX_GOLDS} gold answers, not {len(golds)}")
-    return [_gold(one) for one in golds]
+    return [_gold(gold) for gold in golds]
 
 
 def _gold(value: object) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from ors_server.store.sql.database import execute
 
-_MOST_ROWS = 64
+_MAX_ROWS = 64
 """Most rows of one statement."""
 _POWERS = (64, 32, 16, 8, 4, 2, 1)
 """Numbers of rows in PostgreSQL's statements: few, because psycopg keeps 100 of them prepared."""
@@ -65,7 +65,7 @@ def sizes_of(rows: int, placeholder: str) -> tuple[int, ...]:
     """
     sizes = list[int]()
     while rows > 0:
-        step = min(rows, _MOST_ROWS) if placeholder == "?" else next(size for size in _POWERS if size <= rows)
+        step = min(rows, _MAX_ROWS) if placeholder == "?" else next(size for size in _POWERS if size <= rows)
         sizes.append(step)
         rows -= step
     return tuple(sizes)

@@ -23,8 +23,8 @@ from ors_server.store.sql.pending_writes import PendingWrite
 
 log = get_logger("ors_server.store")
 
-MOST_ENTRIES = 1024
-MOST_BYTES = 16 * 1024 * 1024
+MAX_ENTRIES = 1024
+MAX_BYTES = 16 * 1024 * 1024
 """Limits of one transaction."""
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
@@ -153,7 +153,7 @@ class WriterThread:
     def _take(self) -> list[PendingWrite]:
         batch: list[PendingWrite] = []
         size = 0
-        while self.queue and len(batch) < MOST_ENTRIES and size < MOST_BYTES:
+        while self.queue and len(batch) < MAX_ENTRIES and size < MAX_BYTES:
             entry = self.queue.popleft()
             size += entry.size
             batch.append(entry)

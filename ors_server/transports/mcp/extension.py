@@ -122,7 +122,9 @@ class EnvironmentsExtension(Extension):
         return checked
 
     async def _list(self, _context: Context, _params: NoParams) -> Result:
-        return {"environments": [_describe(one) for one in self._sessions.environments.values()]}
+        return {
+            "environments": [_describe(environment) for environment in self._sessions.environments.values()]
+        }
 
     async def _splits(self, _context: Context, params: SplitsParams) -> Result:
         definition = self._sessions.environment(params.environment)

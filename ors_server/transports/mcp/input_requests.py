@@ -66,7 +66,9 @@ class WaitingCall(McpCallingClient):
 
     async def _collect(self, questions: Mapping[str, Question]) -> dict[str, Answer]:
         while True:
-            found = {name: answer_of(one, self._responses.get(name)) for name, one in questions.items()}
+            found = {
+                name: answer_of(question, self._responses.get(name)) for name, question in questions.items()
+            }
             answers = {name: answer for name, answer in found.items() if answer is not None}
             missing = {name: one for name, one in questions.items() if name not in answers}
             if not missing:

@@ -124,7 +124,9 @@ class Lobby:
             return error_result(str(error))
 
     async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
-        lines = [f"{name}: {_summary(one)}" for name, one in self._sessions.environments.items()]
+        lines = [
+            f"{name}: {_summary(environment)}" for name, environment in self._sessions.environments.items()
+        ]
         return _text("\n".join(lines))
 
     async def _list_tasks(self, _context: Context, arguments: dict[str, Any]) -> Result:

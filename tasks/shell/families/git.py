@@ -123,19 +123,19 @@ def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
     base = {**steps[-1][0], name: _conf(lines.base)}
     start = repository.chain([*steps, (base, subject(draw))])[-1]
     ours: Files = {**base, name: _conf(lines.ours)}
-    theirs: Files = {**edited(draw, base, "docs/guide.md"), name: _conf(lines.theirs)}
-    theirs["docs/side.md"] = f"{sentence(draw)}\n".encode()
+    files: Files = {**edited(draw, base, "docs/guide.md"), name: _conf(lines.theirs)}
+    files["docs/side.md"] = f"{sentence(draw)}\n".encode()
     tip = repository.commit(ours, subject(draw), [start])
-    side = repository.commit(theirs, subject(draw), [start])
+    side = repository.commit(files, subject(draw), [start])
     repository.moved(start, tip, "commit: ours")
     repository.refs |= {MAIN: tip, "refs/heads/side": side}
     merged, marked = lines.merged(rule)
-    final: Files = {**theirs, name: merged}
+    final: Files = {**files, name: merged}
     given = Given(ours)
     if begun == 1:
-        staged = [(path, 0, content) for path, content in theirs.items() if path != name]
-        staged += [(name, 1, base[name]), (name, 2, ours[name]), (name, 3, theirs[name])]
-        given = Given({**theirs, name: marked}, staged)
+        staged = [(path, 0, content) for path, content in files.items() if path != name]
+        staged += [(name, 1, base[name]), (name, 2, ours[name]), (name, 3, files[name])]
+        given = Given({**files, name: marked}, staged)
         repository.extra |= {"MERGE_HEAD": f"{side}\n".encode(), "ORIG_HEAD": f"{tip}\n".encode()}
         repository.extra |= {"MERGE_MODE": b"", "MERGE_MSG": b"Merge branch 'side'\n"}
     ask = (

@@ -52,20 +52,22 @@ class _Request:
 def _requests(draw: Draw, count: int) -> list[_Request]:
     clients = [ip_address(draw) for _ in range(18)]
     time = EPOCH + draw.between(0, 200) * _DAY
-    made: list[_Request] = []
+    requests: list[_Request] = []
     for _ in range(count):
         time += draw.between(0, 2 * _DAY // count)
         method = draw.pick(("GET", "GET", "GET", "POST", "PUT", "HEAD"))
         status = draw.pick((200, 200, 200, 200, 204, 301, 304, 400, 403, 404, 404, 500, 503))
-        made.append(
+        requests.append(
             _Request(draw.pick(clients), time, method, draw.pick(PAGES), status, draw.between(0, 9000))
         )
-    return made
+    return requests
 
 
 def _access(requests: list[_Request]) -> tuple[str, Tree]:
     """Return the description of the log, and the log."""
-    return _ACCESS.format(requests[0].line()), {"access.log": lines_file([one.line() for one in requests])}
+    return _ACCESS.format(requests[0].line()), {
+        "access.log": lines_file([request.line() for request in requests])
+    }
 
 
 def _every(_: _Request) -> bool:
@@ -96,7 +98,7 @@ def count_requests(draw: Draw, choices: Choices) -> Exercise:
     told, before = _access(requests)
     name, value, field = _ASPECTS[aspect]
     said, test, condition = _ONLY[only]
-    counts = Counter(value(one) for one in requests if test(one))
+    counts = Counter(value(request) for request in requests if test(request))
     rows = sorted(counts) if order == 0 else sorted(counts, key=lambda key: (-counts[key], key))
     ask = (
         f"{told}Count the requests by {name}.{said} Write to counts.txt one line for each value that "

@@ -227,7 +227,7 @@ def latest_links(draw: Draw, choices: Choices) -> Exercise:
             place
         ]
         after[path] = Link(target)
-    kept: Tree = {path: node for path, node in before.items() if not isinstance(node, Link)}
+    tree: Tree = {path: node for path, node in before.items() if not isinstance(node, Link)}
     where = (
         "In each of them make a symbolic link current",
         "For each of them make a symbolic link with the program's name in a new folder links",
@@ -247,7 +247,7 @@ def latest_links(draw: Draw, choices: Choices) -> Exercise:
         + ("", "mkdir links; ")[place]
         + f'for d in apps/*/; do p=${{d#apps/}}; p=${{p%/}}; v=$(ls "$d" | sort -V | tail -n 1); {make}; done'
     )
-    return Exercise(ask, before, {**kept, **after}, gold, whole=("apps", "links")[: place + 1])
+    return Exercise(ask, before, {**tree, **after}, gold, whole=("apps", "links")[: place + 1])
 
 
 def skeleton(draw: Draw, choices: Choices) -> Exercise:

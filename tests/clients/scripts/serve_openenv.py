@@ -16,7 +16,7 @@ from openenv.core.env_server.mcp_types import (
 from openenv.core.env_server.types import Action, Observation, State
 from pydantic import Field
 
-MOST_GUESSES = 4
+MAX_GUESSES = 4
 
 
 class Guess(Action):
@@ -46,7 +46,7 @@ class GuessNumber(Environment):
         if action.number == self.number:
             return Hint(text="Right.", reward=1.0, done=True)
         text = "Higher." if action.number < self.number else "Lower."
-        return Hint(text=text, reward=0.0, done=self.guesses == MOST_GUESSES)
+        return Hint(text=text, reward=0.0, done=self.guesses == MAX_GUESSES)
 
     @property
     def state(self):

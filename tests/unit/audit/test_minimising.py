@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ors_server.audit.minimising import minimise
+from ors_server.audit.auditing import minimise
 from ors_server.audit.plays import Call, CallPlan, PlayResult
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ors_server.audit.auditing import with_source_findings
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.report import AuditFinding, ClassReport
-from ors_server.audit.source_findings import with_source_findings
 
 CODE = """
 from ors_server import Environment, ToolOutput, tool

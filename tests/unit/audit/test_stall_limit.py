@@ -7,7 +7,7 @@ import time
 import anyio
 import pytest
 
-from ors_server.audit.stall_limit import StalledError, call_within
+from ors_server.audit.audited_server import StalledError, call_within
 from ors_server.rewards.batch import machine_delay
 from ors_server.sandboxes.processor_usage import ProcessorUsage
 
@@ -80,7 +80,7 @@ async def test_waits_for_a_processor_do_not_count(process, monkeypatch):
 
 async def test_a_machine_that_gives_no_processor_at_all_has_an_end(process, monkeypatch):
     began = time.monotonic()
-    monkeypatch.setattr("ors_server.audit.stall_limit.BACKSTOP", 4)
+    monkeypatch.setattr("ors_server.audit.audited_server.BACKSTOP", 4)
     monkeypatch.setattr(
         machine_delay,
         "usage_of",

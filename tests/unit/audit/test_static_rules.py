@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ors_server.audit.static_rules import find_suspicious
-from ors_server.audit.static_rules.patterns import is_exponential
+from ors_server.audit.static_rules.answer_rules import is_exponential
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests/data/static_rules"

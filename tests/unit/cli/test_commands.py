@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from ors_server.authoring.loading import usable_environments
-from ors_server.cli.line_reading import read_line
-from ors_server.cli.play_command import Player, read_value
+from ors_server.cli.play_command import Player, read_line, read_value
 from ors_server.cli.server_requests import open_server
 from ors_server.errors import ClientError
 from ors_server.testing import play as play_episode

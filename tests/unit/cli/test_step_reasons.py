@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.cli.step_reasons import MOST, describe_reward, reasons_of
+from ors_server.cli.episodes_show import MOST, describe_reward, reasons_of
 
 
 def test_a_reward_without_a_number_says_its_status_and_its_reason():

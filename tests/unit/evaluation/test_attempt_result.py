@@ -3,7 +3,7 @@
 import pytest
 
 from ors_server.client.session_summary import Summary
-from ors_server.evaluation.attempt_result import AttemptEnd, Ending, judge
+from ors_server.evaluation.attempt_runner import AttemptEnd, Ending, judge
 from ors_server.evaluation.budgets import Limit
 from ors_server.evaluation.runs import Attempt, AttemptStatus
 from tests.fixtures.evaluation_plays import BEGUN

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.evaluation.permutation import DRAWS, sign_flip_test
+from ors_server.evaluation.run_comparison import DRAWS, sign_flip_test
 
 
 def exact(differences):

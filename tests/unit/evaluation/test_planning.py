@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ors_server.evaluation import planning
+from ors_server.evaluation.attempt_runner import seed_of
 from ors_server.evaluation.budgets import BudgetError, BudgetSpentError, Limit, Meter, RunMeter, UsageBudget
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.planning import (
@@ -18,7 +19,6 @@ from ors_server.evaluation.planning import (
 )
 from ors_server.evaluation.runner import RunError
 from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
-from ors_server.evaluation.seeds import seed_of
 from ors_server.trajectory import SEEDS
 from ors_server.wire import Split
 from tests.fixtures.evaluated_environments import Guessing

@@ -18,7 +18,7 @@ from ors_server.evaluation.report.drawing import ticks, widened
 from ors_server.evaluation.report.markup import element
 from ors_server.evaluation.report.page import run_report
 from ors_server.evaluation.report.plots import (
-    MOST_TASKS,
+    MAX_TASKS,
     HistogramValue,
     histogram,
     returns_by_task,
@@ -243,7 +243,7 @@ class TestPlots:
     def test_many_tasks_share_marks(self):
         summary = summarise(make_outcome([[number / 1000] for number in range(1000)]), QUICK)
         plot = returns_by_task(summary)
-        assert plot.drawing.count("<circle") == MOST_TASKS
+        assert plot.drawing.count("<circle") == MAX_TASKS
         assert plot.rows[0][0].startswith("ranks 1 to 4")
         assert plot.rows[-1][0].endswith("to 1,000")
 

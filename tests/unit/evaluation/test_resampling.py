@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.evaluation.resampling import FEWEST_RESAMPLES, MAX_DRAWS, Resampling, bca, bootstrap, quantile
+from ors_server.evaluation.resampling import MAX_DRAWS, MIN_RESAMPLES, Resampling, bca, bootstrap, quantile
 
 KINDS = {
     "even": lambda source: source.random(),
@@ -110,7 +110,7 @@ def test_very_many_tasks_are_resampled_less_often_but_never_hardly_at_all():
     how = Resampling(10_000)
     assert how.resamples_of(1000) == 10_000
     assert how.resamples_of(10_000) == MAX_DRAWS // 10_000
-    assert how.resamples_of(10_000_000) == FEWEST_RESAMPLES
+    assert how.resamples_of(10_000_000) == MIN_RESAMPLES
     assert Resampling(50).resamples_of(10_000_000) == 50
 
 

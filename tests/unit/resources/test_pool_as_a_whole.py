@@ -139,7 +139,7 @@ async def test_what_an_end_raises_frees_the_place_all_the_same(pool, backend, ho
 async def test_what_does_not_end_is_left_behind_and_its_place_is_free_again(
     pool, backend, holders, monkeypatch
 ):
-    monkeypatch.setattr("ors_server.resources.upkeep.END_LIMIT", SOON)
+    monkeypatch.setattr("ors_server.resources.resource_pool.END_LIMIT", SOON)
     backend.gates["end"] = anyio.Event()
     await holders.take(1)
     await holders.drop(1, end=True)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ors_server.rewards import math_equal_reward, math_equal_reward_tool
-from ors_server.rewards.agentfly.chess import MOST_MOVES, chess_puzzle_reward, chess_puzzle_reward_simple
+from ors_server.rewards.agentfly.chess import MAX_MOVES, chess_puzzle_reward, chess_puzzle_reward_simple
 from ors_server.rewards.agentfly.exact import (
     qa_em_format_reward,
     qa_em_reward,
@@ -161,7 +161,7 @@ def test_no_moves_are_worth_what_they_are_there():
         (["a"], [{"best": "b", "change": 1}]),
         (["a"], [{"best": "b", "change": float("nan")}]),
         (["a"], [{"best": "b"}]),
-        (["a"] * (MOST_MOVES + 1), []),
+        (["a"] * (MAX_MOVES + 1), []),
     ],
 )
 def test_what_cannot_be_is_an_error_and_no_number(moves, analysis):

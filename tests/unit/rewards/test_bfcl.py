@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from ors_server.rewards.scoring import score
-from ors_server.rewards.structures.bfcl import MAX_SHAPES, from_bfcl, loosen
 from ors_server.rewards.structures.call_match import BadCallsError
-from ors_server.rewards.structures.tool_calls import tool_call_match_reward
+from ors_server.rewards.structures.tool_calls import MAX_SHAPES, from_bfcl, loosen, tool_call_match_reward
 
 AREA = [{"geo.area": {"base": [10], "height": [5, 5.0], "unit": ["units", ""]}}]
 TRIP = [

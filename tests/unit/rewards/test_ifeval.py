@@ -3,9 +3,8 @@
 import pytest
 
 from ors_server.rewards.scoring import score
-from ors_server.rewards.text.ifeval import INSTRUCTION_IDS
+from ors_server.rewards.text.ifeval import INSTRUCTION_IDS, count_sentences, split_words
 from ors_server.rewards.text.instructions import instruction_reward
-from ors_server.rewards.text.sentences import count_sentences, split_words
 from tests.fixtures.case_tables import tables
 from tests.fixtures.recorded_rewards import recorded_cases
 

@@ -9,7 +9,7 @@ import pytest
 
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.command_pipes import BackgroundOutput, CommandStreams
-from ors_server.sandboxes.control_file import ControlFile
+from ors_server.sandboxes.persistent_shell import ControlFile
 from ors_server.sandboxes.poller import Poller
 
 LIMITS = Limits()

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from ors_server.sandboxes.tree_copy import MOST_ENTRIES, copy_tree, is_small
+from ors_server.sandboxes.tree_copy import MAX_ENTRIES, copy_tree, is_small
 from tests.fixtures.opened_backend import open_backend
 
 MEGABYTE = 1 << 20
@@ -120,7 +120,7 @@ def test_a_copy_gets_its_owner(places):
 
 def test_a_tree_is_small_up_to_a_number_of_entries(places):
     source, _, old, _ = places
-    for number in range(MOST_ENTRIES - 1):
+    for number in range(MAX_ENTRIES - 1):
         (old / f"f{number}").touch()
     (old / "folder").mkdir()
     assert is_small(source, ["work"])
@@ -128,7 +128,7 @@ def test_a_tree_is_small_up_to_a_number_of_entries(places):
     assert not is_small(source, ["work"])
 
 
-@pytest.mark.parametrize("count", [3, MOST_ENTRIES + 50])
+@pytest.mark.parametrize("count", [3, MAX_ENTRIES + 50])
 async def test_a_fork_has_what_the_original_had_either_way(count):
     async with open_backend() as backend:
         one = await backend.start("one")

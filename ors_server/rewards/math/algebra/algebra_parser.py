@@ -30,7 +30,7 @@ from ors_server.rewards.math.tree import (
     symbols,
 )
 
-_MOST_DERIVATIVES: Final = 8
+_MAX_DERIVATIVES: Final = 8
 _SIDES: Final = {"+": "lim+", "-": "lim-"}
 _SIGNS: Final = ("d", "partial")
 
@@ -168,7 +168,7 @@ class AlgebraParser(AnswerParser):
 
     def _derive(self, node: Node, times: int) -> Node:
         names = symbols(node)
-        if len(names) != 1 or times > _MOST_DERIVATIVES:
+        if len(names) != 1 or times > _MAX_DERIVATIVES:
             raise SyntaxUnknownError("a prime behind several variables")
         (name,) = names
         for _ in range(times):
@@ -294,12 +294,12 @@ def _derived_by(sign: str, bottom: Node) -> list[str] | None:
         match factors[1]:
             case Symbol(name):
                 variables.append(name)
-            case Power(Symbol(name), Number(int(times))) if 0 < times <= _MOST_DERIVATIVES:
+            case Power(Symbol(name), Number(int(times))) if 0 < times <= _MAX_DERIVATIVES:
                 variables += [name] * times
             case _:
                 return None
         factors = factors[2:]
-    return variables if variables and not factors and len(variables) <= _MOST_DERIVATIVES else None
+    return variables if variables and not factors and len(variables) <= _MAX_DERIVATIVES else None
 
 
 def _without_differential(body: Node) -> tuple[str, Node]:

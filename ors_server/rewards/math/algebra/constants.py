@@ -138,12 +138,12 @@ class _Family:
 
     def at(self, places: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Vector:
         """Return all values, one function after another, for some values of the constants."""
-        found: Vector = []
+        vector: Vector = []
         for place in places:
             for reader in self._readers:
                 value = value_of(reader, {**place, **values})
-                found += list(value) if isinstance(value, mp.matrix) else [value]
-        return found
+                vector += list(value) if isinstance(value, mp.matrix) else [value]
+        return vector
 
     def base(self, places: Sequence[Mapping[str, Any]]) -> tuple[Vector, list[Vector]]:
         """Return the function without constants, and the function by which each constant is multiplied."""
@@ -305,8 +305,8 @@ def _slope(
 def _least_squares(slopes: list[Vector], gap: Vector) -> list[float]:
     """Solve the normal equations of one or two unknowns."""
 
-    def dot(one: Vector, two: Vector) -> float:
-        return float(sum(a * b for a, b in zip(one, two, strict=True)))
+    def dot(vector: Vector, two: Vector) -> float:
+        return float(sum(a * b for a, b in zip(vector, two, strict=True)))
 
     if len(slopes) == 1:
         return [dot(slopes[0], gap) / dot(slopes[0], slopes[0])]

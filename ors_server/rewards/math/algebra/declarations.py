@@ -40,7 +40,7 @@ _EDGE: Final = (
 _LEFT: Final = re.compile(rf"(?:{_EDGE}|\s)+\Z")
 _MORE: Final = re.compile(rf"(?:\A|{_EDGE})\s*((?:{_NAME}\s*(?:,|\band\b)\s*)+)\Z")
 """Further names before the last one of a declaration."""
-_MOST_NAMES: Final = 4
+_MAX_NAMES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def take_declarations(text: str) -> tuple[str, Declared]:
     whole: dict[str, int | None] = {}
     constants: list[str] = []
     for pattern, reader in _READERS:
-        while (match := pattern.search(text)) is not None and len(whole) + len(constants) < _MOST_NAMES:
+        while (match := pattern.search(text)) is not None and len(whole) + len(constants) < _MAX_NAMES:
             before, names = text[: match.start()], [_clean(match[1])]
             if (more := _MORE.search(before)) is not None and reader is not _read_least:
                 before = before[: more.start(1)]

@@ -52,7 +52,7 @@ _SERIES_TERMS: Final = 120
 """Terms from which a series is extrapolated."""
 _SHIFT: Final = 7
 """Terms that the second of two summations adds one by one."""
-_MOST_EXPONENT: Final = 4_000
+_MAX_EXPONENT: Final = 4_000
 _CELLS: Final = 64
 _BITS: Final = 12_000
 """Bits of a written number, and of one power."""
@@ -169,7 +169,7 @@ class TreeEvaluator:
     def _raise(self, base: Any, exponent: Any) -> Any:
         if isinstance(exponent, self.ctx.mpf) and exponent == int(exponent):
             exponent = int(exponent)
-            if abs(exponent) > _MOST_EXPONENT and abs(base) > 2 ** (_BITS / _MOST_EXPONENT):
+            if abs(exponent) > _MAX_EXPONENT and abs(base) > 2 ** (_BITS / _MAX_EXPONENT):
                 raise UnsureError("a power that is too large")
         return base**exponent
 

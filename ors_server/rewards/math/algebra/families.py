@@ -59,12 +59,12 @@ def parameters(gold: AnswerStatement, answer: AnswerStatement) -> tuple[Least, L
     return mine, theirs
 
 
-def _like(known: Least, names: frozenset[str], others: frozenset[str]) -> Least:
+def _like(least: Least, names: frozenset[str], others: frozenset[str]) -> Least:
     """Return the parameters of the side that declares none: the same letters, or as many others."""
-    if known.keys() <= others:
-        return dict(known)
+    if least.keys() <= others:
+        return dict(least)
     rest = sorted((others - names) & _PARAMETERS)
-    return dict(zip(rest, known.values(), strict=True)) if len(rest) == len(known) else {}
+    return dict(zip(rest, least.values(), strict=True)) if len(rest) == len(least) else {}
 
 
 def _undeclared(
@@ -123,15 +123,15 @@ def _is_sequence(name: Node | None, parameters_: Least) -> bool:
     return name is not None and bool(free_names(name) & parameters_.keys())
 
 
-def same_family(gold: AnswerStatement, answer: AnswerStatement, mine: Least, theirs: Least) -> bool:
+def same_family(gold: AnswerStatement, answer: AnswerStatement, least: Least, theirs: Least) -> bool:
     """Return whether two families have the same members; `mine` and `theirs` are their parameters.
 
     Raises:
         UnsureError: That cannot be decided.
     """
-    has_naturals = NATURAL in (*mine.values(), *theirs.values())
+    has_naturals = NATURAL in (*least.values(), *theirs.values())
     return any(
-        _same_from(gold, answer, _from(mine, start), _from(theirs, start))
+        _same_from(gold, answer, _from(least, start), _from(theirs, start))
         for start in ((0, 1) if has_naturals else (0,))
     )
 
@@ -140,13 +140,13 @@ def _from(parameters_: Least, start: int) -> Least:
     return {name: start if least == NATURAL else least for name, least in parameters_.items()}
 
 
-def _same_from(gold: AnswerStatement, answer: AnswerStatement, mine: Least, theirs: Least) -> bool:
-    rest = (names_of(gold) - mine.keys()) | (names_of(answer) - theirs.keys())
+def _same_from(gold: AnswerStatement, answer: AnswerStatement, least: Least, theirs: Least) -> bool:
+    rest = (names_of(gold) - least.keys()) | (names_of(answer) - theirs.keys())
     with mp.workdps(DIGITS):
         places = next(places_for(rest, frozenset()))
         return _is_within(
-            _members(gold, mine, _NARROW, places), _members(answer, theirs, _WIDE, places)
-        ) and _is_within(_members(answer, theirs, _NARROW, places), _members(gold, mine, _WIDE, places))
+            _members(gold, least, _NARROW, places), _members(answer, theirs, _WIDE, places)
+        ) and _is_within(_members(answer, theirs, _NARROW, places), _members(gold, least, _WIDE, places))
 
 
 def _is_within(some: list[Any], others: list[Any]) -> bool:

@@ -6,13 +6,13 @@ from typing import Any, Final
 from ors_server.rewards.math.algebra.unsure import UnsureError
 
 Function = Callable[..., Any]
-_MOST_WHOLE: Final = 3_000
+_MAX_WHOLE: Final = 3_000
 """Greatest argument of a factorial and the like."""
 
 
 def _bounded(function: Function) -> Function:
     def call(*arguments: Any) -> Any:
-        if any(abs(argument) > _MOST_WHOLE for argument in arguments):
+        if any(abs(argument) > _MAX_WHOLE for argument in arguments):
             raise UnsureError("a factorial of a large number")
         return function(*arguments)
 

@@ -25,7 +25,7 @@ from ors_server.rewards.math.tree import Binder, Function, Matrix, Node, contain
 CPU_SECONDS: Final = 2.0
 """Processor time of the worker for one question."""
 _KEPT: Final = 4_096
-_MOST_CHARS: Final = 1_000
+_MAX_CHARS: Final = 1_000
 """Greatest length of a text that is sent."""
 _LIMITS: Final = offload.OffloadLimits(cpu_seconds=CPU_SECONDS)
 _MODULE: Final = "ors_server.rewards.math.algebra.symbolic_judge"
@@ -68,11 +68,11 @@ def second_opinion(gold: str, answers: tuple[str, ...]) -> SecondOpinion | None:
         WorkerLostError: The machine failed, twice.
     """
     gold = _one_spaced(gold)
-    if len(gold) > _MOST_CHARS:
+    if len(gold) > _MAX_CHARS:
         return None
     has_sign = _has_sign(gold)
     for text in dict.fromkeys(_one_spaced(unfence(answer)) for answer in answers):
-        if not 0 < len(text) <= _MOST_CHARS or not (has_sign or _has_sign(text)):
+        if not 0 < len(text) <= _MAX_CHARS or not (has_sign or _has_sign(text)):
             continue
         if _read(text) is not None:
             return _ask(gold, text)
@@ -109,12 +109,12 @@ def _ask(gold: str, answer: str) -> SecondOpinion | None:
     return SecondOpinion(opinion, answer)
 
 
-def _call(place: offload.FunctionPath, *statements: AnswerStatement) -> Any:
+def _call(path: offload.FunctionPath, *statements: AnswerStatement) -> Any:
     workers = offload.prepared(_MODULE)
     try:
-        return workers.call(place, *statements, limits=_LIMITS)
+        return workers.call(path, *statements, limits=_LIMITS)
     except offload.WorkerLostError:
-        return workers.call(place, *statements, limits=_LIMITS)
+        return workers.call(path, *statements, limits=_LIMITS)
 
 
 @functools.lru_cache(_KEPT)
@@ -129,7 +129,7 @@ def _is_beyond(gold: AnswerStatement) -> bool:
 def prepare(task: Mapping[str, Any]) -> None:
     """Start a worker in the background if a task's `answer` may need it; returns at once."""
     gold = task.get("answer")
-    if not isinstance(gold, str) or len(gold) > _MOST_CHARS or not _has_sign(_one_spaced(gold)):
+    if not isinstance(gold, str) or len(gold) > _MAX_CHARS or not _has_sign(_one_spaced(gold)):
         return
     workers = offload.prepared(_MODULE)
     if not workers.is_ready:

@@ -19,7 +19,7 @@ _LAST: Final = 12
 _TERMS: Final = 60
 _NOTHING: Final = 20
 """Terms at the end of a series that must vanish."""
-_MOST_SHIFT: Final = 6
+_MAX_SHIFT: Final = 6
 """Greatest number in an index or a bound: beyond it members might all be zero."""
 _MULTIPLE: Final = re.compile(r"(\d?)([A-Za-z])")
 
@@ -46,7 +46,7 @@ def check_reach(*nodes: Node) -> None:
         UnsureError: There is one.
     """
     for part in (part for node in nodes for part in walk(node)):
-        if isinstance(part, Number) and not -_MOST_SHIFT <= float(part.value) <= _MOST_SHIFT:
+        if isinstance(part, Number) and not -_MAX_SHIFT <= float(part.value) <= _MAX_SHIFT:
             raise UnsureError("a sequence at a large index")
 
 

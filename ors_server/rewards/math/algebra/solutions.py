@@ -28,8 +28,8 @@ from ors_server.rewards.math.tree import (
 sympy: Any = import_module("sympy")
 Predicate = Callable[[Any], bool]
 _NEAR: Final = mpf(10) ** -9
-_MOST_PLACES: Final = 60
-_MOST_DEGREE: Final = 12
+_MAX_PLACES: Final = 60
+_MAX_DEGREE: Final = 12
 _SCAN: Final = (-30.0, 30.0, 2400)
 _SIGNS: Final[dict[str, Callable[[int], bool]]] = {
     "=": lambda sign: sign == 0,
@@ -151,7 +151,7 @@ def _changes(gap: Node, variable: str) -> Iterator[Any]:
     for part in sympy.fraction(sympy.together(expression.subs(symbol, real))):
         if part.is_polynomial(real):
             polynomial = sympy.Poly(part, real)
-            if polynomial.degree() > _MOST_DEGREE or polynomial.free_symbols_in_domain:
+            if polynomial.degree() > _MAX_DEGREE or polynomial.free_symbols_in_domain:
                 raise UnsureError("a polynomial of too high a degree")
             for root in polynomial.nroots(n=DIGITS, maxsteps=200) if polynomial.degree() > 0 else ():
                 if abs(sympy.im(root)) < 1e-9:  # noqa: PLR2004  (noise; a place more does no harm)
@@ -208,7 +208,7 @@ def same_set(gold: AnswerStatement, answer: AnswerStatement) -> bool:
     with mp.workdps(DIGITS):
         first, second = _RealSet(gold, variable), _RealSet(answer, variable)
         places = sorted({mp.nstr(place, 12): place for place in first.places + second.places}.values())
-        if len(places) > _MOST_PLACES:
+        if len(places) > _MAX_PLACES:
             raise UnsureError("too many places")
         return all(first.holds(place) == second.holds(place) for place in _around(places))
 

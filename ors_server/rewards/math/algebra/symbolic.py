@@ -27,9 +27,9 @@ from ors_server.rewards.math.tree import (
 )
 
 sympy: Any = import_module("sympy")
-_MOST_BITS: Final = 12_000
-_MOST_WHOLE: Final = 3_000
-_MOST_EXPONENT: Final = 4_000
+_MAX_BITS: Final = 12_000
+_MAX_WHOLE: Final = 3_000
+_MAX_EXPONENT: Final = 4_000
 
 
 def _log(value: Any, base: Any = None) -> Any:
@@ -122,7 +122,7 @@ class Builder:
 
     def _number(self, node: Number) -> Any:
         top, bottom = node.value.numerator, node.value.denominator
-        if max(top.bit_length(), bottom.bit_length()) > _MOST_BITS:
+        if max(top.bit_length(), bottom.bit_length()) > _MAX_BITS:
             raise UnsureError("a number of too many digits")
         return sympy.Rational(top, bottom)
 
@@ -138,7 +138,7 @@ class Builder:
             exponent.is_number
             and base.is_number
             and base not in (0, 1, -1)
-            and not abs(exponent) < _MOST_EXPONENT
+            and not abs(exponent) < _MAX_EXPONENT
         ):
             raise UnsureError("a power that is too large")
         return sympy.Pow(base, exponent)
@@ -147,7 +147,7 @@ class Builder:
         name, arguments = node.name, list(map(self.build, node.arguments))
         if name not in _FUNCTIONS:
             raise UnsureError(name)
-        is_large = any(argument.is_number and not abs(argument) < _MOST_WHOLE for argument in arguments)
+        is_large = any(argument.is_number and not abs(argument) < _MAX_WHOLE for argument in arguments)
         if name in _GROWING and is_large:
             raise UnsureError(f"{name} of a large number")
         return _FUNCTIONS[name](*arguments)
@@ -185,7 +185,7 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
         case "sum", [low, high]:
             return _sum(body, variable, low, high)
         case "prod", [low, high]:
-            if (high - low).is_Integer and high - low > _MOST_WHOLE:
+            if (high - low).is_Integer and high - low > _MAX_WHOLE:
                 raise UnsureError("a product of too many factors")
             return sympy.Product(body, (variable, low, high))
         case (("lim" | "lim+" | "lim-"), [place]):
@@ -198,7 +198,7 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
 def _sum(body: Any, variable: Any, low: Any, high: Any) -> Any:
     """Make a sum; one of very many terms only if its closed form is a rational function."""
     span = high - low
-    if not (span.is_Integer and span > _MOST_WHOLE):
+    if not (span.is_Integer and span > _MAX_WHOLE):
         return sympy.Sum(body, (variable, low, high))
     last = sympy.Dummy(integer=True, positive=True)
     form = sympy.Sum(body.doit(), (variable, low, last)).doit()

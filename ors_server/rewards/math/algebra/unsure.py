@@ -9,10 +9,10 @@ class UnsureError(Exception):
 
 FAILURES: Final = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 """What mpmath and SymPy raise for values without a rule, such as a matrix and a number."""
-MOST_OF_A_REASON: Final = 200
+MAX_OF_A_REASON: Final = 200
 """Characters of such an error that are kept."""
 
 
 def unsure(error: Exception) -> UnsureError:
     """Convert a package's error."""
-    return UnsureError(f"{type(error).__name__}: {error}"[:MOST_OF_A_REASON])
+    return UnsureError(f"{type(error).__name__}: {error}"[:MAX_OF_A_REASON])

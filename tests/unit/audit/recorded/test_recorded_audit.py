@@ -6,10 +6,10 @@ import tracemalloc
 import pytest
 
 from ors_server.audit.judgement import AuditVerdict
+from ors_server.audit.recorded.drift import trend_of
 from ors_server.audit.recorded.fragments import FragmentCounts
 from ors_server.audit.recorded.recorded_audit import audit_episodes
 from ors_server.audit.recorded.recorded_report import FindingKind, RecordedReport
-from ors_server.audit.recorded.trends import trend_of
 from ors_server.store.base import EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_reader

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ors_server.audit.recorded.traces import grader_files_of, judge_words_of
+from ors_server.audit.recorded.digest import grader_files_of, judge_words_of
 from tests.fixtures.recorded_episodes import step_of
 
 

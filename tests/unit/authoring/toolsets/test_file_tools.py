@@ -9,8 +9,7 @@ import pytest
 from ors_server import OffloadLimits
 from ors_server.authoring.tool import ToolError
 from ors_server.authoring.toolsets import file_tools as files_module
-from ors_server.authoring.toolsets.edit_history import MAX_BYTES, MAX_EDITS
-from ors_server.authoring.toolsets.file_tools import MAX_IMAGE_BYTES, FileTools
+from ors_server.authoring.toolsets.file_tools import MAX_BYTES, MAX_EDITS, MAX_IMAGE_BYTES, FileTools
 from ors_server.errors import EnvironmentFailedError
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxFileError

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.evaluation.agents.agent_choice import choose_agent
+from ors_server.evaluation.agents.agent_choice import ReplayAgent, choose_agent
 from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
 from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable
 from ors_server.evaluation.agents.chat_agent import ChatAgent
 from ors_server.evaluation.agents.command_agent import CommandAgent
-from ors_server.evaluation.agents.replay_agent import ReplayAgent
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runs import AttemptStatus
 from ors_server.store.memory import MemoryStore

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ors_server.evaluation.agents.base import AgentSettingsError
-from ors_server.evaluation.agents.command_agent import MOST_OUTPUT, CommandAgent
+from ors_server.evaluation.agents.command_agent import MAX_OUTPUT, CommandAgent
 from ors_server.evaluation.attempt_runner import AttemptRunner
 from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.local_target import open_local_target
@@ -131,9 +131,9 @@ async def test_a_program_that_does_not_listen_is_killed_when_the_time_is_up(tmp_
 
 
 async def test_of_a_long_output_the_end_is_kept():
-    program = f"print('x' * {2 * MOST_OUTPUT} + 'end')"
+    program = f"print('x' * {2 * MAX_OUTPUT} + 'end')"
     _, log = await played(CommandAgent(f'{sys.executable} -S -c "{program}"'))
-    assert len(log[0]) == MOST_OUTPUT
+    assert len(log[0]) == MAX_OUTPUT
     assert log[0].endswith("end\n")
 
 

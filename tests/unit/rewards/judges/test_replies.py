@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ors_server.rewards.judged import llm_as_judge_reward
 from ors_server.rewards.judges import Criterion, Rubric, ScriptedJudge, UnusableReplyError
-from ors_server.rewards.judges.replies import MOST_CHARACTERS, MOST_READ, read_score, read_verdicts
+from ors_server.rewards.judges.replies import MAX_CHARACTERS, MAX_READ, read_score, read_verdicts
 from ors_server.rewards.scoring import score
 from tests.fixtures.case_tables import tables
 from tests.fixtures.processor_time import processor_seconds
@@ -82,7 +82,7 @@ def test_the_last_complete_verdict_binds(text):
         '{"a": ' * 50_000,
         "9" * 5_000 + "{" + "9" * 5_000,
         '{"correct": ' + "9" * 5_000 + "}",
-        "x" * (MOST_CHARACTERS + 1),
+        "x" * (MAX_CHARACTERS + 1),
     ],
 )
 def test_what_is_not_plainly_a_verdict_is_none(text):
@@ -239,16 +239,16 @@ def cost(text):
 @pytest.mark.parametrize("shape", HOSTILE)
 def test_reading_a_hostile_reply_costs_in_proportion_to_its_length(shape):
     make = HOSTILE[shape]
-    short, long = make(MOST_READ // 4), make(MOST_READ)
-    assert len(long) <= MOST_READ
+    short, long = make(MAX_READ // 4), make(MAX_READ)
+    assert len(long) <= MAX_READ
     # four times as long: a quadratic reader takes sixteen times as long
     assert cost(long) <= 9 * cost(short) + 0.01
 
 
 def test_long_reasoning_before_a_verdict_is_no_reason_to_refuse_it():
-    assert read_score(f"<think>{'hm ' * MOST_READ}</think>\nScore: 0.5").score == 0.5
+    assert read_score(f"<think>{'hm ' * MAX_READ}</think>\nScore: 0.5").score == 0.5
     with pytest.raises(UnusableReplyError, match="more than 30,000 characters"):
-        read_score("hm " * MOST_READ + "\nScore: 0.5")
+        read_score("hm " * MAX_READ + "\nScore: 0.5")
 
 
 def test_any_mixture_of_pieces_is_a_score_on_the_scale_or_refused():

@@ -4,7 +4,7 @@ import pytest
 
 from ors_server.rewards.agentfly.answers import qa_f1_reward
 from ors_server.rewards.agentfly.exact import qa_em_reward
-from ors_server.rewards.judges.replies import MOST_CHARACTERS, read_score
+from ors_server.rewards.judges.replies import MAX_CHARACTERS, read_score
 from ors_server.rewards.reading.answer_text import AnswerSource, find_answer
 from ors_server.rewards.reading.fences import fenced_blocks
 from ors_server.rewards.reward_errors import UnusableReplyError
@@ -117,6 +117,6 @@ def test_reading_costs_in_proportion_to_the_length(piece):
 )
 def test_a_score_that_is_never_asserted_is_refused(piece):
     for times in (1, 2, 300):
-        reply = (piece * times)[:MOST_CHARACTERS]
+        reply = (piece * times)[:MAX_CHARACTERS]
         with pytest.raises(UnusableReplyError):
             read_score("The answer has words.\n" + reply)

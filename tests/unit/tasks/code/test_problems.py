@@ -14,7 +14,7 @@ from ors_server_tasks.code.hidden import make_call, public_functions, run_source
 from ors_server_tasks.code.problem import Grading, Kind, Problem
 
 PROBLEMS = [load_problem(name) for names in SPLITS.values() for name in names]
-FEWEST_CASES = 12
+MIN_CASES = 12
 every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
 
 
@@ -122,7 +122,7 @@ def test_hidden_cases_are_many_different_and_plain(grading):
         if problem.grading is grading:
             calls = problem.hidden_calls
             keys = [key(call.function, call.arguments, call.keywords) for call in calls]
-            assert len(keys) >= FEWEST_CASES, problem.name
+            assert len(keys) >= MIN_CASES, problem.name
             assert [k for k, count in Counter(keys).items() if count > 1] == [], problem.name
             for call in calls:
                 values = [list(call.arguments), call.keywords, call.expected]
@@ -132,14 +132,14 @@ def test_hidden_cases_are_many_different_and_plain(grading):
 @those(Grading.CALLS)
 def test_special_casing_the_visible_examples_cannot_pass(problem):
     hidden = {key(call.function, call.arguments, call.keywords) for call in problem.hidden_calls}
-    assert len(hidden - visible_calls(problem)) >= FEWEST_CASES
+    assert len(hidden - visible_calls(problem)) >= MIN_CASES
 
 
 @those(Grading.INPUTS)
 def test_no_hidden_input_is_an_example(problem):
     hidden = {call.arguments for call in problem.hidden_calls}
     assert not hidden & {(given,) for given, _ in problem.examples}
-    assert any(not call.expected for call in problem.hidden_calls) or len(hidden) > FEWEST_CASES
+    assert any(not call.expected for call in problem.hidden_calls) or len(hidden) > MIN_CASES
 
 
 @those(Grading.CALLS)
@@ -170,5 +170,5 @@ def test_a_file_to_mend_fails_some_cases_and_passes_others(problem):
 
 @those(Grading.TESTS)
 def test_hidden_tests_are_many(problem):
-    assert problem.hidden_tests.count("\ndef test_") >= FEWEST_CASES
+    assert problem.hidden_tests.count("\ndef test_") >= MIN_CASES
     assert problem.classes or problem.kind is Kind.FIX

@@ -215,7 +215,7 @@ def test_no_instruction_of_the_invented_catalogue_is_given_twice(tmp_path):
 
 
 def test_an_array_that_was_read_often_gives_its_pages_back_and_can_be_read_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("ors_server_tasks.webshop.arrays.MOST_RESIDENT", 100)
+    monkeypatch.setattr("ors_server_tasks.webshop.arrays.MAX_RESIDENT", 100)
     write_array(tmp_path / "a", np.arange(1000, dtype="<u4"))
     array = MappedArray(tmp_path / "a", "<u4")
     assert [int(array.part(start, start + 20).sum()) for start in (0, 500, 980, 0)] == [

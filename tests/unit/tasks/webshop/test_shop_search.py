@@ -172,7 +172,7 @@ def test_a_word_that_a_product_repeats_a_thousand_times_counts_as_often(write_ca
 
 
 def test_an_index_has_space_for_so_many_pairs_only(write_catalogue, make_product, monkeypatch):
-    monkeypatch.setattr("ors_server_tasks.webshop.catalogue_build._MOST_COUNTS", 1)
+    monkeypatch.setattr("ors_server_tasks.webshop.catalogue_build._MAX_COUNTS", 1)
     with pytest.raises(CatalogueError, match="expected at most 1 different pairs of how often a word is in"):
         open_catalogue(str(write_catalogue(make_product(name="lamp lamp other"))), "human")
 
