@@ -24,7 +24,9 @@ from typing import Any, Final, TypeAlias, cast
 from ors_server.rewards.reading.optional_packages import load_package
 from ors_server.rewards.text.texts import BadGoldError
 
-_WORDS: Final[dict[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_WORDS: Final[dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8")
+)
 _ABBREVIATIONS: Final = frozenset(_WORDS["abbreviations"].split())
 _STARTERS: Final = frozenset(_WORDS["starters"].split())
 _OPENERS: Final = frozenset(_WORDS["openers"].split())
