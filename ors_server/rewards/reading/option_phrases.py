@@ -61,9 +61,9 @@ _RESTRICTING: Final = words_of("only just merely simply")
 _DETERMINERS: Final = words_of("the a an his her its their where one")
 _PLACE_NOUNS: Final = words_of(
     "area region district county province state airport station harbour harbor port university college "
-    "school"
-    "museum bridge road street square valley river bay castle cathedral company team club festival family "
-    "agreement treaty accord dialect railway line theatre theater hospital basin plain zoo derby office"
+    "school museum bridge road street square valley river bay castle cathedral company team club festival "
+    "family agreement treaty accord dialect railway line theatre theater hospital basin plain zoo derby "
+    "office"
 )
 _EXTENT: Final = words_of("also too equally likewise well either")
 _POSSIBLE: Final = words_of("would could might may can does do is are has fits works")
@@ -73,8 +73,7 @@ _OWN_SUBJECTS: Final = words_of(
 _SUPERLATIVE: Final = words_of("earliest northernmost southernmost easternmost westernmost foremost")
 _NOT_SUPERLATIVE: Final = words_of(
     "west east test forest interest honest modest guest request protest contest harvest rest nest "
-    "priest arrest"
-    "weakest worst least unlikeliest furthest closest nearest best"
+    "priest arrest weakest worst least unlikeliest furthest closest nearest best"
 )
 _DECLINING: Final = words_of("don't won't shan't wouldn't can't cannot didn't refuse")
 _DECLINED: Final = words_of(
