@@ -218,8 +218,9 @@ def _memory() -> int:
 
 def absolute_place(database: Database) -> Database:
     """Return a database that means the same from any folder."""
-    is_content = isinstance(database, bytes) or _is_dump(database)
-    return database if is_content else Path(database).absolute()
+    if isinstance(database, bytes) or _is_dump(database):
+        return database
+    return Path(database).absolute()
 
 
 def _is_dump(database: Database) -> TypeGuard[str]:
