@@ -18,7 +18,7 @@ from ors_server.errors import ClientError, EpisodeNotFoundError
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
 from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step
 from ors_server.transports.control_episodes import EpisodePage, EpisodeRecordView, EpisodeStepPage
-from ors_server.transports.control_operations import Problem
+from ors_server.transports.request_errors import Problem
 
 MAX_PAGE = 500
 """Most episodes or steps of one request."""

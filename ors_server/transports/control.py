@@ -24,16 +24,18 @@ from ors_server.transports.control_operations import (
     PREFIX,
     ControlRequest,
     EventResponse,
-    MethodNotAllowedError,
     Operation,
-    Problem,
-    UnknownPathError,
-    WrongRequestError,
     encode,
     encode_parts,
     segments_of,
 )
 from ors_server.transports.faults import extra_headers, look_up, pending_fields
+from ors_server.transports.request_errors import (
+    MethodNotAllowedError,
+    Problem,
+    UnknownPathError,
+    WrongRequestError,
+)
 from ors_server.transports.sse import EVENT_HEADERS
 
 log = get_logger("ors_server.control")

@@ -34,14 +34,12 @@ from ors_server.transports.control_models import MAX_PAGE, Cursor, PageQuery, Po
 from ors_server.transports.control_operations import (
     ControlRequest,
     EventResponse,
-    Problem,
     RequestQuery,
-    ResponseModel,
-    WrongRequestError,
     encode,
     encode_parts,
     mistakes_of,
 )
+from ors_server.transports.request_errors import Problem, ResponseModel, WrongRequestError
 from ors_server.transports.sse import comment, event
 from ors_server.wire import Block, JSONObject
 

@@ -32,8 +32,9 @@ from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.settings import Settings
 from ors_server.transports import control_models as m
 from ors_server.transports.access import Caller, Keyring, may_see_rewards, redact, withhold
-from ors_server.transports.control_operations import ControlRequest, ResponseModel
+from ors_server.transports.control_operations import ControlRequest
 from ors_server.transports.labels import labels_for
+from ors_server.transports.request_errors import ResponseModel
 from ors_server.visibility import Visibility
 from ors_server.wire import JSONObject, ToolListing, ToolOutput
 

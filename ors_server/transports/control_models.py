@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_valida
 from ors_server.policy import EpisodePolicy
 from ors_server.sessions.session_request import MAX_FORKS
 from ors_server.trajectory import EpisodeSummary, Fork, Step, UserTurn
-from ors_server.transports.control_operations import RequestBody, RequestQuery, ResponseModel
+from ors_server.transports.control_operations import RequestBody, RequestQuery
+from ors_server.transports.request_errors import ResponseModel
 from ors_server.visibility import Visibility
 from ors_server.wire import Block, JSONObject, Message, Split, ToolListing
 

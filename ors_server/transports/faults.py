@@ -17,7 +17,7 @@ from ors_server.resources import resource_errors as resources
 from ors_server.rewards import reward_errors as rewards
 from ors_server.rewards.transcripts.turns import MissingRoleError, TranscriptError
 from ors_server.sandboxes import sandbox_errors as sandboxes
-from ors_server.transports.control_operations import (
+from ors_server.transports.request_errors import (
     MalformedBodyError,
     MethodNotAllowedError,
     UnknownPathError,

@@ -11,7 +11,8 @@ from ors_server.store.memory import MemoryStore
 from ors_server.transports.access import Keyring
 from ors_server.transports.control import ControlApp
 from ors_server.transports.control_episodes import EpisodeHandlers
-from ors_server.transports.control_operations import ControlRequest, Operation, ResponseModel
+from ors_server.transports.control_operations import ControlRequest, Operation
+from ors_server.transports.request_errors import ResponseModel
 
 NO_EPISODES = EpisodeHandlers(MemoryStore(), clock=SystemClock(), ping_seconds=10)
 
