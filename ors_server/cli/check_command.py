@@ -13,7 +13,7 @@ from ors_server.cli.data_options import DataOptions, declared_keys, resolve_refe
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_progress_console
-from ors_server.printable import clean_line
+from ors_server.model.printable import clean_line
 
 Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ors_server.errors import first_of
+from ors_server.model.errors import first_of
 from ors_server.testing.expectations import NotApplicableError, NotMetError
 from ors_server.testing.ors_manifest import Level, Requirement
 from ors_server.testing.ors_wire import BrokenWireError

@@ -17,10 +17,10 @@ from typing import Literal
 import anyio
 from typing_extensions import override
 
-from ors_server.authoring.boundary import describe_authors
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import definitions_of
-from ors_server.errors import OrsServerError
+from ors_server.environments.boundary import describe_authors
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import definitions_of
+from ors_server.model.errors import OrsServerError
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import open_sandboxes
 from ors_server.testing import environment_checks as checks

@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool
 
-from ors_server.bounded_http import ACCEPTED_CODINGS
+from ors_server.client.bounded_http import ACCEPTED_CODINGS
 from ors_server.client.patient_transport import BOUNDS
 from ors_server.json_schemas import BadSchemaError, check_schema
 from ors_server.testing.expectations import NotApplicableError, expect

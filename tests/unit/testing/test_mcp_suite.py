@@ -13,7 +13,7 @@ import uvicorn
 from mcp.server import Server
 
 from ors_server.app import create_app
-from ors_server.settings import Settings
+from ors_server.model.settings import Settings
 from ors_server.testing.conformance_report import RequirementVerdict
 from ors_server.testing.mcp_checks import MCP_CHECKS
 from ors_server.testing.mcp_suite import check_mcp_server

@@ -4,7 +4,7 @@ from types import MappingProxyType
 
 import pytest
 
-from ors_server.authoring.loading import define
+from ors_server.environments.loading import define
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sessions.session_services import Sandboxes
 from ors_server.testing import check_environment
