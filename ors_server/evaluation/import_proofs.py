@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 
+from ors_server.conformance.ors_manifest import Level
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import define
 from ors_server.environments.sources import FORCE, Source
@@ -22,7 +23,6 @@ from ors_server.model.wire import JSONObject
 from ors_server.testing.environment_subject import spread
 from ors_server.testing.environment_suite import inspect_environment
 from ors_server.testing.local_client import open_environment
-from ors_server.testing.ors_manifest import Level
 
 AGENTS = ("oracle", "noop", "random")
 _NO_GOLD = "has no actions for the task"

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HOMES = {
-    "mcp": {"doors/mcp/sdk.py", "client/mcp_connection.py", "testing/mcp_checks.py"},
+    "mcp": {"doors/mcp/sdk.py", "client/mcp_connection.py", "conformance/mcp_checks.py"},
     "uvicorn": {"doors/http/bounded_protocol.py"},
     "mpmath": {"rewards/math/precise.py", "adapters/programs/bfcl_program.py"},
 }

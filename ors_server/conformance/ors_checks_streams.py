@@ -5,8 +5,8 @@ from typing import Any
 
 import anyio
 
-from ors_server.testing.expectations import expect
-from ors_server.testing.ors_subject import Called, OrsChecks, OrsSubject, expect_status
+from ors_server.conformance.expectations import expect
+from ors_server.conformance.ors_subject import Called, OrsChecks, OrsSubject, expect_status
 
 LINE_LIMIT = 64 * 1024
 """Bytes of a line that every client reads; some give up beyond."""

@@ -38,7 +38,7 @@ class Requirement:
 @cache
 def read_requirements() -> tuple[Requirement, ...]:
     """Return every requirement, in the order of `ors_requirements.toml`."""
-    text = (files("ors_server.testing") / "ors_requirements.toml").read_text("utf-8")
+    text = (files("ors_server.conformance") / "ors_requirements.toml").read_text("utf-8")
     return tuple(
         Requirement(key, Level(row["level"]), row["section"], row["checked"], row["text"])
         for key, row in tomllib.loads(text).items()

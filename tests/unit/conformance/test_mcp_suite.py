@@ -13,11 +13,11 @@ import uvicorn
 from mcp.server import Server
 
 from ors_server.app import create_app
+from ors_server.conformance.mcp_checks import MCP_CHECKS
+from ors_server.conformance.mcp_suite import check_mcp_server
+from ors_server.conformance.ors_manifest import Level
+from ors_server.conformance.report import RequirementVerdict
 from ors_server.model.settings import Settings
-from ors_server.testing.conformance_report import RequirementVerdict
-from ors_server.testing.mcp_checks import MCP_CHECKS
-from ors_server.testing.mcp_suite import check_mcp_server
-from ors_server.testing.ors_manifest import Level
 
 
 def check(url, **options):

@@ -4,9 +4,9 @@ import uuid
 from http import HTTPStatus
 from typing import Any
 
-from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.ors_subject import OrsChecks, OrsSubject, expect_detail, expect_status
-from ors_server.testing.ors_wire import WireAnswer, get, post
+from ors_server.conformance.expectations import NotApplicableError, expect
+from ors_server.conformance.ors_subject import OrsChecks, OrsSubject, expect_detail, expect_status
+from ors_server.conformance.ors_wire import WireAnswer, get, post
 
 TOOL_KEYS = {"name", "description", "input_schema"}
 REDIRECTS = (307, 308)

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, cast
 
 import anyio
 
-from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
-from ors_server.testing.ors_wire import Event, EventStream, OrsWire, WireAnswer, get, post
+from ors_server.conformance.expectations import NotApplicableError, NotMetError, expect
+from ors_server.conformance.ors_wire import Event, EventStream, OrsWire, WireAnswer, get, post
 
 ASK_AGAIN = 0.02
 """Seconds between two polls."""

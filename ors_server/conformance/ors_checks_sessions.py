@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio
 
-from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.ors_subject import (
+from ors_server.conformance.expectations import NotApplicableError, expect
+from ors_server.conformance.ors_subject import (
     OrsChecks,
     OrsSession,
     OrsSubject,
@@ -17,7 +17,7 @@ from ors_server.testing.ors_subject import (
     expect_detail,
     expect_status,
 )
-from ors_server.testing.ors_wire import WireAnswer, get, post
+from ors_server.conformance.ors_wire import WireAnswer, get, post
 
 SETUP_SECONDS = 5.0
 """How long the setups take during which something else must be answered."""

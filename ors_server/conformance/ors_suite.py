@@ -16,10 +16,15 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from ors_server.testing import ors_checks_calls, ors_checks_discovery, ors_checks_sessions, ors_checks_streams
-from ors_server.testing.conformance_report import ConformanceReport, RequirementVerdict, verdict_of
-from ors_server.testing.ors_manifest import Requirement, read_requirements
-from ors_server.testing.ors_subject import Check, OrsSubject, find
+from ors_server.conformance import (
+    ors_checks_calls,
+    ors_checks_discovery,
+    ors_checks_sessions,
+    ors_checks_streams,
+)
+from ors_server.conformance.ors_manifest import Requirement, read_requirements
+from ors_server.conformance.ors_subject import Check, OrsSubject, find
+from ors_server.conformance.report import ConformanceReport, RequirementVerdict, verdict_of
 
 CHECKS: dict[str, Check] = {
     **ors_checks_discovery.CHECKS,

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ors_server.conformance.expectations import NotApplicableError, NotMetError
+from ors_server.conformance.ors_manifest import Level, Requirement
+from ors_server.conformance.ors_wire import BrokenWireError
 from ors_server.model.errors import first_of
-from ors_server.testing.expectations import NotApplicableError, NotMetError
-from ors_server.testing.ors_manifest import Level, Requirement
-from ors_server.testing.ors_wire import BrokenWireError
 
 CheckResult: TypeAlias = Literal["pass", "fail", "skip"]
 

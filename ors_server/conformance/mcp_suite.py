@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 
 import anyio
 
-from ors_server.testing.conformance_report import ConformanceReport, RequirementVerdict, verdict_of
-from ors_server.testing.mcp_checks import MCP_CHECKS, Check, Host
-from ors_server.testing.ors_manifest import Requirement
+from ors_server.conformance.mcp_checks import MCP_CHECKS, Check, Host
+from ors_server.conformance.ors_manifest import Requirement
+from ors_server.conformance.report import ConformanceReport, RequirementVerdict, verdict_of
 
 TIME_LIMIT = 60.0
 """Seconds that one check may take."""

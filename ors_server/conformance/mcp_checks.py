@@ -16,10 +16,10 @@ from mcp_types import Tool
 
 from ors_server.client.bounded_http import ACCEPTED_CODINGS
 from ors_server.client.patient_transport import BOUNDS
+from ors_server.conformance.expectations import NotApplicableError, expect
+from ors_server.conformance.ors_manifest import Level, Requirement
+from ors_server.conformance.ors_wire import OrsWire, WireAnswer, WireRequest
 from ors_server.json_schemas import BadSchemaError, check_schema
-from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.ors_manifest import Level, Requirement
-from ors_server.testing.ors_wire import OrsWire, WireAnswer, WireRequest
 
 HANDSHAKE = "legacy"
 MODERN = "2026-07-28"

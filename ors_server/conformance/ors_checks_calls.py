@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 
-from ors_server.testing.expectations import NotApplicableError, expect
-from ors_server.testing.ors_subject import (
+from ors_server.conformance.expectations import NotApplicableError, expect
+from ors_server.conformance.ors_subject import (
     Called,
     OrsChecks,
     OrsSession,
@@ -16,7 +16,7 @@ from ors_server.testing.ors_subject import (
     expect_detail,
     expect_status,
 )
-from ors_server.testing.ors_wire import get, post
+from ors_server.conformance.ors_wire import get, post
 
 UNKNOWN = "unknown task_id"
 ENORMOUS = 20 * 1024**3
