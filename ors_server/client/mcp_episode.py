@@ -135,8 +135,9 @@ class AsyncLobbyEpisode(AsyncMcpEpisode):
 
 
 def _handle_of(tool: types.Tool) -> str:
-    properties = tool.input_schema.get("properties", {})
-    return next((name for name in HANDLES if name in properties), "session_id")
+    properties: object = tool.input_schema.get("properties")
+    names = properties if isinstance(properties, dict) else {}
+    return next((name for name in HANDLES if name in names), "session_id")
 
 
 @asynccontextmanager

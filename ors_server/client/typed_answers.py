@@ -60,6 +60,34 @@ class CreatedFields(AccessFields):
 
 
 @with_config(strict=True)
+class PlayedFields(TypedDict):
+    """What is read of the extension's method `episode`, besides the figures."""
+
+    environment: str
+
+
+@with_config(strict=True)
+class McpAccessFields(TypedDict):
+    """The extension's method `create`, where the server has tokens of agents."""
+
+    agent_token: str
+    agent_path: str
+    path: str
+
+
+@with_config(strict=True)
+class McpFigures(TypedDict, total=False):
+    """The figures of a step in the `_meta` of its result."""
+
+    step: Count | None
+    refused: str | None
+    finished: bool
+    reward: float | None
+    metadata: JSONObject | None
+    failed: JSONObject | None
+
+
+@with_config(strict=True)
 class ForkFields(TypedDict):
     """`POST /_ors/sessions/{id}/fork`."""
 
