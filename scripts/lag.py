@@ -11,7 +11,7 @@ data files of each format (with --reload), at four sizes. A cell is about all in
 - the most memory of the server, in MiB.
 
 A cell fails if the second or third is above the limit. It is measured again then, up to three times, at last
-input by input, so that it names the worst.
+input by input, so that it names the worst. The exit status is 1 if a cell fails.
 
 Usage: .venv/bin/python scripts/lag.py [--only WORD] [--row NAME] [--limit MILLISECONDS] [--json FILE]
        .venv/bin/python scripts/lag.py --table FILE
@@ -408,6 +408,7 @@ def main() -> None:
             with options.json.open("a") as file:
                 file.write(json.dumps({"name": name, "cells": [asdict(cell) for cell in cells]}) + "\n")
     sys.stdout.write(f"{late} cells are above {options.limit:g} ms\n")
+    raise SystemExit(1 if late else 0)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from typing import Any
 
 Files = Mapping[str, bytes]
 SHARDS = 3
-MAX_FILES = 1_000
+MAX_FILES = 200
+MAX_ROWS = 20_000
 
 
 def json_lines(rows: list[Any]) -> bytes:
@@ -39,15 +40,21 @@ def parquet(rows: list[dict[str, Any]]) -> bytes:
 
 
 def many(size: int) -> list[dict[str, Any]]:
-    """Return many short rows."""
-    return [{"question": f"What is {number}?", "answer": str(number)} for number in range(max(1, size // 44))]
+    """Return many short rows, which become longer where they would be too many to wait for."""
+    count = max(1, min(MAX_ROWS, size // 44))
+    length = max(0, size // count - 44)
+    return [
+        {"question": f"What is {number}?{'q' * length}", "answer": str(number)} for number in range(count)
+    ]
 
 
 def hostile_lines(size: int) -> dict[str, bytes]:
     """Return files of JSON lines of about a size."""
     wide = [f"c{number}" for number in range(size // 8)]
     repeated = b"{" + b",".join(b'"n%d": 1' % (number % 997) for number in range(size // 10)) + b"}\n"
-    holes = [{"question": "q", **dict.fromkeys(wide[:100], 1)} for _ in range(max(1, size // 1_000))]
+    holes = [
+        {"question": "q", **dict.fromkeys(wide[:100], 1)} for _ in range(max(1, min(200, size // 1_000)))
+    ]
     return {
         "many rows": json_lines(many(size)),
         "one long row": json_lines([{"question": "q" * (size - 64), "answer": "1"}]),
@@ -95,7 +102,10 @@ def tables(size: int, separator: str) -> dict[str, bytes]:
     """Return files of separated values."""
     wide = ["question", "answer", *(f"c{number}" for number in range(size // 8))]
     rows = {
-        "many rows": [["question", "answer"], *([f"q{number}", "1"] for number in range(size // 8))],
+        "many rows": [
+            ["question", "answer"],
+            *([f"q{number}", "1"] for number in range(min(MAX_ROWS, size // 8))),
+        ],
         "wide header": [wide, *([["1"]] * 1_000)],
         "repeated names": [[*wide, "c7"], ["1"] * 3],
         "one long row": [["question", "answer"], ["q" * (size - 64), "1"]],
@@ -113,7 +123,9 @@ def parquets(size: int) -> dict[str, bytes]:
         "many rows": parquet(many(size)),
         "one long row": parquet([{"question": "q" * (size - 64), "answer": "1"}]),
         "one row of controls": parquet([{"question": "\x01" * (size // 6 - 64), "answer": "1"}]),
-        "repeated value": parquet([{"question": "q" * 1_000, "answer": "1"}] * max(1, size // 50)),
+        "repeated value": parquet(
+            [{"question": "q" * 1_000, "answer": "1"}] * max(1, min(MAX_ROWS, size // 50))
+        ),
         "many columns": parquet([wide]),
         "no parquet": b"PAR1" + b"\xff" * (size - 12) + b"\xff\xff\xff\x7fPAR1",
     }
