@@ -29,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from itertools import chain
 from multiprocessing.sharedctypes import SynchronizedArray
@@ -59,7 +59,36 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 Actions = Mapping[str, Callable[[], str]]
-IsChosen = Callable[[str], bool]
+Cells = dict[str, "Cell"]
+"""The cells of a row by their size."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which cells are measured, and with which inputs."""
+
+    words: str
+    rows: tuple[str, ...]
+    kinds: tuple[str, ...]
+    sizes: tuple[str, ...]
+    limit: float
+
+    def has(self, row: str) -> bool:
+        """Whether a row is measured."""
+        return self.words in row and (not self.rows or row in self.rows)
+
+    def measure(self, server: "Server", make: Callable[[int], Actions]) -> Cells:
+        """Measure the actions of each size that are chosen by their kind."""
+        cells: Cells = {}
+        for name in self.sizes:
+            actions = {
+                kind: action
+                for kind, action in make(SIZES[name]).items()
+                if not self.kinds or kind in self.kinds
+            }
+            if actions:
+                cells[name] = measure(server, actions, self.limit)
+        return cells
 
 
 @dataclass(frozen=True)
@@ -249,33 +278,37 @@ def call_at_each_door(server: Server, name: str, arguments: bytes) -> str:
     return " | ".join(answers)
 
 
-def keyword_rows(is_chosen: IsChosen, limit: float) -> Iterator[tuple[str, list[Cell]]]:
+def keyword_rows(choice: Choice) -> Iterator[tuple[str, Cells]]:
     """Measure every keyword with arguments of every shape."""
-    names = {f"k{number}": keyword for number, keyword in enumerate(KEYWORDS.HARD) if is_chosen(keyword)}
+    names = {f"k{number}": keyword for number, keyword in enumerate(KEYWORDS.HARD) if choice.has(keyword)}
     if not names:
         return
-    arguments = {size: KEYWORDS.encoded_shapes(size) for size in SIZES.values()}
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         schemas = {name: KEYWORDS.schema_of(keyword) for name, keyword in names.items()}
         (folder / "lag.py").write_text(KEYWORDS.TOOLS.replace("__SCHEMAS__", repr(schemas)))
         with serve(folder, "lag.py:Lag") as server:
-            yield "(nothing)", [measure(server, {"nothing": lambda: ""}, limit) for _ in SIZES]
+            yield (
+                "(nothing)",
+                {size: measure(server, {"nothing": str}, choice.limit) for size in choice.sizes},
+            )
             for name, keyword in names.items():
-                yield (
-                    keyword,
-                    [
-                        measure(
-                            server,
-                            {
-                                shape: partial(call_at_each_door, server, name, value)
-                                for shape, value in arguments[size].items()
-                            },
-                            limit,
-                        )
-                        for size in SIZES.values()
-                    ],
-                )
+                yield keyword, choice.measure(server, partial(calls_of, server, name))
+
+
+def calls_of(server: Server, name: str, size: int) -> Actions:
+    """Return calls of a tool with arguments of each shape."""
+    return {
+        shape: partial(call_at_each_door, server, name, value)
+        for shape, value in encoded_shapes(size).items()
+    }
+
+
+@cache
+def encoded_shapes(size: int) -> Mapping[str, bytes]:
+    """Return arguments of each shape as JSON."""
+    shapes: Mapping[str, bytes] = KEYWORDS.encoded_shapes(size)
+    return shapes
 
 
 def ask(client: Client, side: str, url: str, socket: str) -> str:
@@ -284,27 +317,29 @@ def ask(client: Client, side: str, url: str, socket: str) -> str:
         return episode.call("ask", {"side": side, "url": url, "socket": socket}).text[:160]
 
 
-def far_side_rows(is_chosen: IsChosen, limit: float) -> Iterator[tuple[str, list[Cell]]]:
+def far_side_rows(choice: Choice) -> Iterator[tuple[str, Cells]]:
     """Measure every far side with every kind of answer."""
-    sides = [side for side in FAR.SIDES if is_chosen(f"far side {side}")]
+    sides = [side for side in FAR.SIDES if choice.has(f"far side {side}")]
     if not sides:
         return
-    with tempfile.TemporaryDirectory() as directory, FAR.far_sides() as (url, socket):
+    with tempfile.TemporaryDirectory() as directory, FAR.far_sides() as urls:
         folder = Path(directory)
         (folder / "lag.py").write_text(FAR.TOOLS)
         with serve(folder, "lag.py:Lag") as server, Client(server.url) as client:
             for side in sides:
-                cells = []
-                for size in SIZES.values():
-                    places = {kind: f"{kind.replace(' ', '_')}/{size}" for kind in (*FAR.BODIES, "bomb")}
-                    if side != "openenv_socket":
-                        places |= {f"{kind}, packed": f"{places[kind]}/packed" for kind in FAR.BODIES}
-                    actions = {
-                        kind: partial(ask, client, side, f"{url}/{place}", f"{socket}/{place}")
-                        for kind, place in places.items()
-                    }
-                    cells.append(measure(server, actions, limit))
-                yield f"far side {side}", cells
+                yield f"far side {side}", choice.measure(server, partial(asks_of, client, side, urls))
+
+
+def asks_of(client: Client, side: str, urls: tuple[str, str], size: int) -> Actions:
+    """Return calls that ask a far side for each kind of answer."""
+    places = {kind: f"{kind.replace(' ', '_')}/{size}" for kind in (*FAR.BODIES, "bomb")}
+    if side != "openenv_socket":
+        places |= {f"{kind}, packed": f"{places[kind]}/packed" for kind in FAR.BODIES}
+    url, socket = urls
+    return {
+        kind: partial(ask, client, side, f"{url}/{place}", f"{socket}/{place}")
+        for kind, place in places.items()
+    }
 
 
 def look(client: Client) -> str:
@@ -318,10 +353,13 @@ def look(client: Client) -> str:
         return f"{type(error).__name__}: {error}"[:160]
 
 
-def reload(server: Server, client: Client, folder: Path, files: Mapping[str, bytes]) -> str:
+def reload(
+    server: Server, client: Client, folder: Path, data: str, make: Callable[[], Mapping[str, bytes]]
+) -> str:
     """Replace data files, wait until the server has loaded or refused them, and read a task."""
+    files = make()
     before = server.lines.read_text().count("reloaded")
-    write(folder, files)
+    write(folder, data, files)
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
         text = server.lines.read_text()
@@ -332,8 +370,13 @@ def reload(server: Server, client: Client, folder: Path, files: Mapping[str, byt
     return "no answer in time"
 
 
-def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Replace all data files of a folder at once, as far as a reader that comes now and then can see."""
+def write(folder: Path, data: str, files: Mapping[str, bytes]) -> None:
+    """Replace the declaration and its data files."""
+    keys = {"data": data, "prompt": "question", "answer": "answer", "reward": "exact_match_reward"}
+    declaration = folder / "environment.toml"
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    if not declaration.exists() or declaration.read_text() != text:
+        declaration.write_text(text)
     paths = {folder / name: content for name, content in files.items()}
     for old in (*folder.glob("train*"), *folder.glob("tasks/*")):
         if old not in paths:
@@ -343,35 +386,40 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(content)
 
 
-def format_rows(is_chosen: IsChosen, limit: float) -> Iterator[tuple[str, list[Cell]]]:
+def format_rows(choice: Choice) -> Iterator[tuple[str, Cells]]:
     """Measure every format with every kind of hostile content."""
-    for name, (data, make) in FORMATS.FORMATS.items():
-        if not is_chosen(name):
-            continue
-        with tempfile.TemporaryDirectory() as directory:
-            folder = Path(directory)
-            keys = {"data": data, "prompt": "question", "answer": "answer"}
-            text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
-            (folder / "environment.toml").write_text(f'{text}reward = "exact_match_reward"\n')
-            write(folder, next(iter(make(1 << 10).values())))
-            with serve(folder, str(folder), "--reload") as server, Client(server.url) as client:
-                cells = []
-                for size in SIZES.values():
-                    actions = {
-                        kind: partial(reload, server, client, folder, files)
-                        for kind, files in make(size).items()
+    formats = {name: form for name, form in FORMATS.FORMATS.items() if choice.has(name)}
+    if not formats:
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        data, make = FORMATS.FORMATS["*.jsonl"]
+        write(folder, data, make(1 << 10)["many rows"]())
+        with serve(folder, str(folder), "--reload") as server, Client(server.url) as client:
+            for name, (data, make) in formats.items():
+
+                def reloads_of(size: int, data: str = data, make: Any = make) -> Actions:
+                    return {
+                        kind: partial(reload, server, client, folder, data, content)
+                        for kind, content in make(size).items()
                     }
-                    cells.append(measure(server, actions, limit))
-                yield name, cells
+
+                yield name, choice.measure(server, reloads_of)
 
 
 def print_table(file: Path) -> None:
-    """Print rows that were written with --json as a table of Markdown."""
-    sys.stdout.write(f"| input | {' | '.join(SIZES)} |\n|---|{'---|' * len(SIZES)}\n")
+    """Print rows that were written with --json as a table of Markdown; of a row measured twice, the last."""
+    rows: dict[str, dict[str, dict[str, Any]]] = {}
     for line in file.read_text().splitlines():
         row = json.loads(line)
-        cells = [f"{cell['loop']:.0f}, {cell['held']:.0f}; {cell['mebibytes']:.0f}" for cell in row["cells"]]
-        sys.stdout.write(f"| {row['name']} | {' | '.join(cells)} |\n")
+        rows.setdefault(row["name"], {}).update(row["cells"])
+    sys.stdout.write(f"| input | {' | '.join(SIZES)} |\n|---|{'---|' * len(SIZES)}\n")
+    for name, cells in rows.items():
+        shown = [
+            f"{cell['loop']:.0f}, {cell['held']:.0f}; {cell['mebibytes']:.0f}" if cell else "-"
+            for cell in map(cells.get, SIZES)
+        ]
+        sys.stdout.write(f"| {name} | {' | '.join(shown)} |\n")
 
 
 def main() -> None:
@@ -380,33 +428,33 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="keywords, formats and far sides with this word")
-    parser.add_argument("--row", action="append", help="the name of a row; may be repeated")
+    parser.add_argument("--row", action="append", default=[], help="a row by its name; may be repeated")
+    parser.add_argument("--size", action="append", choices=SIZES, help="a size; may be repeated")
+    parser.add_argument("--kind", action="append", default=[], help="a kind of input; may be repeated")
     parser.add_argument("--results", action="store_true", help="print what came of each input, too")
     parser.add_argument("--limit", type=float, default=LIMIT, help="milliseconds that the loop may be held")
     parser.add_argument("--json", type=Path, help="a file to which each row is added as a line of JSON")
     parser.add_argument("--table", type=Path, help="print such a file as a table of Markdown, and end")
     options = parser.parse_args()
-
-    def is_chosen(name: str) -> bool:
-        return options.only in name and (not options.row or name in options.row)
-
     if options.table:
         print_table(options.table)
         return
+    sizes = tuple(options.size or SIZES)
+    choice = Choice(options.only, tuple(options.row), tuple(options.kind), sizes, options.limit)
     sys.stdout.write("longest answer in ms (processor time of the loop, time held, in ms) memory in MiB\n")
-    sys.stdout.write(f"{'input':24}{''.join(name.rjust(24) for name in SIZES)}\n")
+    sys.stdout.write(f"{'input':24}{''.join(name.rjust(24) for name in sizes)}\n")
     late = 0
-    for name, cells in chain(
-        *(rows(is_chosen, options.limit) for rows in (keyword_rows, far_side_rows, format_rows))
-    ):
-        late += sum(cell.busy > options.limit for cell in cells)
-        sys.stdout.write(f"{name:24}{''.join(cell.show(options.limit).rjust(24) for cell in cells)}\n")
+    for name, cells in chain(*(rows(choice) for rows in (keyword_rows, far_side_rows, format_rows))):
+        late += sum(cell.busy > options.limit for cell in cells.values())
+        shown = "".join(cell.show(options.limit).rjust(24) for cell in cells.values())
+        sys.stdout.write(f"{name:24}{shown}\n")
         if options.results:
-            sys.stdout.writelines(f"    {cell.result}\n" for cell in cells)
+            sys.stdout.writelines(f"    {cell.result}\n" for cell in cells.values())
         sys.stdout.flush()
         if options.json:
+            shown_cells = {size: asdict(cell) for size, cell in cells.items()}
             with options.json.open("a") as file:
-                file.write(json.dumps({"name": name, "cells": [asdict(cell) for cell in cells]}) + "\n")
+                file.write(json.dumps({"name": name, "cells": shown_cells}) + "\n")
     sys.stdout.write(f"{late} cells are above {options.limit:g} ms\n")
     raise SystemExit(1 if late else 0)
 

@@ -9,9 +9,11 @@ import pytest
 
 from ors_server.client import AsyncMcpClient, BrokenAnswerError, ClientOptions
 from ors_server.client.mcp_content import RESULT_KEY
+from ors_server.model.errors import OrsServerError
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.hostile_plays import HURRIED, forwarding
 from tests.fixtures.hostile_servers import Asked, HostileServer, Proper
+from tests.fixtures.loop_slices import measured_slices, yardstick
 
 pytestmark = pytest.mark.timeout(120)
 Edit = Callable[[dict[str, Any]], None]
@@ -130,3 +132,33 @@ async def test_a_schema_of_results_by_the_server_is_never_applied(open_client):
     ):
         await episode.tools()
         assert (await episode.call("guess", {"number": 2})).reward is not None
+
+
+SLOW = {
+    "lists": "[" + ",".join(["[]"] * 300_000) + "]",
+    "objects": "[" + ",".join(['{"a":1}'] * 100_000) + "]",
+    "names": "{" + ",".join(f'"{number}":1' for number in range(90_000)) + "}",
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+@pytest.mark.parametrize("is_stream", [False, True])
+async def test_an_answer_of_many_values_does_not_hold_the_event_loop(kind, is_stream):
+    def answer(asked: Asked) -> Proper:
+        number = json.loads(asked.body).get("id")
+        body = f'{{"jsonrpc":"2.0","id":{number},"result":{{"a":{SLOW[kind]}}}}}'.encode()
+        if is_stream:
+            return Proper(
+                200, {"content-type": "text/event-stream"}, b"event: message\ndata: " + body + b"\n\n"
+            )
+        return Proper(200, {"content-type": "application/json"}, body)
+
+    server = HostileServer(answer, "types", 0, first=10**9)
+    with server.serving():
+        async with AsyncMcpClient(
+            server.url, era="2026-07-28", options=ClientOptions(patience=HURRIED)
+        ) as client:
+            with measured_slices() as slices, pytest.raises(OrsServerError, match=r"values|form|lost|answer"):
+                async with client.lobby_episode("guessing", "test", 2):
+                    pass
+    assert slices.worst < 2 * yardstick(), slices.where
