@@ -119,15 +119,16 @@ class WorkerProcess:
 
         Args:
             variables: Environment variables besides those that every worker gets.
-            folder: The folder in which it runs, which is kept; by default a temporary one.
+            folder: The folder in which it runs, which is kept; by default a temporary one, or that of this
+                process where no temporary folder can be made.
         """
-        self._temporary = "" if folder else tempfile.mkdtemp(prefix="ors-worker-")
+        self._temporary = "" if folder else _make_folder()
         try:
             # The worker removes its folder, too, because this process may be killed before it does so.
             self._child = ChildProcess(
                 worker_command(_MODULE, self._temporary),
                 variables=worker_variables(variables),
-                folder=folder or self._temporary,
+                folder=folder or self._temporary or None,
             )
         except OSError:
             self._remove_folder()
@@ -223,3 +224,11 @@ class WorkerProcess:
             return CrashedError(f"the interpreter crashed over it: {signal.Signals(-status).name}")
         how = f"with status {status}" if status >= 0 else f"by signal {-status}"
         return WorkerDiedError(f"a worker process was ended {how}")
+
+
+def _make_folder() -> str:
+    """Return a new folder; empty where none can be made, as in a container that is read-only."""
+    try:
+        return tempfile.mkdtemp(prefix="ors-worker-")
+    except OSError:
+        return ""

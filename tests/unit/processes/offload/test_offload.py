@@ -258,6 +258,14 @@ def test_the_folder_of_a_worker_that_is_killed_is_removed(pool, tmp_path):
     assert not Path(note.read_text()).exists()
 
 
+def test_a_worker_runs_where_no_temporary_folder_can_be_made(pool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing"))
+    assert pool.call(place("write_file"), "report.csv") == str(tmp_path)
+    pool._close_all()
+    assert [path.name for path in tmp_path.iterdir()] == ["report.csv"]
+
+
 def test_no_folder_is_left_by_a_worker_that_cannot_start(pool, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "nothing"))
