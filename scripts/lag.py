@@ -132,7 +132,7 @@ class Server:
     def end(self, result: str) -> Cell:
         """Return what was measured since the beginning."""
         time.sleep(3 * EVERY)
-        answer, loop, held = (1e3 * seconds for seconds in self.figures)
+        answer, loop, held = (1e3 * seconds for seconds in self.figures[:])
         return Cell(answer, loop, held, read_peak(self.process.pid), result)
 
     def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> str:
@@ -188,7 +188,7 @@ def probe(url: str, process_id: int, figures: "SynchronizedArray[float]") -> Non
         waited = schedule(loop)[1] + schedule(own)[1] - waited
         ran, answered = schedule(loop)[0] - answered, schedule(loop)[0]
         now = (took, ran, max(0.0, min(took - waited, busy)))
-        figures[:] = [max(pair) for pair in zip(figures, now, strict=True)]
+        figures[:] = [max(pair) for pair in zip(figures[:], now, strict=True)]
         time.sleep(max(0.0, EVERY - took))
 
 
