@@ -196,7 +196,8 @@ def probe(url: str, process_id: int, figures: "SynchronizedArray[float]") -> Non
 def serve(folder: Path, reference: str, *words: str) -> Iterator[Server]:
     """Serve an environment, and ask for the server's health meanwhile."""
     lines = folder / "server.log"
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "ORS_LOG_LEVEL": "warning"}
+    homes = {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_DATA_HOME": str(folder / "record")}
+    environment = {**os.environ, **homes, "ORS_LOG_LEVEL": "warning"}
     command = [sys.executable, "-m", "ors_server", "serve", reference, "--port", "0", "--json", *words]
     with lines.open("w") as log:
         process = subprocess.Popen(
