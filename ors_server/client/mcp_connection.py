@@ -14,6 +14,7 @@ from ors_server.client.client_errors import MAX_SHOWN, BrokenAnswerError, Unreac
 from ors_server.client.client_options import Reach
 from ors_server.client.connection import Attempts, Connection
 from ors_server.client.patient_transport import PatientTransport
+from ors_server.client.typed_answers import first_problem
 from ors_server.model.errors import (
     Blame,
     ClientError,
@@ -121,11 +122,7 @@ async def _accept_result(name: str, result: types.CallToolResult) -> None:
 
 def broken(failure: Exception) -> BrokenAnswerError:
     """Return the error for an answer that the SDK cannot read."""
-    if isinstance(failure, ValidationError):
-        first = failure.errors(include_url=False, include_input=False, include_context=False)[0]
-        problem = "".join(f"{part!s:.40}: " for part in first["loc"]) + first["msg"]
-    else:
-        problem = f"{failure!s:.{MAX_SHOWN}}"
+    problem = first_problem(failure) if isinstance(failure, ValidationError) else str(failure)[:MAX_SHOWN]
     return BrokenAnswerError(f"the answer over MCP does not have the protocol's form: {problem}")
 
 

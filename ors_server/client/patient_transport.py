@@ -25,7 +25,7 @@ from ors_server.model.clock import Clock
 from ors_server.model.errors import OrsServerError
 from ors_server.model.json_bounds import MAX_VALUES
 
-BOUNDS = AnswerBounds(max_stream_bytes=None, max_values=2 * MAX_VALUES)
+BOUNDS = AnswerBounds(max_stream_bytes=None, max_values=MAX_VALUES)
 """Of an answer over MCP, and of one event of a stream, which has no end.
 
 There are fewer values than of other answers: the SDK reads them on the event loop, and more than once.

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from ors_server.client.bounded_http import MAX_SHOWN, BrokenAnswerError
-from ors_server.model.wire import JSONObject
+from ors_server.model.wire import JSONObject, Rows
 
 _shown = Repr()
 _shown.maxstring = MAX_SHOWN
@@ -21,6 +21,9 @@ shown_value = _shown.repr
 MAX_COUNT = 10**9
 """Most tasks of a split, or steps of an episode."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+MAX_PROBLEMS = 1_000
+"""Mistakes in an answer up to which the first one is named."""
 
 _Kind = TypeVar("_Kind")
 
@@ -91,14 +94,14 @@ class McpFigures(TypedDict, total=False):
 class ForkFields(TypedDict):
     """`POST /_ors/sessions/{id}/fork`."""
 
-    sessions: list[CreatedFields]
+    sessions: Rows[CreatedFields]
 
 
 @with_config(strict=True)
 class StepsFields(TypedDict):
     """`GET /_ors/sessions/{id}/steps`."""
 
-    steps: list[JSONObject]
+    steps: Rows[JSONObject]
     total: Count
 
 
@@ -159,14 +162,14 @@ class _NameFields(TypedDict):
 class EnvironmentNameFields(TypedDict):
     """What is read of `GET /_ors/environments`."""
 
-    environments: Annotated[list[_NameFields], Field(min_length=1)]
+    environments: Annotated[Rows[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
 class SplitNameFields(TypedDict):
     """What is read of the splits of `GET /_ors/environments/{name}`."""
 
-    splits: Annotated[list[_NameFields], Field(min_length=1)]
+    splits: Annotated[Rows[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
@@ -187,7 +190,7 @@ class TaskFields(TypedDict):
 class TaskRangeFields(TypedDict):
     """The standard's `task_range`."""
 
-    tasks: list[JSONObject]
+    tasks: Rows[JSONObject]
 
 
 @with_config(strict=True)
@@ -219,11 +222,18 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         adapter: TypeAdapter[_Kind] = _adapter(kind)  # type: ignore[arg-type]
         return adapter.validate_python(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = "".join(f"{part!s:.40}: " for part in first["loc"])
         raise BrokenAnswerError(
-            f"{source} does not have its form: {place}{first['msg']}; got {shown_value(value)}"
+            f"{source} does not have its form: {first_problem(error)}; got {shown_value(value)}"
         ) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the place of the first mistake and what is wrong; of very many, only how many they are."""
+    count = error.error_count()
+    if count > MAX_PROBLEMS:  # pydantic makes an object of each before the first can be looked at
+        return f"{count} values are missing or of another type"
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return "".join(f"{part!s:.40}: " for part in first["loc"]) + first["msg"]
 
 
 @cache
