@@ -288,7 +288,7 @@ def test_a_module_is_found_that_is_found_from_the_folder_of_this_process(monkeyp
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from ors_server import offload
+from ors_server.processes import offload
 print(offload.call(offload.FunctionPath("offloaded:pid")), flush=True)
 print(offload.call(offload.FunctionPath("offloaded:write_file"), "x"), flush=True)
 if sys.argv[2] == "hang":
