@@ -420,7 +420,7 @@ def print_table(file: Path) -> None:
             f"{cell['loop']:.0f}, {cell['held']:.0f}; {cell['mebibytes']:.0f}" if cell else "-"
             for cell in map(cells.get, SIZES)
         ]
-        sys.stdout.write(f"| {name} | {' | '.join(shown)} |\n")
+        sys.stdout.write(f"| `{name}` | {' | '.join(shown)} |\n")
 
 
 def main() -> None:
