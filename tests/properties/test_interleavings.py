@@ -24,7 +24,7 @@ def open_inner(request, tmp_path):
     """Opens stores of one kind, each of them empty; the one before, which is closed, is removed."""
     if request.param == "memory":
         return open_memory
-    urls = []
+    urls: list[str] = []
 
     async def open_file():
         for path in tmp_path.glob("games.db*"):
