@@ -6,7 +6,7 @@ so that a call whose answer was lost can be repeated without running twice.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -136,7 +136,7 @@ class AsyncLobbyEpisode(AsyncMcpEpisode):
 
 def _handle_of(tool: types.Tool) -> str:
     properties: object = tool.input_schema.get("properties")
-    names = properties if isinstance(properties, dict) else {}
+    names = cast("JSONObject", properties) if isinstance(properties, dict) else {}
     return next((name for name in HANDLES if name in names), "session_id")
 
 

@@ -158,6 +158,7 @@ async def test_long_json_is_read_as_short_json_is(count):
         ("/list_environments", [{}] * 300_000),
         ("/tools", {"tools": [{}] * 300_000}),
         ("/splits", [{}] * 300_000),
+        ("/list_environments", {f"{number * 7_919 % 249_989}": 0 for number in range(240_000)}),
     ],
 )
 async def test_no_answer_of_wrong_values_holds_the_event_loop(path, value):
