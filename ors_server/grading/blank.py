@@ -1,7 +1,7 @@
 """Empty modules, with which hidden tests are counted before any code of the agent's runs.
 
 What is collected with blank modules is what the author wrote. A test file that needs more of the agent's code
-than names while it is collected is the author's mistake, whatever the agent did.
+than names while it is collected is the author's mistake; the agent's code cannot cause it.
 """
 
 import sys

@@ -89,5 +89,6 @@ def take_standard_streams() -> AgentChannel:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+    # The agent's code may print by any means: none of it may mix with the messages.
     os.dup2(2, 1)
     return channel

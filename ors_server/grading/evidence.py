@@ -1,7 +1,15 @@
 """The work dir as an agent left it, while none of its processes runs.
 
-Graders read it and run fresh programs beside it. There is no access to the agent's shell, since the agent
-controls what that prints.
+Graders read it and run fresh programs over a read-only view of it. There is no access to the agent's shell,
+since the agent controls what that prints.
+
+Invariants:
+
+- The agent's processes are stopped (or, at the end of an episode, dead) from before the first read until the
+  evidence expires, so two reads see the same files.
+- A use after that raises `GradingError`: the agent may be at work again, and could change what is judged.
+- All concurrent uses of one evidence hold one permit of the server's gate together. Were each to take its
+  own, gradings that are half done could block each other.
 """
 
 import contextlib
@@ -76,6 +84,7 @@ class Evidence:
         """
         self._require_valid()
         try:
+            # With a limit of 0 bytes an existing file is refused for its size, and its content is not read.
             await self.sandbox.read_file(path, most=0)
         except SandboxFileMissingError:
             return False

@@ -59,7 +59,7 @@ async def grade_functions(
     type.
 
     Args:
-        file: The Python file, relative to the work dir. It is loaded as a module of its own name; it may
+        file: The Python file, relative to the work dir. It is loaded as a module of that name; it may
             import the standard library, what is installed in the sandbox, and modules of the work dir whose
             names none of these has.
         function: Its name there; dots lead into classes.
@@ -169,6 +169,7 @@ class _FunctionGrader:
             raise AssertionError("a worker is started before it is asked")
         worker, spent = self._worker, self._worker.spent_s
         try:
+            # The rest of the time for all cases may be shorter than a case's own limit.
             text = await worker.ask(question, min(self._limit, max(MIN_SECONDS, self._left)))
             return await offload.run_sized(len(text), read_answer, text, expected, self._tolerance)
         except OverLimitError as error:
@@ -210,8 +211,8 @@ def _is_raised(expected: str, answer: FunctionAnswer) -> bool:
         return False
     if _error_class(expected) is None:
         return expected in answer.names[:-1]
-    known = _error_class(answer.names[-1])
-    return known is not None and expected in [kind.__name__ for kind in known.__mro__]
+    python_class = _error_class(answer.names[-1])
+    return python_class is not None and expected in [kind.__name__ for kind in python_class.__mro__]
 
 
 def _error_class(name: str) -> type[BaseException] | None:

@@ -45,6 +45,7 @@ def _set_limits(processor_s: int) -> None:
 
 
 def _count(channel: AgentChannel, orders: dict[str, Any]) -> None:
+    # In a fork, so that no module that the tests import with blank modules stays in this process.
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -53,7 +54,7 @@ def _count(channel: AgentChannel, orders: dict[str, Any]) -> None:
     try:
         install_blanks(orders["modules"])
         tell({"counted": _run_pytest(orders, Recorder(tell, None, shown=True), ["--collect-only"])})
-    except BaseException as error:  # noqa: BLE001 # whatever it is, the fork must not go on as its parent
+    except BaseException as error:  # noqa: BLE001 # in every case the fork must not continue as its parent
         tell({"internal": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(0)
@@ -67,7 +68,8 @@ def _teller(channel: AgentChannel) -> Any:
 
 
 def _run_pytest(orders: dict[str, Any], recorder: Recorder, options: list[str]) -> int:
-    # An explanation is a comparison of its own, of values as large and as odd as the agent likes.
+    # pytest explains a failed assertion by comparing the values again, which are as large and as odd as the
+    # agent likes.
     explained = "rewrite" if orders["shown"] else "plain"
     folder = Path(orders["folder"])
     tests = folder / "tests"

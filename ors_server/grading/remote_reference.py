@@ -1,10 +1,10 @@
-"""What the trusted process knows of an object of the agent's, the link to it, and why a test is stopped."""
+"""The trusted process's knowledge of an object of the agent's, the link to it, and why a test is stopped."""
 
 from typing import Any, NoReturn, Protocol
 
 
 class StoppedError(BaseException):
-    """The test cannot go on, even if it catches this; its case is failed."""
+    """The test cannot continue, even if it catches this; its case is failed."""
 
 
 class AgentLostError(StoppedError):

@@ -20,7 +20,7 @@ WHOLE = 30.0
 """By default, all cases together get this many times one case's time."""
 AT_ONCE = 4
 """Cases that run at the same time."""
-_ROOM = 64 * KIB
+_SPARE_BYTES = 64 * KIB
 _NOT_FOUND = {126, 127}
 _SHOWN = 500
 
@@ -121,9 +121,11 @@ class _ProgramGrader:
             files=self._files,
             stdin=case.stdin.encode(errors="surrogatepass"),
             time_limit=min(self._limit, self._left),
-            output_bytes=2 * len(case.stdout.encode(errors="surrogatepass")) + _ROOM,
+            # A right answer may have more white space than expected, but not any amount of it.
+            output_bytes=2 * len(case.stdout.encode(errors="surrogatepass")) + _SPARE_BYTES,
         )
         self._left -= run.spent_s
+        # The agent's program may end with these statuses, too: only a second run tells a missing interpreter.
         if self._is_python and run.exit_code in _NOT_FOUND:
             await self._require_python()
         reason = await self._problem(case, run)

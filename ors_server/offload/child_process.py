@@ -37,7 +37,7 @@ def worker_command(module: str, *arguments: str) -> list[str]:
 
 
 class ChildProcess:
-    """A process in a session of its own; its pipes never block."""
+    """A process that leads its own session; its pipes never block."""
 
     def __init__(
         self,
@@ -112,6 +112,7 @@ class ChildProcess:
 
     def kill_left(self) -> None:
         """Kill what it started and what is left of that, once it has ended; takes some milliseconds."""
+        # A process that is being killed may start another one in the meantime.
         for _ in range(_SWEEPS):
             if not _HAS_PROC or not kill_marked(self._mark, begins=True):
                 return
@@ -146,5 +147,6 @@ def kill_rows(rows: Sequence[ProcessRow]) -> None:
 
 
 def _is_same(row: ProcessRow, pid: int) -> bool:
+    # The start time tells a process from a later one with the same number.
     now = process_row(pid)
     return now is not None and now.started == row.started

@@ -17,7 +17,7 @@ from ors_server.offload.worker_program import find
 _A = TypeVarTuple("_A")
 _R = TypeVar("_R")
 _DEFAULT = OffloadLimits()
-_LEAST, _MOST = 4, 8
+_MIN_WORKERS, _MAX_WORKERS = 4, 8
 _END_SECONDS = 2.0
 SHORT = 65_536
 """Bytes or characters that a function of linear time may process on the event loop."""
@@ -49,7 +49,8 @@ class WorkerPool:
     def __init__(self, size: int | None = None, variables: Mapping[str, str] | None = None) -> None:
         """Start nothing yet; the default size is the number of processors, from 4 to 8."""
         self._variables = variables
-        self._size = size or max(_LEAST, min(_MOST, os.cpu_count() or 1))
+        self._size = size or max(_MIN_WORKERS, min(_MAX_WORKERS, os.cpu_count() or 1))
+        # A limiter belongs to one event loop, and several loops may use the pool.
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
         self._forget()
 
@@ -116,6 +117,8 @@ class WorkerPool:
 
     def _perform(self, worker_call: WorkerCall) -> Any:
         self._forget_parents()
+        # Callers in threads are limited here, those in event loops by the limiter, so that they hold no
+        # thread.
         with self._places:
             worker = self._take()
             is_usable = False

@@ -92,10 +92,10 @@ class WorkerAnswer:
             raise OverMemoryError(f"it takes more than {self.limits.memory_bytes} bytes of memory")
         if self.outcome == OVER_RESULT:
             raise OverLimitError(f"its result has more than {self.limits.result_bytes} bytes")
-        found: Any = pickle.loads(self.value)  # noqa: S301  (written by our own program)
+        result: Any = pickle.loads(self.value)  # noqa: S301  (written by our own program)
         if self.outcome == RAISED:
-            raise found
-        return found
+            raise result
+        return result
 
 
 class WorkerProcess:
@@ -133,6 +133,7 @@ class WorkerProcess:
                 raise self._explain_end(worker_call)
         finally:
             worker_call.end()
+        # Freed memory seldom returns to the system: a worker that grew stays large.
         self.is_worn = outcome == OVER_MEMORY or mebibytes > _MAX_MEBIBYTES
         return WorkerAnswer(outcome, value, worker_call.limits)
 
@@ -181,6 +182,7 @@ class WorkerProcess:
             )
 
     def _explain_end(self, worker_call: WorkerCall) -> Exception:
+        # A closed pipe is seen a little before the process has ended.
         status = self._child.wait(_END_SECONDS)
         if status is None:
             return WorkerDiedError("a worker process closed its pipe")

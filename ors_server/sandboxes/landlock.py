@@ -111,7 +111,7 @@ class LandlockCell(Cell):
         orders = self._orders(["/bin/sh", f"{self.layout.control}/init"], self.layout.work)
         orders["limits"] = {"RLIMIT_CORE": 0, "RLIMIT_SIGPENDING": 4 * self.limits.pids}
         orders["entrances"] = self._cgroup.entrances if self._cgroup is not None else []
-        # A session's first process leads a terminal session of its own.
+        # The shell needs a controlling terminal, which only the leader of a new terminal session can take.
         process = self._spawn(orders, ProcessStreams(slave, slave, slave), lead=["setsid", "-c"])
         self.init = process.pid
         return process
@@ -130,6 +130,8 @@ class LandlockCell(Cell):
                 return False
         if self._cgroup is not None:
             return pid in self._cgroup.processes()
+        # A process may start another one without the mark, or be adopted by the host's first process: either
+        # sign is enough.
         return has_mark(pid, f"{MARK}={self._mark}") or self.init in ancestors(pid)
 
     @override
@@ -140,8 +142,11 @@ class LandlockCell(Cell):
             return [pid for pid in processes_of_uids(self.owner) if pid not in fresh]
         if self._cgroup is not None:
             return self._cgroup.processes()
-        found = descendants(self.init) if self.init else []
-        return [*found, *(pid for pid in marked_processes(f"{MARK}={self._mark}") if pid not in found)]
+        below_init = descendants(self.init) if self.init else []
+        return [
+            *below_init,
+            *(pid for pid in marked_processes(f"{MARK}={self._mark}") if pid not in below_init),
+        ]
 
     @override
     def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
@@ -159,6 +164,7 @@ class LandlockCell(Cell):
         The init is killed last and reaps the others first: a dead process counts against the limits of its
         uid and its cgroup until it is reaped, and the host's first process may do that late.
         """
+        # The init's script looks for this file before it starts another shell.
         stop = self.control / "stop"
         stop.touch()
         await self._kill_all(but=self.init)
@@ -175,6 +181,7 @@ class LandlockCell(Cell):
             left = [pid for pid in self.processes() if pid != but and not is_zombie(pid)]
             if not left:
                 return
+            # All are stopped before the first is killed, so that none forks while the others die.
             for number in (signal.SIGSTOP, signal.SIGKILL):
                 for pid in left:
                     send_signal(pid, number, self.is_inside)
@@ -223,6 +230,7 @@ class LandlockCell(Cell):
         orders["environment"] = {**request.variables(str(folders.temporary)), MARK: f"{self._mark}-fresh"}
         orders["status"] = ends.status
         if self._confined:
+            # Not the session's own rules: a fresh program must not write into the work dir, nor see the home.
             shown = [path for path in (self.layout.work, folders.files) if path is not None]
             orders["paths"] = rules(self._system, read=shown, write=[folders.temporary])
         return self._spawn(orders, ends, lead=[])

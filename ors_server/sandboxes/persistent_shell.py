@@ -1,13 +1,17 @@
 """The persistent shell: one bash on a private terminal, controlled by numbered commands, over any cell.
 
-A command is over when the shell prints its mark on the terminal, not when a pipe ends, so background jobs
-cannot block a call. Every wait is bounded.
+Invariants:
 
-A small control file that the server rewrites for every command, and the shell reads.
-
-Distinguishes a session that is stuck at its process limit from one that only reached it briefly.
-
-The private terminal between the server and a session's shell; it carries control and no output.
+- A command is over when the shell prints its mark on the terminal, not when a pipe ends, so background jobs
+  cannot block a call.
+- Every typed line has a new sequence number, and only the mark with the current number ends a command: a late
+  mark of an earlier line only updates the working directory.
+- The terminal carries control and no output. Commands travel in a file and print to named pipes, so what they
+  contain or print is not read as control.
+- Every wait is bounded, and an end that does not work is followed by a harder one: ^C, SIGKILL to the
+  foreground job, the shell's own end, a new sandbox over the same files.
+- A new shell that no caller requested is reported exactly once, by the first result after it
+  (`_has_unreported_restart`).
 """
 
 import contextlib
@@ -98,6 +102,8 @@ class ProcessLimitMonitor:
         full = self._cell.alive() >= _NEARLY * self._cell.limits.pids
         now = self._clock.monotonic()
         if not rose and not full:
+            # A fork bomb drops below the limit between two checks. Only a command that was never refused a
+            # process is cleared by one good check.
             if denials == self._at_begin:
                 self._since = None
             return False
@@ -110,13 +116,15 @@ class ProcessLimitMonitor:
         before = self._cell.denials()
         if before == self._at_begin:
             return False
+        # The command itself may have been refused once and be over; only further refusals blame the
+        # background.
         await self._clock.sleep(_GRACE)
         after = self._cell.denials()
         self._at_begin = self._denials = after
         return after > before
 
     def reset(self) -> None:
-        """Start counting anew, after every process was killed."""
+        """Restart the count, after every process was killed."""
         self._denials = self._at_begin = self._cell.denials()
         self._since = None
 
@@ -137,7 +145,7 @@ class ShellTerminal:
 
     @property
     def other_output(self) -> str:
-        """Recent output of the shell beside its marks."""
+        """Recent output of the shell other than its marks."""
         return self._reader.other_output
 
     def open(self) -> int:
@@ -160,7 +168,7 @@ class ShellTerminal:
         self.type(_INTERRUPT)
 
     def foreground_group(self) -> int:
-        """Return the foreground process group on the host; 0 if there is none."""
+        """Return the foreground process group on the host; 0 if the terminal does not have one."""
         try:
             packed = fcntl.ioctl(self._master, termios.TIOCGPGRP, b"\0\0\0\0")
         except OSError:
@@ -178,6 +186,7 @@ class ShellTerminal:
         try:
             piece = os.read(self._master, _READ_BYTES)
         except OSError as error:
+            # Any other error is the end: a terminal without processes gives EIO (Linux), not an empty read.
             if error.errno in {errno.EAGAIN, errno.EINTR}:
                 return
             piece = b""
@@ -275,9 +284,13 @@ class Shell:
         end = _CommandEnd()
         await self._ensure_running()
         await self._attempt(data, time_limit, end)
+        # Such as after `ulimit -n 0`: the redirections of the typed line failed, so no process opened the
+        # pipes. The command never ran, and running it again in another shell cannot repeat an effect.
         if self._never_began():
             self._drop_streams()
-            end.note("The shell could not open its pipes under limits of its own making; it was replaced.")
+            end.note(
+                "The shell could not open its pipes under limits that it had set itself; it was replaced."
+            )
             if not await self._signal_shell(signal.SIGKILL):
                 await self._relaunch()
             end.restarted = True
@@ -324,6 +337,7 @@ class Shell:
         self._sequence += 1
         self._finish = self._exit = None
         self._command.write(data)
+        # Pipes are reused when no process holds them, which saves creating two files for every command.
         streams, self._free = self._free, None
         if streams is None:
             streams = CommandStreams.make(self._poller, self._pipes, self._sequence, self._cell.owner)
@@ -335,6 +349,7 @@ class Shell:
         deadline = self._clock.monotonic() + time_limit
         self._process_limit.begin()
         while True:
+            # Woken at least twice a second: a session that is stuck at its process limit prints nothing.
             left = deadline - self._clock.monotonic()
             if await self._until(self._is_over, min(_LOOK_INTERVAL, left)):
                 return None if self._has_ended() else Killed.OUTPUT_LIMIT
@@ -347,12 +362,14 @@ class Shell:
         end.restarted = True
         if self._exit is None:
             end.killed = Killed.SHELL_DIED
-            end.note("The sandbox's first process died; the sandbox was started anew over the same files.")
+            end.note("The sandbox's first process died; the sandbox was restarted over the same files.")
         else:
             end.note("The shell ended and was started again.")
 
     def _never_began(self) -> bool:
         streams, finish = self._streams, self._finish
+        # A failed redirection has a status above 0; checking that first saves the reads for all other
+        # commands.
         if streams is None or finish is None or finish.status == 0:
             return False
         streams.stdout.finish()
@@ -396,6 +413,8 @@ class Shell:
             return
         for attempt in (self._interrupt, self._kill_foreground):
             if await attempt():
+                # An end without the command's own mark means that the shell itself went, and the init started
+                # another.
                 end.restarted = end.restarted or self._finish is None
                 return
         end.restarted = True
@@ -403,7 +422,7 @@ class Shell:
             if await self._signal_shell(number):
                 end.note("The shell did not let go of the command and was replaced.")
                 return
-        end.note("The sandbox was started anew over the same files; background jobs are gone.")
+        end.note("The sandbox was restarted over the same files; background jobs are gone.")
         await self._relaunch()
 
     async def _interrupt(self) -> bool:
@@ -416,6 +435,7 @@ class Shell:
         deadline = self._clock.monotonic() + _ATTEMPT_LIMIT
         while self._clock.monotonic() < deadline:
             group = self._terminal.foreground_group()
+            # At its prompt the shell itself is in the foreground; it must survive this attempt.
             if group and group != shell:
                 self._cell.signal_group(group, signal.SIGKILL)
             self._terminal.interrupt()
@@ -433,9 +453,10 @@ class Shell:
         return await self._until(lambda: self._is_up, _ATTEMPT_LIMIT)
 
     async def _resynchronise(self) -> bool:
-        """After a ^C: make sure that no second one is left to hit the next command."""
+        """Drain pending interrupts, so that none reaches the next command."""
         if self._finish is None:
             return await self._until(lambda: self._is_up, self._cell.start_limit)
+        # The marks of these lines replace the command's own mark, which holds its status.
         finish = self._finish
         try:
             for _ in range(_SYNC_TRIES):
@@ -508,8 +529,8 @@ class Shell:
     def _set_cwd(self, cwd: str) -> None:
         if cwd != self.cwd:
             self.cwd = cwd
-            kept = cwd + "/"  # the shell's $(<file) drops newlines at the end, which a name may have
-            self._cwd.write(kept.encode(errors="surrogateescape"))
+            terminated = cwd + "/"  # the shell's $(<file) drops newlines at the end, which a name may have
+            self._cwd.write(terminated.encode(errors="surrogateescape"))
 
     def _has_ended(self) -> bool:
         return self._finish is not None or self._exit is not None or self._is_gone
@@ -530,13 +551,14 @@ class Shell:
             return True
         with anyio.move_on_after(max(0.0, seconds)):
             while not is_so():
+                # No wait between the check and the new event, so no change is missed.
                 self._changed = anyio.Event()
                 await self._changed.wait()
             return True
         return is_so()
 
 
-def _encode(command: str, most: int) -> bytes:
+def _encode(command: str, max_bytes: int) -> bytes:
     if "\0" in command:
         raise SandboxCommandError("a command must not hold a NUL character")
     try:
@@ -545,6 +567,6 @@ def _encode(command: str, most: int) -> bytes:
         raise SandboxCommandError(
             "a command must be valid Unicode text; this one holds a lone surrogate"
         ) from None
-    if len(data) > most:
-        raise SandboxCommandError(f"a command may have {most} bytes; this one has {len(data)}")
+    if len(data) > max_bytes:
+        raise SandboxCommandError(f"the command is {len(data)} bytes long; the limit is {max_bytes}")
     return data

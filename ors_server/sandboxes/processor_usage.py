@@ -40,8 +40,8 @@ class ProcessorUsage:
         """Return what was used since an earlier look."""
         deepest: dict[int, float] = {}
         for (depth, thread), delay in self.delays.items():
-            known = before.delays.get((depth, thread), 0.0)
-            grown = delay - known if delay >= known else delay  # the number was given to another thread
+            earlier = before.delays.get((depth, thread), 0.0)
+            grown = delay - earlier if delay >= earlier else delay  # the number was given to another thread
             deepest[depth] = max(deepest.get(depth, 0.0), grown)
         return Spent(
             processor_s=self.processor_s - before.processor_s,
@@ -98,6 +98,7 @@ def _depths(guardian: int, child: int) -> dict[int, int]:
     if child >= 0:
         depths |= dict.fromkeys((pid for pid in descendants(child) if pid not in depths), _DEPTHS)
         depths[child] = 1
+    # Set last: `descendants` lists the process itself, too.
     depths[guardian] = 0
     return depths
 
