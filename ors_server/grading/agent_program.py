@@ -149,7 +149,7 @@ class Worker:
         return error
 
     def call_back(self, number: int, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Call an object of the other side, and answer its questions meanwhile; only in the worker's thread."""
+        """Call an object of the other side, answering its questions meanwhile; in this thread only."""
         if threading.get_ident() != self._thread:
             raise RuntimeError("a function of the caller's can only be called in the thread it was given to")
         trees = {name: self._handles.tree(value) for name, value in keywords.items()}
