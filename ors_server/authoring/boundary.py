@@ -61,6 +61,8 @@ async def call_author(
             clock = call_clock.get()
             if clock is not None:
                 clock.arm()
+            # In a thread even if the function is quick: only its author knows, and a slow one would stop
+            # every session.
             job = functools.partial(function, *args)
             result = await current_workers().run(job, thread or LingeringThread())
         if inspect.isawaitable(result):
@@ -72,6 +74,7 @@ async def call_author(
             raise
         await take_back_cancellations(task, cancellations)
         raise AuthorRaisedError(error) from error
+    # The function cancelled the task and then returned: the request was not the server's.
     if pending_cancellations(task) > cancellations:
         await take_back_cancellations(task, cancellations)
     return result
@@ -106,8 +109,8 @@ def describe(error: BaseException) -> str:
 
 def describe_authors(error: BaseException) -> str:
     """Render an error of an author's code as `Type: message (file.py:12)`, with the line of theirs."""
-    place = place_of_error(error)
-    return f"{describe(error)} ({place})" if place else describe(error)
+    location = place_of_error(error)
+    return f"{describe(error)} ({location})" if location else describe(error)
 
 
 def text_of(error: BaseException) -> str:

@@ -78,7 +78,7 @@ class CallContext:
 
     @property
     def unjudged(self) -> tuple[str, str] | None:
-        """Status and reason of the first judgement without a number; one still under way has none either."""
+        """Status and reason of the first judgement without a number, which one still under way also lacks."""
         if self._unjudged is None and self.judging:
             return "error", INTERRUPTED
         return self._unjudged

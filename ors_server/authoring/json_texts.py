@@ -71,7 +71,8 @@ def admitted_types(part: Any, schema: JSONObject) -> frozenset[str]:
 
 
 def _admitted_types(part: Any, schema: JSONObject, by_reference: dict[str, frozenset[str]]) -> frozenset[str]:
-    # A reference is followed once: while that goes on, it is taken to admit all, which is never too little.
+    # A reference is followed once. Until its types are known it counts as admitting all types: then a text
+    # stays a text, which is the safe side.
     if part is False:
         return frozenset()
     if not isinstance(part, dict):

@@ -29,9 +29,9 @@ class Member(Generic[_Mark]):
 def read_mark(member: object, attribute: str, kind: type[_Mark]) -> _Mark | None:
     """Return the mark of a member; `staticmethod` may be above or below the decorator."""
     for holder in (member, getattr(member, "__func__", None)):
-        found = getattr(holder, attribute, None)
-        if isinstance(found, kind):
-            return found
+        mark = getattr(holder, attribute, None)
+        if isinstance(mark, kind):
+            return mark
     return None
 
 
@@ -42,7 +42,7 @@ def marked_members(cls: type, attribute: str, kind: type[_Mark]) -> Iterator[Mem
     """
     for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
         marks = (read_mark(vars(base).get(name), attribute, kind) for base in cls.__mro__)
-        mark = next((found for found in marks if found is not None), None)
+        mark = next((candidate for candidate in marks if candidate is not None), None)
         member = inspect.getattr_static(cls, name)
         if mark is None or member is None:
             continue

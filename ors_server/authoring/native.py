@@ -272,10 +272,10 @@ def _task_tools(cls: type[Environment]) -> Callable[[Instance], Awaitable[list[T
     named = {name: tool.spec for name, tool in read_tools(cls).items() if not tool.shared}
 
     async def task_tools(instance: Instance) -> list[ToolSpec | ToolDefinition]:
-        given = await call_hook(instance.list_task_tools)
-        items = listed(given)
+        task_tools = await call_hook(instance.list_task_tools)
+        items = listed(task_tools)
         if items is None:
-            kind = type(given).__name__
+            kind = type(task_tools).__name__
             msg = f"{cls.__name__}.list_task_tools must return a list of tool names, not {kind}"
             raise EnvironmentFailedError(msg)
         unknown = [item for item in items if isinstance(item, str) and item not in named]

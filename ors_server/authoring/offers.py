@@ -186,14 +186,16 @@ async def _call(
     arguments: Mapping[str, str],
     context: CallContext,
 ) -> Any:
-    known = {} if signature.model is None else signature.model.model_fields
-    missing = [name for name, part in known.items() if part.is_required() and name not in arguments]
+    fields = {} if signature.model is None else signature.model.model_fields
+    missing = [name for name, part in fields.items() if part.is_required() and name not in arguments]
     if missing:
         raise InvalidRequestError(f"missing arguments: {', '.join(missing)}")
-    given: dict[str, Any] = {name: value for name, value in arguments.items() if name in known}
+    named_arguments: dict[str, Any] = {name: value for name, value in arguments.items() if name in fields}
     if signature.context_parameter is not None:
-        given[signature.context_parameter] = context
-    return await call_author(partial(member.function, *((instance,) if member.takes_self else ()), **given))
+        named_arguments[signature.context_parameter] = context
+    return await call_author(
+        partial(member.function, *((instance,) if member.takes_self else ()), **named_arguments)
+    )
 
 
 def _as_messages(result: Any, where: str) -> list[Message]:

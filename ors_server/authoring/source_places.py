@@ -35,12 +35,12 @@ def _line_of_class(cls: Any) -> int:
 
 def name_place(name: str, member: Any) -> str:
     """Return a name with its place, for instance `Quiz.guess (quiz.py:12)`."""
-    place = place_of(member)
-    return f"{name} ({place})" if place else name
+    location = place_of(member)
+    return f"{name} ({location})" if location else name
 
 
 def place_of_error(error: BaseException) -> str:
-    """Return the innermost line of the author's code in an error's traceback; empty if there is none."""
+    """Return the innermost line of the author's code in an error's traceback; empty without one."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_shorten(error.filename)}:{error.lineno}"
     frames = list(traceback.walk_tb(error.__traceback__))

@@ -80,11 +80,11 @@ class ClassTasks:
             if tasks is None or not -len(tasks) <= index < len(tasks):
                 raise UnknownTaskError(_no_task(split, index, None if tasks is None else len(tasks)))
             return tasks[index]
-        asked = index
+        requested = index
         if index < 0:
             index += await self.num_tasks(split)
         if index < 0:
-            raise UnknownTaskError(_no_task(split, asked, await self.num_tasks(split)))
+            raise UnknownTaskError(_no_task(split, requested, await self.num_tasks(split)))
         try:
             return self._check_task(await self._call("get_task", split, index))
         except AuthorRaisedError as raised:  # an IndexError
@@ -117,6 +117,7 @@ class ClassTasks:
             return None
         if split in self._lists:
             return self._lists[split]
+        # One reader per split: an author's method may take minutes, and many sessions may ask at once.
         async with self._reading.setdefault(split, anyio.Lock()):
             if split not in self._lists and split not in self._unlistable:
                 await self._read(split)

@@ -87,13 +87,13 @@ class _SentCall:
     @property
     def body(self) -> JSONObject:
         """The request's body."""
-        known = {} if self.server_id is None else {"task_id": self.server_id}
+        repeated_id = {} if self.server_id is None else {"task_id": self.server_id}
         if self.candidates is not None:
             return {
                 "candidates": [candidate.model_dump(mode="json") for candidate in self.candidates],
-                **known,
+                **repeated_id,
             }
-        return {"name": self.tool, "input": self.arguments, **known}
+        return {"name": self.tool, "input": self.arguments, **repeated_id}
 
 
 @dataclass(slots=True)
@@ -166,6 +166,7 @@ class ToolCaller:
             except UnreachableError as error:
                 if self._connection.clock.monotonic() - began > WORKING_SECONDS:
                     attempts.renew()
+                # Without an id the server cannot recognise a repetition, and the call may have been accepted.
                 if sent.server_id is None and not was_not_sent(error):
                     raise CallLostError(
                         "the connection broke before the server sent the id of the call of "
@@ -289,12 +290,15 @@ _RESULT = TypeAdapter(_Result)
 
 
 async def _read_result(sent: _SentCall, text: str) -> CallResult:
+    # A long text is counted first, in a worker: reading millions of values would hold the caller's event
+    # loop.
     if len(text) > LONG:
         try:
             return _read_other_result(sent, text, await parse_json(text.encode(), BOUNDS.max_values))
         except ValueError as error:
             raise _broken_result(text) from error
     try:
+        # The usual answer is read by one strict validator; anything else takes the tolerant way below.
         values: Any = _RESULT.validate_json(text)["output"]
     except ValidationError:
         try:

@@ -30,7 +30,7 @@ class ClientOptions:
     clock: Clock = field(default_factory=SystemClock)
 
 
-class Reach:
+class HttpPool:
     """The connections to one server.
 
     Attributes:

@@ -108,7 +108,7 @@ class HttpRequest(NamedTuple):
     is_repeatable: bool = True
     """Whether sending it twice has no further effect."""
     is_tool_call: bool = False
-    """Whether the server goes on with it when the request is cancelled."""
+    """Whether the server continues with it when the request is cancelled."""
     time_limit: float | None = None
     """Overrides `Patience.silence`, in seconds."""
 
@@ -166,6 +166,7 @@ class Connection:
             except UnreachableError as error:
                 if not (request.is_repeatable or was_not_sent(error)):
                     raise
+                # A later "already exists" may then be the effect of our own first attempt.
                 was_lost = was_lost or not was_not_sent(error)
                 await attempts.pause(error)
                 continue

@@ -46,6 +46,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         attempts = Attempts(self._patience, self._clock)
+        # The body must be in memory to be sent again.
         await request.aread()
         try:
             while True:

@@ -191,10 +191,11 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         adapter: TypeAdapter[_Kind] = _adapter(kind)  # type: ignore[arg-type]
         return adapter.validate_python(value)
     except ValidationError as error:
+        # Without the input: it may be huge, and `shown_value` shows its beginning.
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = "".join(f"{part!s:.40}: " for part in first["loc"])
+        location = "".join(f"{part!s:.40}: " for part in first["loc"])
         raise BrokenAnswerError(
-            f"{source} does not have its form: {place}{first['msg']}; got {shown_value(value)}"
+            f"{source} does not have its form: {location}{first['msg']}; got {shown_value(value)}"
         ) from error
 
 

@@ -106,6 +106,7 @@ def _role_of(block: TextBlock | ImageBlock) -> Role | None:
     if not isinstance(block, TextBlock) or block.detail is None:
         return None
     role = block.detail.get("role")
+    # Both the detail and the text: a task's own text `[user]` is no heading.
     if role not in {"system", "user", "assistant"} or block.text != f"[{role}]":
         return None
     return cast("Role", role)
@@ -127,11 +128,11 @@ def _extend(turns: list[ConversationTurn], block: TextBlock | ImageBlock, calls:
 
 
 def _read_call(text: str, call_id: str) -> ToolUse | None:
-    found = _CALL.fullmatch(text)
-    if found is None:
+    match = _CALL.fullmatch(text)
+    if match is None:
         return None
     try:
-        return ToolUse(call_id, found["name"], json.loads(found["input"]))
+        return ToolUse(call_id, match["name"], json.loads(match["input"]))
     except ValueError:
         return None
 

@@ -152,6 +152,7 @@ def as_line(row: JSONObject) -> str:
     Integers of more than 64 bits are texts. What some readers take for the end of a line is escaped.
     """
     line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    # A search in the text is much cheaper than a walk over every row, and few rows have such integers.
     if _WIDE.search(line):
         line = json.dumps(with_texts(row)[0], ensure_ascii=False, allow_nan=False)
     return f"{_LINE_ENDS.sub(_escape, line)}\n"

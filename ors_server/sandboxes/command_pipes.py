@@ -172,10 +172,10 @@ class BackgroundOutput:
     """Output of background jobs after their command ended: the last bytes; all are counted."""
 
     # The limit on pipes bounds the descriptors that one session's forgotten background jobs can hold.
-    def __init__(self, keep: int, most_pipes: int = 64) -> None:
+    def __init__(self, keep: int, max_pipes: int = 64) -> None:
         self._capture = OutputCapture(0, keep)
         self._readers: list[PipeReader] = []
-        self._most_pipes = most_pipes
+        self._max_pipes = max_pipes
 
     def keep_reading(self, streams: CommandStreams) -> CommandStreams | None:
         """Keep reading pipes that a process still holds; the oldest are closed if there are too many.
@@ -196,7 +196,7 @@ class BackgroundOutput:
                 self._readers.append(reader)
             else:
                 reader.close()
-        while len(self._readers) > self._most_pipes:
+        while len(self._readers) > self._max_pipes:
             self._readers.pop(0).close()
         return None
 

@@ -71,7 +71,7 @@ class DockerBackend(HostedBackend):
             self._engine = None
 
     async def _connect(self) -> None:
-        """Reach the engine, and clean up after dead servers; once."""
+        """Connect to the engine, and clean up after dead servers; once."""
         async with self._connecting:
             if self._engine is not None:
                 return

@@ -112,7 +112,7 @@ class Declaration(_Table):
     description: str = ""
     """One or more sentences for people who choose an environment."""
     recipe: str | None = None
-    """A recipe whose keys are used where this file has none."""
+    """A recipe whose keys are used where this file does not set them."""
     data: str | None = None
     """The data of the only split, as `splits` names it; or use `splits`."""
     splits: Splits = {}
@@ -130,7 +130,7 @@ class Declaration(_Table):
     prompt: str | None = None
     """The prompt: a field's name, or a template."""
     images: Sources = ()
-    """Fields with images of the prompt: a file beside the data, a data URL, base64, or a list of these."""
+    """Fields with images of the prompt: a file next to the data, a data URL, base64, or a list of these."""
     answer: str | None = None
     """The right answer: a field's name, or a template. Rewards receive it as `answer`."""
     gold: str | None = None
@@ -142,8 +142,8 @@ class Declaration(_Table):
     reward: Rewards = ()
     """The reward: its name, a table with `name` and `options`, or a list of tables with `weight`."""
     toolsets: tuple[str, ...] = ()
-    """Toolsets beside `submit`: `bash`, `python`, `files`, `patch`, or a class of your own as `module:Class`
-    or `file.py:Class`."""
+    """Toolsets in addition to `submit`: `bash`, `python`, `files`, `patch`, or your own class as
+    `module:Class` or `file.py:Class`."""
     user: UserTable | None = None
     """A simulated user, to whom the agent writes with `message_user`."""
     files: dict[str, str] = {}

@@ -48,7 +48,7 @@ class SimulatedUser(Protocol):
         """Answer a message.
 
         Args:
-            message: The agent's words: data, whatever they say.
+            message: The agent's words: data, even if they read like instructions.
             before: The conversation until now, oldest first.
             seed: The episode's seed, in [0, 2**53).
 
@@ -165,7 +165,7 @@ class UserConversation:
         used = sum(turn.tokens for turn in self.turns) + self._failed.tokens
         if len(self.turns) + self._failed.count >= budget.turns or used >= budget.tokens:
             raise UserMessageError(
-                f"The user has left the conversation after {len(self.turns)} messages; go on alone."
+                f"The user has left the conversation after {len(self.turns)} messages; continue alone."
             )
 
     async def _ask(self, message: str) -> UserTurn:
@@ -187,7 +187,7 @@ class UserConversation:
             return turn
         finally:
             _spent_tokens.reset(token)
-            if turn is None:  # whatever the reason: what a failed answer used is used
+            if turn is None:  # for every reason: what a failed answer used stays used
                 self._failed = FailedReplies(
                     self._failed.count + 1,
                     self._failed.tokens + sum(spent),

@@ -26,7 +26,7 @@ class ScriptedReply:
 
 @dataclass(frozen=True, slots=True)
 class UserScript:
-    """A user's part. Whatever is written to the user, it says only what is written here.
+    """A user's part. No message can make the user say anything that is not written here.
 
     Raises:
         UserSettingsError: If a text or a phrase has no words.
@@ -65,8 +65,8 @@ class UserScript:
     def told(self, message: str) -> str | None:
         """Return the facts that a message asks for, each once; `None` if it asks for none."""
         words = words_of(message)
-        found = [reply.says for reply in self.facts if reply.is_asked_in(words)]
-        return " ".join(dict.fromkeys(found)) or None
+        facts = [reply.says for reply in self.facts if reply.is_asked_in(words)]
+        return " ".join(dict.fromkeys(facts)) or None
 
 
 def words_of(text: str) -> str:

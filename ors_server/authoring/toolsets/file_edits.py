@@ -74,5 +74,5 @@ def _only_place(file: TextFile, old: str, name: str) -> int:
     if len(places) == 1:
         return places[0]
     count = f"more than {_MAX_PLACES}" if len(places) > _MAX_PLACES else str(len(places))
-    lines = ", ".join(str(file.text.count("\n", 0, place) + 1) for place in places[:_MAX_PLACES])
+    lines = ", ".join(str(file.text.count("\n", 0, offset) + 1) for offset in places[:_MAX_PLACES])
     raise ToolError(f"old_str occurs {count} times in {name}, at lines {lines}; include more lines around it")

@@ -55,7 +55,7 @@ def show_lines(file: TextFile, first: int, last: int) -> str:
 
 def _shorten(line: str) -> str:
     more = f" [... {len(line) - MAX_LINE} characters more]" if len(line) > MAX_LINE else ""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", line[:MAX_LINE]) + more
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line[:MAX_LINE]) + more
 
 
 def _remarks(file: TextFile, last: int, total: int) -> list[str]:
@@ -88,8 +88,8 @@ def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
 
 
 def _is_left_out(path: str, folder: str) -> bool:
-    asked = LEFT_OUT.intersection(folder.split("/"))
-    return bool(LEFT_OUT.intersection(path.split("/")[:-1]) - asked)
+    requested = LEFT_OUT.intersection(folder.split("/"))
+    return bool(LEFT_OUT.intersection(path.split("/")[:-1]) - requested)
 
 
 def _row(entry: Entry) -> str:

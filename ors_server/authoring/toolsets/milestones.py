@@ -88,16 +88,16 @@ class FileMatches:
     async def __call__(self, evidence: Evidence) -> bool:
         """Read the file and compare or search it."""
         try:
-            found = await evidence.read_file(self.path)
+            content = await evidence.read_file(self.path)
         except (SandboxFileMissingError, SandboxPathError, SandboxFileTooLargeError):
             return False
         if self.pattern is None:
-            return found == (self.content.encode() if isinstance(self.content, str) else self.content)
-        return await self._search(self.pattern, found)
+            return content == (self.content.encode() if isinstance(self.content, str) else self.content)
+        return await self._search(self.pattern, content)
 
-    async def _search(self, pattern: str, found: bytes) -> bool:
+    async def _search(self, pattern: str, content: bytes) -> bool:
         try:
-            return await offload.run(_is_found, pattern, found, limits=_SEARCH_LIMITS)
+            return await offload.run(_is_found, pattern, content, limits=_SEARCH_LIMITS)
         except (re.error, OverflowError, RecursionError) as error:
             reason = f"looking for {pattern!r} in {self.path!r} failed: {error}"
             raise EnvironmentFailedError(reason) from error

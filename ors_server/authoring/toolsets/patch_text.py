@@ -85,14 +85,14 @@ class _PatchReader:
 
     def numbered(self) -> list[tuple[int, str]]:
         """Return the lines after the first, without empty ones before a heading."""
-        kept: list[tuple[int, str]] = []
+        numbered: list[tuple[int, str]] = []
         is_above_heading = True
         for number in range(len(self._lines), 1, -1):
             line = self._lines[number - 1]
             if line or not is_above_heading:
-                kept.append((number, line))
+                numbered.append((number, line))
                 is_above_heading = line.startswith("*** ") and line.rstrip() != END_OF_FILE
-        return kept[::-1]
+        return numbered[::-1]
 
     def take(self, number: int, line: str) -> None:
         for heading in (ADD, UPDATE, DELETE):

@@ -83,17 +83,18 @@ def find_commands(script: str) -> Iterator[Found]:
     """
     yield from _parsed(script)
     joined = _BROKEN_WORD.sub(r"\1", script)
-    if joined != script:  # the grammar ends a word where a backslash ends the line; bash goes on
+    if joined != script:  # the grammar ends a word where a backslash ends the line; bash joins the lines
         yield from _parsed(joined)
 
 
 def _parsed(script: str) -> Iterator[Found]:
     source = script.encode(errors="replace")
     root = _parser().parse(source).root_node
-    for top, found in _statements(root, source):
-        statement = ShellStatement(_input_texts(top, source), tuple(found), _substituted(top, source))
-        for words in found:
+    for top, commands in _statements(root, source):
+        statement = ShellStatement(_input_texts(top, source), tuple(commands), _substituted(top, source))
+        for words in commands:
             yield Found(words, statement)
+    # bash runs the commands before a syntax error, which the grammar may not find.
     if root.has_error:
         for words in cut_roughly(script):
             yield Found(words)
@@ -139,8 +140,8 @@ def _words(node: "Node", source: bytes) -> Words:
     children = enumerate(node.children)
     return tuple(
         resolve(word)
-        for place, child in children
-        if node.field_name_for_child(place) in _ARGUMENTS
+        for index, child in children
+        if node.field_name_for_child(index) in _ARGUMENTS
         for word in expand_braces(_text(child, source))
     )
 

@@ -75,12 +75,13 @@ class SubmitTools(Toolset):
 def _sandbox_of(environment: Any) -> Sandbox | None:
     try:
         sandbox: Sandbox = environment.sandbox
-    except RuntimeError:  # the session has none
+    except RuntimeError:  # the session is without one
         return None
     return sandbox
 
 
 def _grades_itself(environment: type) -> bool:
+    # By the module, since importing the base class here would close a cycle.
     home = next((base for base in environment.__mro__ if "grade_submission" in vars(base)), None)
     return home is not None and home.__module__ != "ors_server.authoring.environment"
 

@@ -139,7 +139,7 @@ def _wants_value(word: str, wrapper: Wrapper) -> bool:
     if word.startswith("--"):
         return word[2:] in wrapper.names
     return (
-        next((place for place, letter in enumerate(word) if letter in wrapper.letters), -1) == len(word) - 1
+        next((index for index, letter in enumerate(word) if letter in wrapper.letters), -1) == len(word) - 1
     )
 
 
@@ -167,7 +167,7 @@ def _find(words: Words) -> Inner:
     while at < len(words):
         at += 1
         if words[at - 1] in _FIND_RUNS:
-            end = next((place for place in range(at, len(words)) if words[place] in _FIND_ENDS), len(words))
+            end = next((index for index in range(at, len(words)) if words[index] in _FIND_ENDS), len(words))
             commands.append(words[at:end])
             at = end
     return Inner(commands=tuple(command for command in commands if command))
@@ -181,13 +181,13 @@ def _command(words: Words) -> Inner:
 
 
 def _env(words: Words) -> Inner:
-    for place, word in enumerate(words[1:], 1):
+    for index, word in enumerate(words[1:], 1):
         if word.startswith("--split-string="):
-            return Inner(scripts=(" ".join((word.partition("=")[2], *words[place + 1 :])),))
+            return Inner(scripts=(" ".join((word.partition("=")[2], *words[index + 1 :])),))
         if word == "--split-string" or (_is_cluster(word) and word.endswith("S")):
-            return Inner(scripts=(" ".join(words[place + 1 :]),))
+            return Inner(scripts=(" ".join(words[index + 1 :]),))
         if _is_cluster(word) and "S" in word:
-            return Inner(scripts=(" ".join((word.partition("S")[2], *words[place + 1 :])),))
+            return Inner(scripts=(" ".join((word.partition("S")[2], *words[index + 1 :])),))
         if not word.startswith("-"):
             break
     return _wrapped(words, WRAPPERS["env"])
@@ -201,7 +201,7 @@ def _parallel(words: Words) -> Inner:
     """GNU parallel: a command with its arguments after `:::`, or, without a command, commands there."""
     wrapper = Wrapper("jJIaEdCnNLPSs", _PARALLEL_VALUES)
     rest = words[_after_options(words, wrapper) :]
-    at = next((place for place, word in enumerate(rest) if word.startswith(":::")), len(rest))
+    at = next((index for index, word in enumerate(rest) if word.startswith(":::")), len(rest))
     command, arguments = rest[:at], rest[at + 1 :]
     if not command:
         return Inner(scripts=arguments)
@@ -214,9 +214,9 @@ def _option_c(letters: str, operands: int) -> Callable[[Words], Inner]:
 
     def look(words: Words) -> Inner:
         scripts: list[str] = []
-        for place, word in enumerate(words[1:], 1):
+        for index, word in enumerate(words[1:], 1):
             if word == "--command" or (_is_cluster(word) and word.endswith("c")):
-                scripts += words[place + 1 : place + 2]
+                scripts += words[index + 1 : index + 2]
             elif word.startswith("--command="):
                 scripts.append(word.partition("=")[2])
         commands = _wrapped(words, wrapper).commands if operands else ()

@@ -101,7 +101,8 @@ def choose_source(data: str, folder: Path, records: str = "") -> RowReader:
         return join_shards(str(path), match_files(folder, data), make)
     if not path.is_file():
         raise EnvironmentDefinitionError(
-            f"{path}: expected a data file or a folder of JSON files, and there is none; correct the path"
+            f"{path}: expected a data file or a folder of JSON files, got a path that does not "
+            "exist; correct it"
         )
     return make(path)
 
@@ -112,8 +113,8 @@ def check_readable(path: Path) -> None:
     if name.endswith(ENDINGS):
         return
     kind = next((kind for ending, kind in _UNREADABLE.items() if name.endswith(ending)), None)
-    came = f", came {kind}" if kind else "; rename it, or convert it to JSON lines"
-    raise EnvironmentDefinitionError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}{came}")
+    actual = f", got {kind}" if kind else "; rename it, or convert it to JSON lines"
+    raise EnvironmentDefinitionError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}{actual}")
 
 
 def _make_reader(path: Path, records: str) -> RowReader:

@@ -63,6 +63,7 @@ class DataFile:
         try:
             with gzip.open(self.path) as unpacked:
                 self._check(unpacked.peek(_PEEKED))
+                # A few kilobytes of gzip data can unpack to gigabytes.
                 yield _BoundedData(unpacked, str(self.path), unpacked_limit([self.path]))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise EnvironmentDefinitionError(f"{self.path}: expected gzip data, and {error}") from error
@@ -70,7 +71,7 @@ class DataFile:
     def _check(self, first: bytes) -> None:
         kind = next((kind for begin, kind in _FIRST_BYTES.items() if first.startswith(begin)), None)
         if kind is not None:
-            raise EnvironmentDefinitionError(f"{self.path}: expected text in UTF-8, came {kind}")
+            raise EnvironmentDefinitionError(f"{self.path}: expected text in UTF-8, got {kind}")
 
 
 class _BoundedData:

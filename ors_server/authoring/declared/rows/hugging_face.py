@@ -28,12 +28,12 @@ class HubAddress(NamedTuple):
 
 def parse_address(text: str) -> HubAddress:
     """Read an address; raise `EnvironmentDefinitionError` if it has another form."""
-    found = _ADDRESS.fullmatch(text)
-    if found is None:
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
         raise EnvironmentDefinitionError(
             f"data = {text!r}: expected hf:NAME[@CONFIG][:SPLIT], such as hf:openai/gsm8k@main:test"
         )
-    return HubAddress(found["name"], found["config"], found["split"])
+    return HubAddress(match["name"], match["config"], match["split"])
 
 
 def list_hub_splits(address: HubAddress) -> list[str]:

@@ -54,6 +54,7 @@ class JsonFile(RowReader):
         with self._file.open() as stream:
             text = self._decode(stream.read())
         first, end = self._value(text, 0)
+        # One value, or several one after another as jq writes them: only the end of the first one tells.
         if end == len(text):
             records = self._records(first, self._path, {})
         elif isinstance(first, dict):
@@ -83,7 +84,7 @@ class JsonFile(RowReader):
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             raise EnvironmentDefinitionError(
-                f"{self.name}, line {line}: expected JSON in UTF-8, came the byte {data[error.start]:#04x}"
+                f"{self.name}, line {line}: expected JSON in UTF-8, got the byte {data[error.start]:#04x}"
             ) from error
 
     def _values(self, text: str) -> Iterator[Any]:
@@ -93,7 +94,7 @@ class JsonFile(RowReader):
             yield value
 
     def _value(self, text: str, start: int) -> tuple[Any, int]:
-        """Return the value that begins after a place, and the place after it and the space behind it."""
+        """Return the value that follows a position, and the position after it and its white space."""
         try:
             value, end = ROW_DECODER.raw_decode(text, _skip_spaces(text, start))
         except JSONDecodeError as error:
@@ -129,12 +130,13 @@ class JsonFile(RowReader):
             )
             rows = [table] if is_record and not around else rows_of_object(table)
             if rows is not None:
+                # A record's own field wins over one of the object around it.
                 yield from ({**around, **row} for row in rows)
                 return
         if not path or not isinstance(value, dict) or path[0] not in value:
             wanted = f"the list {path[0]!r}" if path else "a list of records"
             raise EnvironmentDefinitionError(
-                f"{self.name}: expected {wanted}, came {show_value(_shape(value))}; "
+                f"{self.name}: expected {wanted}, got {show_value(_shape(value))}; "
                 'name the lists on the way to the records: records = "data.paragraphs.qas"'
             )
         outer = cast("JSONObject", value)
@@ -164,7 +166,7 @@ class JsonFolder(RowReader):
         files = sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).parts)
         if not files:
             raise EnvironmentDefinitionError(
-                f"{folder}: expected a folder with *.json files, and it has none"
+                f"{folder}: expected a folder with *.json files, got one without"
             )
         super().__init__(str(folder), tuple(files))
         self._folder = folder
@@ -172,8 +174,8 @@ class JsonFolder(RowReader):
     @override
     def rows(self) -> Iterator[ScannedRow]:
         for path in self.files:
-            place = path.relative_to(self._folder).as_posix()
+            name = path.relative_to(self._folder).as_posix()
             try:
-                yield ScannedRow(place, {"file": place, **parse_object(path.read_bytes())})
+                yield ScannedRow(name, {"file": name, **parse_object(path.read_bytes())})
             except RowFaultError as fault:
-                yield ScannedRow(place, fault)
+                yield ScannedRow(name, fault)

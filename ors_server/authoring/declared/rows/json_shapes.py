@@ -8,11 +8,11 @@ from ors_server.wire import JSONObject
 
 
 def rows_of_object(table: JSONObject) -> list[JSONObject] | None:
-    """Return the rows of an object; `None` if it has none of these shapes.
+    """Return the rows of an object; `None` if it is not in one of these shapes.
 
     - `{column: [value, ...]}`, lists of one length: `to_dict("list")` of pandas and datasets;
     - `{column: {index: value}}`, with the same indices: `DataFrame.to_json()`;
-    - `{id: row}`, whose rows receive the id as `id` if they have none: `to_json(orient="index")`;
+    - `{id: row}`, whose rows receive the id as `id` if they lack one: `to_json(orient="index")`;
     - `{"columns": [...], "data": [[...]]}`: `to_json(orient="split")`;
     - `{"schema": ..., "data": [row, ...]}`: `to_json(orient="table")`.
     """
