@@ -121,6 +121,7 @@ class AsyncClient:
         try:
             session = await self.server.find(session_id)
         except ForbiddenError:
+            # An agent's token may play and not read the figures, so the ledger starts from nothing.
             return SessionPlace(session_id, await self.server.name_of(None)), Ledger()
         summary = await self.summary(session_id)
         return session, Ledger(summary.episode_return, summary.steps)

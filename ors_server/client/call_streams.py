@@ -192,6 +192,7 @@ class ToolCaller:
                     f"expected {EVENT_STREAM} in answer to a call, got {response.text[:200]!r}"
                 )
         error = error_from(content, response.status_code)
+        # A proxy's error leaves open whether the call began: repeating it needs an id that the server knows.
         may_repeat = NOT_ACCEPTED | PERHAPS_ACCEPTED if sent.server_id is not None else NOT_ACCEPTED
         if response.status_code not in may_repeat:
             raise error
@@ -245,8 +246,10 @@ async def _read(response: Response, sent: _SentCall) -> _StreamContent:
                 for event in reader.feed(piece):
                     _take(event.name, event.data, content, sent)
                 if content.is_whole:
+                    # A server that keeps the stream open after the result must not hold the caller.
                     scope.deadline = min(scope.deadline, anyio.current_time() + END_SECONDS)
     except (httpx2.RequestError, BrokenAnswerError):
+        # After the result, a fault of the stream changes nothing.
         if not content.is_whole:
             raise
     if content.is_whole:

@@ -124,6 +124,7 @@ def _loaded(code: str) -> type[OrsServerError] | None:
     """Return the class of a code that another loaded module defines, as for a server in this process."""
     classes = [OrsServerError]
     for cls in classes:
+        # A class with another constructor cannot be made of the text alone.
         if cls.__init__ is OrsServerError.__init__ and vars(cls).get("code") == code:
             return cls
         classes += cls.__subclasses__()

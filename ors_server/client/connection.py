@@ -90,8 +90,10 @@ class Attempts:
         wait = min(self.patience.longest_pause, 0.1 * 2 ** min(self.count, 10))
         wait *= _random.uniform(0.5, 1.0)  # so that many clients do not return at the same time
         if retry_after is not None:
+            # Never before the server allows it, and a little later, so that clients do not return together.
             wait = retry_after + wait / 10
         elapsed = self.clock.monotonic() - self.began
+        # Broken connections are counted; refusals of a full server are bounded by time alone.
         if self.broken >= self.patience.attempts or elapsed + wait > self.patience.seconds:
             raise error
         await self.clock.sleep(wait)
@@ -189,6 +191,8 @@ class Connection:
         data = None if request.body is None else _encode(request)
         if self._app is not None:
             sent = [*self._headers, *_encode_headers(request.headers)]
+            # The application itself keeps a cancelled tool call running; any other request needs its own task
+            # for that.
             answer = self._app.answer if request.is_tool_call else self._app.answer_apart
             yield await answer(request.method, self._root + request.path, sent, data)
             return
@@ -201,6 +205,7 @@ class Connection:
             request.path,
             content=data,
             headers=headers,
+            # A host that does not accept connections is given up sooner than one that works on a request.
             timeout=httpx2.Timeout(limit, connect=min(limit, 30.0)),
         )
         try:

@@ -77,6 +77,7 @@ class Ledger:
     def receipts(self) -> tuple[Receipt, ...]:
         """The receipts: in the order of steps if the server numbers them, else of arrival."""
         receipts = tuple(self._receipts.values())
+        # A reward without a step's number has no place among the others, so all stay in the order of arrival.
         if any(receipt.step is None and receipt.reward is not None for receipt in receipts):
             return receipts
         return tuple(sorted(receipts, key=lambda receipt: (receipt.step is None, receipt.step or 0)))
@@ -137,6 +138,7 @@ class Ledger:
         failures = sum(receipt.is_failure for receipt in self._receipts.values())
         if not self.steps <= summary.steps <= self.steps + failures + len(self._open):
             raise self._mismatch("count of steps", self.steps, summary.steps, strangers)
+        # The reverse is possible: another client or a time limit may have ended the episode.
         if self.finished and not summary.is_over:
             raise self._mismatch("end", "finished", summary.phase, strangers)
 

@@ -129,6 +129,7 @@ class AsyncLobbyEpisode(AsyncMcpEpisode):
 
     @override
     async def _address(self, tool: str, arguments: JSONObject) -> JSONObject:
+        # Once: which parameter takes the session's id does not change while the lobby is connected.
         if self._handles is None:
             self._handles = {tool.name: _handle_of(tool) for tool in await self._announced()}
         return {**arguments, self._handles.get(tool, "session_id"): self.session_id}

@@ -199,6 +199,7 @@ async def grade_ending(instance: Any, final_response: str, fields: Mapping[str, 
     try:
         if episode is not None:
             episode.policy.admit(result.reward)
+    # The agent is not to blame for it: the judgement failed, and nothing is paid.
     except RewardRangeError as error:
         with noting_judgement(instance) as note:
             return note(RewardResult.without(RewardStatus.ERROR, str(error), result.extras))
@@ -273,6 +274,7 @@ async def _read(reward: Reward, episode: OwnEpisode, fields: Mapping[str, Any]) 
     if "trajectory" in fields:
         read: Trajectory = read_trajectory(fields["trajectory"])
         return read
+    # Only a reward that takes the trajectory pays for reading the record.
     if not _parameters(reward) & {"trajectory", "context"} and not reward.signature.takes_rest:
         return None
     response = fields.get("final_response", fields.get("outcome"))
@@ -315,6 +317,7 @@ def _task_fields(instance: Any) -> dict[str, Any]:
 
 def _recordable(reward: Reward, result: RewardResult) -> RewardResult:
     try:
+        # The extras are recorded with the step, as JSON.
         from_json(encodable(json.dumps(dict(result.extras), ensure_ascii=False, allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
         return RewardResult.without(

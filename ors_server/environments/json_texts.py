@@ -143,6 +143,7 @@ class _TextReader:
         except ValueError:
             return text
         self._remaining_values -= count
+        # A value that the schema does not admit either stays text, so that the error shows what was sent.
         return value if types & _types_of(value) else text
 
     def _part_of(self, part: Any, kind: str, key: str | int) -> Any:
@@ -165,6 +166,7 @@ class _TextReader:
         if isinstance(reference, str) and reference not in references:
             references.add(reference)
             nested.append(_find(self._schema, reference))
+        # A part that only refers to others describes no members itself.
         if not nested or "properties" in keywords or "items" in keywords:
             yield keywords
         for choice in nested:

@@ -135,6 +135,7 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
         raise EnvironmentDefinitionError(f"{where} failed: {describe_authors(error)}") from error
     if inspect.isawaitable(raw):
         if inspect.iscoroutine(raw):
+            # Otherwise Python warns of a coroutine that was never awaited.
             raw.close()
         msg = f"{where} must not be async: it is read once, when the class is loaded"
         raise EnvironmentDefinitionError(msg)
@@ -170,6 +171,7 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
 
     async def make(task_spec: JSONObject, secrets: Mapping[str, str]) -> Instance:
         _prepare(reward, task_spec)
+        # The base class's constructor is quick and cannot fail, so it needs no thread.
         if not has_init:
             return cls(task_spec, secrets)
         return await call_hook(cls, task_spec, secrets)
@@ -253,6 +255,7 @@ def copy_state(state: Any) -> JSONObject:
         TypeError: If it is not a JSON object.
         ValueError: If it holds NaN or an infinity.
     """
+    # Through text, so that the copy shares no object with the instance.
     copied = json.loads(json.dumps(state, allow_nan=False))
     if not isinstance(copied, dict):
         raise TypeError(f"it returned a {type(state).__name__}")

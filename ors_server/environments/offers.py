@@ -155,6 +155,7 @@ def _define_resource(member: Member[_ResourceMark]) -> ResourceOffer:
         msg = f"{where}: its parameters must be the names in braces in {mark.uri!r}, not {sorted(fields)}"
         raise EnvironmentDefinitionError(msg)
     parts = _PLACE.split(mark.uri)
+    # A name stands for one segment of the path (RFC 6570, simple expansion).
     pattern = "".join(f"(?P<{part}>[^/]+)" if i % 2 else re.escape(part) for i, part in enumerate(parts))
 
     async def read(instance: Any, arguments: Mapping[str, str], context: CallContext) -> str | bytes:
@@ -172,6 +173,7 @@ def _strings_only(member: Member[Any]) -> Signature:
     schema = signature.input_schema() or {}
     parts: dict[str, JSONObject] = schema.get("properties", {})
     wrong = [name for name, part in parts.items() if part.get("type") != "string"]
+    # MCP passes arguments of prompts and resources as strings.
     if wrong or signature.takes_model:
         listed = ", ".join(wrong) or "the model"
         msg = f"{member.where}: the parameters of prompts and resources are strings; change {listed}"

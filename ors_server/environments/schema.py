@@ -137,6 +137,7 @@ def make_parser(
         return read
 
     def parse(arguments: JSONObject) -> Any:
+        # The usual call has no null, and is not copied.
         if None in arguments.values():
             arguments = {
                 key: value for key, value in arguments.items() if value is not None or key not in droppable
@@ -201,6 +202,7 @@ def _model_of(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a parameter may be called `schema` or `copy`
             model = create_model(title, __config__=config, **fields)
+            # Now, so that a type without a schema is found when the class is loaded.
             model.model_json_schema()
     except (PydanticUserError, NameError, TypeError, ValueError) as error:
         raise EnvironmentDefinitionError(f"{where}: its parameters have no JSON Schema: {error}") from error

@@ -56,6 +56,7 @@ def _call(use: ToolUse) -> JSONObject:
 def _joined(messages: Sequence[JSONObject]) -> list[JSONObject]:
     joined: list[JSONObject] = []
     for message in messages:
+        # The form alternates strictly, so inputs in a row become one message.
         if joined and message["from"] in _INPUTS and joined[-1]["from"] == message["from"]:
             joined[-1]["value"] += f"\n{message['value']}"
         else:

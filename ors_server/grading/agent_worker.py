@@ -85,6 +85,8 @@ class AgentWorker:
         argv = [*isolated_python(folder, "main.py"), folder]
         worker = cls(await evidence.start(argv, files=sent_files()))
         try:
+            # No code of the agent's is loaded yet: an interpreter that does not answer now is the grader's
+            # failure.
             await worker.ask(to_text({"order": "hello"}), START_LIMIT)
         except AgentWorkerLostError as lost:
             last_words = worker.last_words()
@@ -127,6 +129,7 @@ class AgentWorker:
             return await self._clock.wait_for(converse, time_limit)
         except OutOfTimeError as error:
             reason = str(error)
+        # The caller may try again, but with another worker: this one is in the middle of an answer.
         except SandboxStarvedError:
             with anyio.CancelScope(shield=True):
                 await self.aclose()

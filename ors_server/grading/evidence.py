@@ -242,6 +242,8 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
                 await sandbox.restart()
         try:
             await sandbox.freeze()
+            # Gathering is done. How long the evidence stays open is the grader's matter, whose parts count
+            # themselves.
             await work.aclose()
             yield evidence
         finally:

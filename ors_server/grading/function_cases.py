@@ -103,6 +103,7 @@ def _prepare(name: str, case: FunctionCase, target: Any) -> _Prepared:
             "arguments": Encoder().trees(case.arguments),
             "keywords": {key: Encoder().tree(value) for key, value in case.keywords.items()},
         }
+        # Encoded before a process starts, so that an author's mistake cannot look like the agent's.
         return _Prepared(name, case, to_text(call), Encoder().tree(case.expected))
     except EncodingError as error:
         raise GradingError(f"{name}: {error}") from error
@@ -171,6 +172,7 @@ class _FunctionGrader:
         try:
             # The rest of the time for all cases may be shorter than a case's own limit.
             text = await worker.ask(question, min(self._limit, max(MIN_SECONDS, self._left)))
+            # A long answer is decoded and compared in a worker process: its cost is the agent's choice.
             return await offload.run_sized(len(text), read_answer, text, expected, self._tolerance)
         except OverLimitError as error:
             raise _Failed(f"the agent's code answered what cannot be compared: {error}") from None
@@ -182,6 +184,7 @@ class _FunctionGrader:
             await self.aclose()
             raise
         finally:
+            # Also after an error: a case that hangs has spent its time.
             self._left -= worker.spent_s - spent
 
     def _compare(self, case: _Prepared, answer: FunctionAnswer) -> None:

@@ -44,6 +44,7 @@ from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 
 COUNT_LIMIT = 60.0
 """Seconds that pytest may take to start and to collect the tests."""
+# Without autoload, plugins that happen to be installed on the server cannot change how tests run.
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -162,6 +163,7 @@ def _check_module(module: str, tests: Mapping[str, str]) -> None:
     if not all(part.isidentifier() for part in module.split(".")):
         raise GradingError(f"{module!r} is not the name of a module")
     top = module.partition(".")[0]
+    # The tests would import that module in place of the mirror.
     taken = f"{top}.py" in tests or top in sys.modules or importlib.util.find_spec(top) is not None
     if taken or top in sys.stdlib_module_names:
         raise GradingError(f"the agent's module {top!r} is called like one that the tests' process has")
@@ -204,6 +206,8 @@ def _write_tests(folder: Path, tests: Mapping[str, str]) -> None:
 
 
 async def _start(folder: Path) -> Process:
+    # `-I` ignores PYTHONPATH, so the paths are passed on. A relative one would lead into the tests' own
+    # folder.
     paths = [path for path in sys.path if posixpath.isabs(path)]
     # Nothing of the server's environment, which may hold keys, reaches the tests.
     environment = {**ENVIRONMENT, "HOME": str(folder), "TMPDIR": str(folder)}
@@ -379,6 +383,7 @@ class _PytestRun:
             )
 
     async def _receive(self, time_limit: float) -> bytes:
+        # Pytest and the agent's code have the same limit each; the first to reach it ends the run.
         if time_limit - max(self._tests.spent_s, self._agent_s) < MIN_SECONDS:
             raise OutOfTimeError
         return await self._tests.wait_for(

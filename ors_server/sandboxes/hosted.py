@@ -127,6 +127,7 @@ class HostedSandbox(Sandbox):
             )
         async with self._exclusively():
             await self._end_freeze()
+            # Files are replaced only while no process uses them.
             await self.cell.kill()
             await unpack(self.cell, snapshot)
             await self._shell.restart()
@@ -143,6 +144,7 @@ class HostedSandbox(Sandbox):
 
         async with self._exclusively():
             try:
+                # Starting the other sandbox and saving this shell's state wait for different processes.
                 async with self._state_saved(start):
                     await copy_between(self.cell, forks[0].cell)
                 await forks[0].restore_shell_state()
@@ -311,6 +313,7 @@ class HostedBackend(Backend):
             except BaseException:
                 await cell.aclose()
                 raise
+            # Before it begins: a backend that is closed meanwhile must find it.
             self._alive.add(sandbox)
             await sandbox.begin()
         except OSError as error:

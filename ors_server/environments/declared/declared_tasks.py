@@ -83,6 +83,7 @@ class TaskMaker:
             if fields[ANSWER] is None or fields[ANSWER] == "":
                 raise RowFaultError(ANSWER, "an answer", show_value(fields[ANSWER]))
         row_fields = row if self._kept is None else {name: row[name] for name in row if name in self._kept}
+        # The row's own `id` replaces the made one.
         return {ID: f"{split}/{number}", **row_fields, **fields}
 
     def _typed(self, row: JSONObject) -> JSONObject:

@@ -110,6 +110,7 @@ class _Template:
             self._expression = _single_expression(tree, text, nodes)
             self._template = environment.from_string(text)
             self._compiled: Callable[..., Any] | None = None
+            # Compiled as an expression, it keeps the type of its value; a rendered template is always text.
             if self._expression is not None:
                 self._compiled = environment.compile_expression(self._expression, undefined_to_none=False)
         except TemplateError as error:
@@ -325,6 +326,7 @@ def _checked_first(filter_function: Callable[..., Any], check: Callable[..., Non
 def _environment(folder: str) -> Any:
     from jinja2 import StrictUndefined  # noqa: PLC0415  (as above)
 
+    # Strict: a misspelt field is an error and not an empty text.
     environment = _bounded_environment_class()(
         undefined=StrictUndefined, keep_trailing_newline=False, trim_blocks=True, lstrip_blocks=True
     )

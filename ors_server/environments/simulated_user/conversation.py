@@ -133,6 +133,7 @@ class UserConversation:
             UserError: The user's model failed or was too slow; `UserBudgetError` if too often.
             UserRecordError: In a replay, if the record has another message here, or none.
         """
+        # One message at a time: the budget and each answer depend on the turns before.
         async with self._lock:
             self._check(message)
             turn = await self._ask(message) if self._recorded is None else self._repeat(message)
@@ -240,6 +241,7 @@ def conversation_of(environment: Any) -> UserConversation:
         budget=getattr(environment, "user_budget", None),
         recorded=getattr(environment, _RECORDED, None),
     )
+    # Past the author's own `__setattr__`, if the class has one.
     vars(environment)[_CONVERSATION] = conversation
     return conversation
 

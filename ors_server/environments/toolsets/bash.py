@@ -72,6 +72,7 @@ class BashTools(SandboxToolset):
         """
         checked = _check_command(command, self.sandbox.limits.command_bytes, restart=restart)
         seconds = clamp_time_limit(time_limit, self.sandbox.limits, context.time_limit)
+        # Before a restart: a refused call changes nothing.
         await _refuse_forbidden(checked, context.policy.forbidden_commands)
         if restart:
             await self.sandbox.restart()

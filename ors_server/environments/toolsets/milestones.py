@@ -97,6 +97,7 @@ class FileMatches:
 
     async def _search(self, pattern: str, content: bytes) -> bool:
         try:
+            # The text is the agent's, and a pattern may take exponential time on it.
             return await offload.run(_is_found, pattern, content, limits=_SEARCH_LIMITS)
         except (re.error, OverflowError, RecursionError) as error:
             reason = f"looking for {pattern!r} in {self.path!r} failed: {error}"

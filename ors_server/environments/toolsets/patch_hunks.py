@@ -27,6 +27,7 @@ def apply_hunks(name: str, content: bytes, change: FileChange) -> bytes:
     rows = file.text.split(end)
     if not rows[-1]:
         rows.pop()
+    # Lines are compared without their ends, and written as they were.
     search = _Search(name, [row.removesuffix("\r") for row in rows])
     written: list[str] = []
     at = 0
@@ -51,6 +52,8 @@ class _Search:
     def __init__(self, name: str, lines: list[str]) -> None:
         self._name = name
         self._lines = lines
+        # One text in which a search for whole lines is a search for a string: faster than comparing slices of
+        # the list.
         self._text = "".join(f"\n{line}" for line in lines) + "\n"
         self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
         self._bare = [line.strip() for line in lines]

@@ -87,6 +87,7 @@ class _PatchReader:
         """Return the lines after the first, without empty ones before a heading."""
         numbered: list[tuple[int, str]] = []
         is_above_heading = True
+        # Backwards, because the next heading decides whether empty lines above it belong to a hunk.
         for number in range(len(self._lines), 1, -1):
             line = self._lines[number - 1]
             if line or not is_above_heading:
@@ -142,6 +143,7 @@ class _PatchReader:
             self._anchor(number, line[3:], change)
         elif line.rstrip() == END_OF_FILE and self._hunk is not None and self._rows:
             self._hunk.ends_file = True
+        # An empty row is an empty context line: the space in front of it is easily stripped.
         elif line[:1] in {" ", "+", "-", ""}:
             hunk = self._hunk or self._begin_hunk(number, change)
             if hunk.ends_file:

@@ -32,6 +32,8 @@ _OVERHEAD_BYTES = 16_384
 _FOLDER = ".python-tool"
 _PROGRAM = "interpreter.py"
 _PATH = 'PATH="$PATH:/usr/local/bin:/usr/bin:/bin"'
+# Backslashes, `builtin` and `command`, because the agent's shell may have aliases or functions of these
+# names.
 _QUIETLY = "{ \\builtin set +exuv; } 2>/dev/null"
 _LOOK = f"""\\builtin printf '%s\\n' "$HOME"; {_PATH} \\command -v python3"""
 _GONE = "Its variables are gone; files are kept."
@@ -140,6 +142,7 @@ class PythonTools(SandboxToolset):
         sent = base64.b64encode(json.dumps(request, ensure_ascii=False).encode()).decode()
         quoted_folder = shlex.quote(folder)
         client = f"{_PATH} \\command python3 -I -S {quoted_folder}/{_PROGRAM} client {quoted_folder}"
+        # Always with status 0: the code's status is in the report, and the shell's would be taken for it.
         command = f"({_QUIETLY}; \\builtin printf %s {sent} | {client}; \\builtin true)"
         result = await self.sandbox.exec(command, time_limit=request["time_limit"] + _SPARE_SECONDS)
         printed = await self.sandbox.exec(

@@ -30,6 +30,7 @@ def expand_braces(word: str) -> list[str]:
             done.append(prefix)
             continue
         pieces, rest = waiting
+        # Groups multiply: no more words are begun than may be returned.
         free = MAX_EXPANDED - len(unfinished) - len(done)
         group = _first_group(pieces) if free > 0 else None
         if group is None:
@@ -90,6 +91,7 @@ def _choices(pieces: _Pieces) -> list[_Pieces]:
     """Return what may stand for a group, given what is between its braces."""
     if not any("," in piece for piece in pieces):
         text = "".join(pieces)
+        # Without a comma or a range, the braces are text.
         return [[member] for member in _range(text)] or [["{" + text + "}"]]
     choices: list[_Pieces] = []
     level = start = 0
@@ -110,6 +112,7 @@ def _range(text: str) -> list[str]:
     step = max(1, abs(int(step_text or 1)))
     if first_letter:
         letters = _members(ord(first_letter), ord(last_letter), step)
+        # Between `Z` and `a` are signs such as the backquote, which must not be read as syntax again.
         return [letter if letter.isalnum() else f"\\{letter}" for letter in map(chr, letters)]
     is_padded = any(re.match(r"[+-]?0\d", number) for number in (first_number, last_number))
     width = max(len(first_number), len(last_number)) if is_padded else 0

@@ -113,6 +113,8 @@ def _statements(root: "Node", source: bytes) -> Iterator[tuple["Node", list[Word
             if words:
                 wordses.append(words)
             for child in reversed(node.named_children):
+                # Commands of one pipeline share their input; what is nested in a word or a body is a separate
+                # statement.
                 (inside if node.type in _STATEMENTS and child.type in _STATEMENTS else pending).append(child)
         if wordses:
             yield top, wordses
@@ -133,6 +135,7 @@ def _parser() -> "Parser":
 
 
 def _words(node: "Node", source: bytes) -> Words:
+    # `export`, `declare`, `unset` and the like have their own kinds of node.
     if node.type in {"declaration_command", "unset_command"}:
         return tuple(resolve(_text(child, source)) for child in node.children)
     if node.type != "command":
@@ -191,6 +194,7 @@ def resolve(word: str) -> str:
             pieces.append(_ANSI.sub(_decode_ansi, text))
         elif kind == "unknown":
             pieces.append(UNKNOWN)
+            # The pattern matches only the opening, because brackets nest.
             at = _after_expansion(word, at)
         else:
             pieces.append(text)
@@ -235,6 +239,7 @@ def cut_roughly(script: str) -> Iterator[Words]:
     lexer = shlex.shlex(plain, posix=True, punctuation_chars="();<>|&{}\n`")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
+    # shlex would also begin a comment in the middle of a word; comments are skipped below.
     lexer.commenters = ""
     words: list[str] = []
     in_comment = False

@@ -102,6 +102,7 @@ def reads_script_from_stdin(words: Words) -> bool:
         return look_inside(words) == Inner()
     if words[0] not in SHELLS or _has_c(words):
         return False
+    # With `-s`, a shell reads standard input although it has operands.
     return _shell_operand(words) is None or any(_is_cluster(word) and "s" in word for word in words[1:])
 
 
@@ -129,6 +130,7 @@ def _after_options(words: Words, wrapper: Wrapper) -> int:
         word = words[at]
         if word == "--":
             return at + 1
+        # Options of shells may begin with a plus.
         if not word.startswith(("-", "+")) or word == "+":
             break
         at += 2 if _wants_value(word, wrapper) else 1
@@ -139,6 +141,7 @@ def _wants_value(word: str, wrapper: Wrapper) -> bool:
     if word.startswith("--"):
         return word[2:] in wrapper.names
     return (
+        # The next word is the value only if the letter is the last one: `-n10` has its value already.
         next((index for index, letter in enumerate(word) if letter in wrapper.letters), -1) == len(word) - 1
     )
 
@@ -174,6 +177,7 @@ def _find(words: Words) -> Inner:
 
 
 def _command(words: Words) -> Inner:
+    # `command -v` prints where a command is, and does not run it.
     shows = any(
         _is_cluster(word) and {"v", "V"} & set(word) for word in words[1 : _after_options(words, Wrapper())]
     )
@@ -182,6 +186,7 @@ def _command(words: Words) -> Inner:
 
 def _env(words: Words) -> Inner:
     for index, word in enumerate(words[1:], 1):
+        # `-S` splits its text nearly as a shell does, so it is read as a script.
         if word.startswith("--split-string="):
             return Inner(scripts=(" ".join((word.partition("=")[2], *words[index + 1 :])),))
         if word == "--split-string" or (_is_cluster(word) and word.endswith("S")):

@@ -86,7 +86,11 @@ class WorkerPool:
         worker_call = _worker_call(function, arguments, limits)
         try:
             answer: _R = await anyio.to_thread.run_sync(
-                self._perform, worker_call, abandon_on_cancel=True, limiter=self._turns()
+                # The abandoned thread ends by itself, once `cancel` has killed its worker.
+                self._perform,
+                worker_call,
+                abandon_on_cancel=True,
+                limiter=self._turns(),
             )
         except anyio.get_cancelled_exc_class():
             worker_call.cancel()
@@ -144,6 +148,7 @@ class WorkerPool:
 
     def _start(self) -> WorkerProcess:
         if not self._is_registered:
+            # At the first start, because importing the package must have no effects.
             self._is_registered = True
             atexit.register(self._close_all)
         try:

@@ -134,6 +134,7 @@ class WorkerProcess:
                 raise self._explain_end(worker_call)
             number, outcome, mebibytes, length = ANSWER.unpack(header)
             longest = max(worker_call.limits.result_bytes, MAX_ERROR_BYTES)
+            # A library in C may print to any descriptor: only the answer to this very call counts.
             if number != worker_call.number or outcome > OVER_RESULT or length > longest:
                 raise WorkerDiedError("a worker process wrote something else than an answer, so it is ended")
             if (value := self._receive(length, deadline)) is None:
@@ -193,6 +194,7 @@ class WorkerProcess:
         status = self._child.wait(_END_SECONDS)
         if status is None:
             return WorkerDiedError("a worker process closed its pipe")
+        # The default action of the worker's processor timer; see `_limited` in its program.
         if status == -signal.SIGPROF:
             return OverCpuError(
                 f"it takes more than {worker_call.limits.cpu_seconds:g} seconds of the processor"

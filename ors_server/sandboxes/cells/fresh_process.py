@@ -172,6 +172,7 @@ class HostedProcess(FreshProcess):
     async def send(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
+            # In every round: another task may close the input while this one waits for the pipe.
             if self._stdin < 0:
                 raise FreshEndedError("its standard input is closed")
             try:
@@ -251,6 +252,7 @@ class HostedProcess(FreshProcess):
 
     async def _end(self) -> None:
         """Kill it, and wait until everything it started is dead."""
+        # Some guardians have to end their program themselves, such as one that removes a container.
         if self._guardian.poll() is None and self._options.ending is not signal.SIGKILL:
             self._guardian.send_signal(self._options.ending)
             await ended(self._guardian_fd, _ENDING_LIMIT)
@@ -333,6 +335,7 @@ def _start(spawn: Spawn) -> "tuple[subprocess.Popen[bytes], int, ProcessStreams]
         lower_priority(guardian.pid)
         try:
             held = os.pidfd_open(guardian.pid)
+        # Without a pidfd, its end could not be watched.
         except OSError:
             guardian.kill()
             guardian.wait()

@@ -161,6 +161,8 @@ class ServerState:
         name = f"s{next(self._numbers)}"
         session = SessionFolder(name, self.folder / name, owner, self._memory / name / "control")
         try:
+            # One folder, unless the control files are kept in memory. The session's group may pass through
+            # both, and nobody else may.
             for folder in dict.fromkeys((session.path, session.control.parent)):
                 folder.mkdir(mode=0o710)
                 if owner is not None:

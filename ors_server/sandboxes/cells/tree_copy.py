@@ -91,6 +91,7 @@ def _copy_entry(copy: _Copy, folder: int, name: str, target: int, path: str) -> 
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     with contextlib.suppress(FileNotFoundError, IsADirectoryError):
         os.unlink(name, dir_fd=target)
+    # A file with several names is copied once, and its other names are linked to the copy.
     first = copy.linked.get(status.st_ino)
     if first is not None:
         with contextlib.suppress(OSError):  # too long a path, or a limit on links: copy it again
@@ -116,6 +117,7 @@ def _copy_file(copy: _Copy, folder: int, name: str, target_folder: int) -> None:
     source = os.open(name, _FILE_FLAGS, dir_fd=folder)
     try:
         status = os.fstat(source)
+        # Checked on the open descriptor: the name may have been replaced since it was looked up.
         if not stat.S_ISREG(status.st_mode):
             return
         target = os.open(name, _NEW_FLAGS, 0o600, dir_fd=target_folder)

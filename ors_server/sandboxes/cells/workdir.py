@@ -138,6 +138,7 @@ class WorkDir:
         return below
 
     def _make_folders(self, path: str) -> None:
+        # One level at a time, each by `openat2`: `os.makedirs` would follow the agent's links.
         above = posixpath.dirname(self._relative(path))
         folder_path = ""
         for part in [part for part in above.split("/") if part not in {"", "."}]:

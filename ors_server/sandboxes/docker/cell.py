@@ -156,6 +156,7 @@ class DockerCell(Cell):
         """Return the launcher's reports; the shell may answer before the engine reports that it started."""
         received = b""
         with anyio.move_on_after(_REPORT_LIMIT):
+            # The first launch reports twice: the holder of the files, then the container of the shell.
             while "init" not in (report := _parse_reports(received)):
                 await anyio.wait_readable(self._reports)
                 piece = os.read(self._reports, _STATUS_BYTES)
@@ -310,6 +311,7 @@ class DockerCell(Cell):
             lambda fd: [sys.executable, "-P", docker_launcher.__file__, str(fd), str(ends.status)],
             ends,
             *passed,
+            # The launcher has to find docker-py where this process finds it, and needs nothing else.
             environment={"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             leads_session=False,
         )

@@ -146,6 +146,8 @@ class SeparatedValues(RowReader):
             return self._next(lines) or []
         if len(names) > 1 and not text.startswith('"'):
             return [names[0].removeprefix(_BOM), *names[1:]]
+        # Behind a byte order mark, a quote was read as an ordinary character: the line is read again without
+        # it.
         for separator in (self._separator, *_OTHER_SEPARATORS):
             try:
                 columns = next(csv.reader([text], delimiter=separator, strict=True), list[str]())
