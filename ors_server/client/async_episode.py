@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -139,16 +139,12 @@ class AsyncEpisode(ABC):
         except SumMismatchError:
             # Only now, because reading all steps costs a request per page; the second check raises with the
             # names of the foreign steps.
-            self.ledger.check(summary, await self._steps_of_others())
+            foreign_steps: Sequence[str] | None = None
+            with suppress(OrsServerError):  # the record cannot be read from here
+                foreign_steps = self.ledger.name_strangers(await self.steps())
+            self.ledger.check(summary, foreign_steps)
             raise
         return summary
-
-    async def _steps_of_others(self) -> Sequence[str] | None:
-        """Name the steps of other clients; `None` if the record cannot be read."""
-        try:
-            return self.ledger.name_strangers(await self.steps())
-        except OrsServerError:
-            return None
 
     async def steps(self) -> Sequence[JSONObject]:
         """Return the server's record of every step, of any client, in order; also after the end.

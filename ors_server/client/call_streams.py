@@ -182,7 +182,8 @@ class ToolCaller:
     ) -> _StreamContent | None:
         """Send the call once and read its stream; `None` if the server has not accepted it yet."""
         async with self._connection.opened(request) as response:
-            if response.status_code == HTTPStatus.OK and _is_stream(response):
+            is_stream = EVENT_STREAM in response.headers.get("content-type", "")
+            if response.status_code == HTTPStatus.OK and is_stream:
                 return await _read(response, sent)
             with self._connection.time_limit(request):
                 await response.aread()
@@ -232,10 +233,6 @@ class ToolCaller:
             raise error
         await attempts.pause(error)
         return None
-
-
-def _is_stream(response: Response) -> bool:
-    return EVENT_STREAM in response.headers.get("content-type", "")
 
 
 async def _read(response: Response, sent: _SentCall) -> _StreamContent:

@@ -117,11 +117,8 @@ class AsyncMcpClient:
         `summary` and `check` need an `mcp_url` and a trainer's key.
         """
         async with connect(self.endpoint, self._pool, self._era) as mcp:
-            episode = AsyncMcpEpisode(mcp, SessionPlace(_session_of(self.endpoint), ""))
+            segments = urlsplit(self.endpoint).path.split("/")
+            session_id = segments[segments.index("sessions") + 1] if "sessions" in segments else ""
+            episode = AsyncMcpEpisode(mcp, SessionPlace(session_id, ""))
             async with kept_open(episode, mcp.connection, []):
                 yield episode
-
-
-def _session_of(endpoint: str) -> str:
-    segments = urlsplit(endpoint).path.split("/")
-    return segments[segments.index("sessions") + 1] if "sessions" in segments else ""

@@ -246,7 +246,9 @@ def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
         if adapted is not None:
             return [adapted]
     target = installed.get(reference, reference)
-    module_name, _, class_name = _split_reference(target)
+    module_name, colon, class_name = target.rpartition(":")
+    if not (colon and class_name.isidentifier()):  # no class is named: the colon is part of a path
+        module_name, class_name = target, ""
     # Declarations and sources were tried first: their references may look like a path or a module's name.
     module = _import(module_name, reference, sorted(installed))
     if class_name:
@@ -260,13 +262,6 @@ def _find_classes(reference: str, installed: Mapping[str, str]) -> list[type]:
     if not classes:
         raise UnknownEnvironmentError(f"{reference}: it defines no Environment class")
     return [cls for cls in classes if not _is_only_a_base(cls, classes)]
-
-
-def _split_reference(reference: str) -> tuple[str, str, str]:
-    module_name, colon, name = reference.rpartition(":")
-    if colon and name.isidentifier():
-        return module_name, colon, name
-    return reference, "", ""
 
 
 def _import(module_name: str, reference: str, installed: list[str]) -> ModuleType:

@@ -179,7 +179,10 @@ def _hooks(cls: type[Environment], reward: Reward | None, score_group: GroupScor
     async def messages(instance: Instance) -> list[Message]:
         if not has_messages:
             return [Message(role="user", blocks=list(await prompt(instance)))]
-        return _check_messages(await call_hook(instance.get_messages), cls.__name__)
+        items = listed(await call_hook(instance.get_messages))
+        if items is None or not all(isinstance(item, Message) for item in items):
+            raise EnvironmentFailedError(f"{cls.__name__}.get_messages must return Message objects")
+        return items
 
     async def prompt(instance: Instance) -> Blocks:
         if not has_prompt:
@@ -297,13 +300,6 @@ def _check_prompt(result: Any, where: str) -> Blocks:
         msg = f"{where}.get_prompt must return text or a list of text and image blocks, not {kind}"
         raise EnvironmentFailedError(msg)
     return as_blocks([encodable(item) if isinstance(item, str) else item for item in items])
-
-
-def _check_messages(result: Any, where: str) -> list[Message]:
-    items = listed(result)
-    if items is None or not all(isinstance(item, Message) for item in items):
-        raise EnvironmentFailedError(f"{where}.get_messages must return Message objects")
-    return items
 
 
 def check_group_scores(result: Any, expected: int, where: str) -> list[GroupScore]:

@@ -57,7 +57,10 @@ def read_signature(
     Raises:
         EnvironmentDefinitionError: If a parameter has no annotation or one that has no JSON Schema.
     """
-    hints = _type_hints(function, where)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise EnvironmentDefinitionError(f"{where}: its annotations cannot be read: {error}") from error
     parameters = list(inspect.signature(function).parameters.values())
     if takes_self:
         _check_self(parameters, hints, function, where)
@@ -174,13 +177,6 @@ def _without_infinities(schema: JSONObject) -> JSONObject:
         json.dumps(schema), parse_constant=lambda _name: absent, object_pairs_hook=keep
     )
     return cleaned
-
-
-def _type_hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise EnvironmentDefinitionError(f"{where}: its annotations cannot be read: {error}") from error
 
 
 def _model_of(

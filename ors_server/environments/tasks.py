@@ -59,7 +59,11 @@ class ClassTasks:
         """Return how many tasks a split has."""
         self._check_split(split)
         if "num_tasks" in self._written:
-            return self._check_count(await self._call("num_tasks", split))
+            count = await self._call("num_tasks", split)
+            if isinstance(count, int) and count >= 0:
+                return count
+            msg = f"{self._where}: num_tasks must return a number of tasks, not {type(count).__name__}"
+            raise EnvironmentFailedError(msg)
         tasks = await self._listed(split)
         if tasks is None:
             raise EnvironmentFailedError(f"{self._where} must define list_tasks, or num_tasks and get_task")
@@ -145,12 +149,6 @@ class ClassTasks:
         if split not in self._splits:
             msg = f"Invalid split {split!r}; this environment has {', '.join(sorted(self._splits))}"
             raise UnknownSplitError(msg)
-
-    def _check_count(self, count: Any) -> int:
-        if isinstance(count, int) and count >= 0:
-            return count
-        msg = f"{self._where}: num_tasks must return a number of tasks, not {type(count).__name__}"
-        raise EnvironmentFailedError(msg)
 
     def _check_tasks(self, tasks: Any) -> list[JSONObject]:
         items = listed(tasks)

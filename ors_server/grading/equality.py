@@ -32,7 +32,11 @@ def _same(expected: Tree, answer: Tree, tolerance: float) -> bool:
     tag, content = _split(expected)
     other_tag, other = _split(answer)
     if tag == "f":
-        return _same_float(content, other_tag, other, tolerance)
+        # A larger integer cannot be converted to a float.
+        if other_tag not in {"f", "int"} or (other_tag == "int" and abs(other) > _HIGHEST):
+            return False
+        number = float.fromhex(other) if other_tag == "f" else float(other)
+        return _close(float.fromhex(content), number, tolerance)
     if tag != other_tag:
         return False
     if tag in _ORDERED:
@@ -54,14 +58,6 @@ def _split(tree: Tree) -> tuple[str, Any]:
     if name not in {"none", "bool", "int", "str", "list"}:
         raise TypeError(name)
     return name, tree
-
-
-def _same_float(expected: str, tag: str, other: Any, tolerance: float) -> bool:
-    wanted = float.fromhex(expected)
-    # A larger integer cannot be converted to a float.
-    if tag not in {"f", "int"} or (tag == "int" and abs(other) > _HIGHEST):
-        return False
-    return _close(wanted, float.fromhex(other) if tag == "f" else float(other), tolerance)
 
 
 def _close(expected: float, answer: float, tolerance: float) -> bool:

@@ -135,7 +135,8 @@ async def _grade(evidence: Evidence, suite: _Suite) -> CaseReport:
         try:
             return await run.judge()
         except _PIPE_ERRORS as broken:
-            printed = await anyio.to_thread.run_sync(_read_output, folder)
+            output = await anyio.to_thread.run_sync((folder / "printed").read_bytes)
+            printed = output[-_QUOTED_BYTES:].decode(errors="replace")
             raise GraderFailedError(
                 f"the process of the hidden tests broke off: {broken}. {printed}"
             ) from broken
@@ -222,10 +223,6 @@ async def _start(folder: Path) -> Process:
         )
     lower_priority(process.pid)
     return process
-
-
-def _read_output(folder: Path) -> str:
-    return (folder / "printed").read_bytes()[-_QUOTED_BYTES:].decode(errors="replace")
 
 
 def _remove(folder: Path) -> None:
@@ -331,7 +328,10 @@ class _PytestRun:
                     answer = await self._answer(message)
                     with contextlib.suppress(*_PIPE_ERRORS):  # met where the next message is awaited
                         await _send(self._process, answer)
-                elif await self._breaks(message, verdict):
+                    continue
+                await _note(message, verdict)
+                has_asked, self._has_asked = self._has_asked, False
+                if verdict.internal is not None and has_asked:  # pytest itself broke over the answers
                     return _TESTS_BROKE
         except OutOfTimeError:
             if not self._has_asked:
@@ -342,12 +342,6 @@ class _PytestRun:
                 raise
             return _TESTS_BROKE
         return None
-
-    async def _breaks(self, message: bytes, verdict: _Verdict) -> bool:
-        """Record a verdict; return whether pytest itself broke over the agent's answers."""
-        await _note(message, verdict)
-        has_asked, self._has_asked = self._has_asked, False
-        return verdict.internal is not None and has_asked
 
     async def _answer(self, message: bytes) -> bytes:
         self._has_asked = True

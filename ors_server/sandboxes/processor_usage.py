@@ -108,11 +108,6 @@ def _times(pid: int) -> list[float] | None:
     return None if fields is None else [int(ticks) / _TICKS_PER_SECOND for ticks in fields[_TIMES]]
 
 
-def _keeps(rank: tuple[bytes, bytes] | None, fields: list[bytes]) -> bool:
-    """Return whether a thread has at least the priority that its program was given."""
-    return rank is not None and fields[_POLICY] == rank[1] and int(fields[_NICE]) <= int(rank[0])
-
-
 def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, float, bytes]]:
     threads: list[str] = []
     with contextlib.suppress(OSError):
@@ -120,7 +115,11 @@ def _delays(pid: int, rank: tuple[bytes, bytes] | None) -> Iterable[tuple[int, f
     for name in threads:
         thread = int(name)
         fields = read_stat(f"{pid}/task/{thread}")
-        if fields is None or not _keeps(rank, fields):
+        if fields is None or rank is None:
+            continue
+        nice, policy = rank
+        # A thread that gave up priority waits because it chose to.
+        if fields[_POLICY] != policy or int(fields[_NICE]) > int(nice):
             continue
         delay = _delay(f"/proc/{pid}/task/{thread}/schedstat")
         if delay is not None:

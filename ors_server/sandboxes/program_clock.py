@@ -124,7 +124,10 @@ class ProgramClock:
         backstop = began + max(MIN_BACKSTOP, BACKSTOP_FACTOR * limit)
         if not self._is_watched:
             await clock.sleep(max(0.0, min(_UNWATCHED, limit / 4) - self._unseen))
-            self._begin_to_watch()
+            self._count()
+            self._before, self._waited, self._unseen = self._unseen, 0.0, 0.0
+            self._first, self._is_watched = self._meter(), True
+            self._counted = self._clock.monotonic()  # after the look, which is not counted either
         processor, awake, waited = self._processor, self._awake + self._unseen, self._waited
         left = limit
         while left > 0:
@@ -153,12 +156,6 @@ class ProgramClock:
     @property
     def _total(self) -> float:
         return self._before + max(self._processor, self._awake) + self._unseen
-
-    def _begin_to_watch(self) -> None:
-        self._count()
-        self._before, self._waited, self._unseen = self._unseen, 0.0, 0.0
-        self._first, self._is_watched = self._meter(), True
-        self._counted = self._clock.monotonic()  # after the look, which is not counted either
 
     def _count(self, late: float = 0.0) -> None:
         now = self._clock.monotonic()

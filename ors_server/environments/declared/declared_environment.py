@@ -279,15 +279,12 @@ class _Declared:
     def request_index(self, source: RowReader, split: str) -> IndexRequest:
         """Return the request for the index of a split's rows."""
         checker = _RowChecker(self._maker, self._reward, self._judge, split, str(self._folder))
-        skip_bad = self._declaration.skip_bad
-        return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=skip_bad)
-
-    def _declaration_key(self) -> str:
         # Without what does not decide whether a row is a valid task: an index is kept when only that changes.
         relevant = self._declaration.model_dump(
             mode="json", exclude={"data", "splits", "policy", "visibility"}
         )
-        return json.dumps([EDITION, relevant], sort_keys=True)
+        key = json.dumps([EDITION, relevant], sort_keys=True)
+        return IndexRequest(source, checker.check, key, skip_bad=self._declaration.skip_bad)
 
     def _version(self, indices: Mapping[str, RowIndex]) -> str:
         whole = self._declaration.model_dump(mode="json", exclude={"schema_", "data", "splits", "skip_bad"})

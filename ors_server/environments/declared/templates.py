@@ -252,7 +252,9 @@ def _refuse_large_join(items: Any, separator: str = "", attribute: object = None
 
 def _refuse_if_large(operator: str, left: Any, right: Any) -> None:
     if operator == "%":
-        _refuse_wide_percent(left, right)
+        if isinstance(left, str):
+            values = cast("Iterable[Any]", right) if isinstance(right, tuple) else (right,)
+            _refuse_wide_format(left, values, has_computed_width="*" in left)
         return
     size = max(_size_of_product(left, right), _size_of_product(right, left)) if operator == "*" else 0
     if isinstance(left, int) and isinstance(right, int):
@@ -268,12 +270,6 @@ def _size_of_product(sequence: Any, count: Any) -> int:
     if isinstance(sequence, str | list | tuple) and isinstance(count, int):
         return len(cast("Sequence[Any]", sequence)) * count
     return 0
-
-
-def _refuse_wide_percent(text: Any, values: Any) -> None:
-    if isinstance(text, str):
-        several = cast("Iterable[Any]", values) if isinstance(values, tuple) else (values,)
-        _refuse_wide_format(text, several, has_computed_width="*" in text)
 
 
 def _refuse_large_numbers(values: Iterable[Any], named: Mapping[str, Any]) -> None:

@@ -77,7 +77,8 @@ def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
     """Return a listing, one entry a line."""
     if not entries:
         return "[the folder is empty]"
-    shown = [entry for entry in entries if not _is_left_out(entry.path, folder)]
+    left_out = LEFT_OUT.difference(folder.split("/"))
+    shown = [entry for entry in entries if left_out.isdisjoint(entry.path.split("/")[:-1])]
     rows = [_row(entry) for entry in shown[:MAX_ROWS]]
     if len(shown) > MAX_ROWS:
         rows.append(f"[{len(shown) - MAX_ROWS} more; list a subfolder, or with a smaller depth]")
@@ -85,11 +86,6 @@ def show_entries(entries: Sequence[Entry], folder: str = ".") -> str:
         names = " and ".join(sorted(LEFT_OUT))
         rows.append(f"[the content of {names} is left out; list these folders by their path]")
     return "\n".join(rows)
-
-
-def _is_left_out(path: str, folder: str) -> bool:
-    requested = LEFT_OUT.intersection(folder.split("/"))
-    return bool(LEFT_OUT.intersection(path.split("/")[:-1]) - requested)
 
 
 def _row(entry: Entry) -> str:

@@ -171,7 +171,11 @@ async def pay_progress(environment: Any, output: ToolOutput) -> ToolOutput:
     if not milestones:
         return output
     before = reached_milestones(environment)
-    new = await _newly_reached(environment, [item for item in milestones if item.name not in before])
+    left = [item for item in milestones if item.name not in before]
+    new: list[Milestone] = []
+    if left:  # otherwise the agent's processes need not be stopped
+        async with gather_evidence(environment.sandbox) as evidence:
+            new = [milestone for milestone in left if await _is_reached(milestone, evidence)]
     names = [item.name for item in milestones if item.name in before or item in new]
     load_reached_milestones(environment, names)
     reward = output.reward
@@ -196,13 +200,6 @@ def load_reached_milestones(environment: Any, names: Sequence[str]) -> None:
 def _milestones(environment: Any) -> Sequence[Milestone]:
     milestones: Sequence[Milestone] = getattr(environment, "milestones", ())
     return milestones
-
-
-async def _newly_reached(environment: Any, left: Sequence[Milestone]) -> list[Milestone]:
-    if not left:
-        return []
-    async with gather_evidence(environment.sandbox) as evidence:
-        return [milestone for milestone in left if await _is_reached(milestone, evidence)]
 
 
 async def _is_reached(milestone: Milestone, evidence: Evidence) -> bool:

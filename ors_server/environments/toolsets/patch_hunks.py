@@ -93,15 +93,9 @@ class _Search:
                 shown = f"expected the line {_shorten(anchor)} of '@@'{self._below(at)}"
                 self._refuse(hunk, f"{shown}, which is not in the file. {self._nearest(anchor)}")
             if not count:
-                is_sure = not self._occurs(anchor.strip(), index + 1)
+                is_sure = anchor.strip() not in self._bare[index + 1 :]
             at = index + 1
         return at, is_sure
-
-    def _occurs(self, bare: str, first: int) -> bool:
-        try:
-            return self._bare.index(bare, first) >= 0
-        except ValueError:
-            return False
 
     def _places(self, old: Sequence[str], first: int) -> list[int]:
         """Return the first places of lines, a few at most."""

@@ -85,7 +85,11 @@ class PythonTools(SandboxToolset):
             restart: Whether to start a new interpreter first.
         """
         checked = _check_code(code, self.sandbox.limits.command_bytes, restart=restart)
-        limit = self._clamp(time_limit, context)
+        longest = self.sandbox.limits.longest_time_limit
+        call_limit = longest if context.time_limit is None else min(longest, context.time_limit)
+        # Starting the interpreter and fetching the report take time of the call, too.
+        spare = max(call_limit - _SPARE_SECONDS, call_limit / 2)
+        limit = clamp_time_limit(time_limit, self.sandbox.limits, spare)
         run = await self._run(checked or "", limit, restart=restart)
         metadata = _metadata(run, restart=restart)
         if metadata["exit_code"] != 0:
@@ -93,13 +97,6 @@ class PythonTools(SandboxToolset):
         blocks = result_blocks(run.result, _notes(run, limit, restart=restart))
         return await pay_progress(
             self.environment, ToolOutput(blocks=[*blocks], metadata={"python": metadata})
-        )
-
-    def _clamp(self, time_limit: float | None, context: CallContext) -> float:
-        longest = self.sandbox.limits.longest_time_limit
-        call_limit = longest if context.time_limit is None else min(longest, context.time_limit)
-        return clamp_time_limit(
-            time_limit, self.sandbox.limits, max(call_limit - _SPARE_SECONDS, call_limit / 2)
         )
 
     async def _run(self, code: str, limit: float, *, restart: bool) -> _PythonRun:
@@ -227,13 +224,10 @@ def _notes(run: _PythonRun, limit: float, *, restart: bool) -> list[str]:
         notes.append("The code was interrupted because it printed too much.")
     notes += result.notes
     if report.get("replaced"):
-        how = "did not stop when interrupted and was killed" if _was_killed(report) else _ending(report)
+        ended_itself = report["why"] is None or report.get("crashed") or report.get("exited")
+        how = _ending(report) if ended_itself else "did not stop when interrupted and was killed"
         notes.append(f"The interpreter {how}; the next call starts a new one. {_GONE}")
     return notes
-
-
-def _was_killed(report: JSONObject) -> bool:
-    return report["why"] is not None and not report.get("crashed") and not report.get("exited")
 
 
 def _ending(report: JSONObject) -> str:

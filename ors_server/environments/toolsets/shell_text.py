@@ -16,7 +16,7 @@ from ors_server.environments.toolsets.shell_braces import expand_braces
 from ors_server.environments.toolsets.wrappers import Words
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Parser
+    from tree_sitter import Language, Node
 
 UNKNOWN = "\ufffc"
 """Part of a word that only the shell knows."""
@@ -88,8 +88,10 @@ def find_commands(script: str) -> Iterator[Found]:
 
 
 def _parsed(script: str) -> Iterator[Found]:
+    from tree_sitter import Parser  # noqa: PLC0415  (it takes long to load, and few need it)
+
     source = script.encode(errors="replace")
-    root = _parser().parse(source).root_node
+    root = Parser(_language()).parse(source).root_node
     for top, commands in _statements(root, source):
         statement = ShellStatement(_input_texts(top, source), tuple(commands), _substituted(top, source))
         for words in commands:
@@ -126,12 +128,6 @@ def _language() -> "Language":
     from tree_sitter import Language  # noqa: PLC0415  (it takes long to load, and few need it)
 
     return Language(tree_sitter_bash.language())
-
-
-def _parser() -> "Parser":
-    from tree_sitter import Parser  # noqa: PLC0415  (it takes long to load, and few need it)
-
-    return Parser(_language())
 
 
 def _words(node: "Node", source: bytes) -> Words:

@@ -66,7 +66,11 @@ class SubmitTools(Toolset):
             submission = Submission(answer, evidence)
             own: type = self.environment.__class__
             if not _grades_itself(own):
-                return await _ask_reward(self.environment, submission)
+                fields = {"submission": submission, "evidence": submission.evidence}
+                result = await grade_ending(self.environment, submission.answer or "", fields)
+                if result is None:  # a group reward, which scores finished rollouts
+                    return ToolOutput.final("Submitted.", reward=None)
+                return graded_output(result, "Submitted.", finished=True)
             with noting_judgement(self.environment, mistakes=ToolError):
                 judged = await _judge(self.environment.grade_submission, submission)
                 return _close(judged, own.__name__)
@@ -84,14 +88,6 @@ def _grades_itself(environment: type) -> bool:
     # By the module, since importing the base class here would close a cycle.
     home = next((base for base in environment.__mro__ if "grade_submission" in vars(base)), None)
     return home is not None and home.__module__ != "ors_server.environments.environment"
-
-
-async def _ask_reward(environment: Any, submission: Submission) -> ToolOutput:
-    fields = {"submission": submission, "evidence": submission.evidence}
-    result = await grade_ending(environment, submission.answer or "", fields)
-    if result is None:  # a group reward, which scores finished rollouts
-        return ToolOutput.final("Submitted.", reward=None)
-    return graded_output(result, "Submitted.", finished=True)
 
 
 async def _judge(grade: Grade, submission: Submission) -> Any:

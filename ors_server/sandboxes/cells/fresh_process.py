@@ -108,14 +108,6 @@ def start_with(
 Spawn = Callable[[ProcessStreams], "subprocess.Popen[bytes]"]
 
 
-def _nothing(_process: "HostedProcess") -> None:
-    pass
-
-
-def _no_more() -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class GuardianOptions:
     """The ending of a program, and the work afterwards."""
@@ -124,9 +116,9 @@ class GuardianOptions:
     """The signal on which its guardian ends everything it started; SIGKILL follows if that takes too long."""
     keep_bytes: tuple[int, int] = (16_384, 16_384)
     """Bytes of the head and of the tail of standard error that are kept."""
-    kill_rest: Callable[[], None] = _no_more
+    kill_rest: Callable[[], None] = lambda: None
     """Kills everything that it started, if more is known of that than its children."""
-    on_end: "Callable[[HostedProcess], None]" = _nothing
+    on_end: "Callable[[HostedProcess], None]" = lambda _: None
     """Called once, when it is closed."""
 
 

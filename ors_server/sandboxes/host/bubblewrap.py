@@ -179,9 +179,8 @@ class BubblewrapCell(Cell):
 
     def _enter(self, limits: str) -> list[str]:
         """Return the command that creates or enters the session's outer namespaces, and drops root."""
-        return self._enter_again(limits) if self._namespaces else self._make_namespaces()
-
-    def _enter_again(self, limits: str) -> list[str]:
+        if not self._namespaces:
+            return self._make_namespaces()
         ours = f"/proc/{os.getpid()}/fd"  # by a path, so that nothing inside inherits them
         enter = ["sh", "-c", limits + _ENTER, "sh", "nsenter", f"--mount={ours}/{self._namespaces[-1]}"]
         if self.owner is None:

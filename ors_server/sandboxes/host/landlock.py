@@ -172,7 +172,11 @@ class LandlockCell(Cell):
         await ended(self._first_fd, _REAP_LIMIT)
         await self._kill_all(but=None)
         stop.unlink()
-        await self._renew_cgroup()
+        # The next launch gets a new cgroup: processes that are not reaped count in the old one.
+        if self._cgroup is not None:
+            await self._cgroup.remove()
+            self._launches += 1
+            self._cgroup = self.make_group(f"-{self._launches}")
 
     async def _kill_all(self, but: int | None) -> None:
         for _ in range(_SWEEPS):
@@ -189,13 +193,6 @@ class LandlockCell(Cell):
                 send_signal(but, signal.SIGSTOP, self.is_inside)
             await anyio.sleep(_SWEEP_PAUSE)
         raise SandboxError("processes of a sandbox cannot be killed")
-
-    async def _renew_cgroup(self) -> None:
-        """Start the next launch in a new cgroup: processes that are not reaped count in the old one."""
-        if self._cgroup is not None:
-            await self._cgroup.remove()
-            self._launches += 1
-            self._cgroup = self.make_group(f"-{self._launches}")
 
     # Fresh programs
 

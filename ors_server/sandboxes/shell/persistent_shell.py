@@ -258,7 +258,8 @@ class Shell:
 
     async def start(self) -> None:
         """Launch the cell and wait for the shell; `SandboxStartError` if no shell answered in time."""
-        self._launch()
+        self._is_up = self._is_gone = False
+        self._cell.launch(self._terminal.open())
         limit = self._cell.start_limit
         if not await self._until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
             printed = self._terminal.other_output.strip()[-500:]
@@ -496,11 +497,6 @@ class Shell:
     async def _end(self) -> None:
         await self._cell.kill()
         self._terminal.close()
-
-    def _launch(self) -> None:
-        self._is_up = self._is_gone = False
-        slave = self._terminal.open()
-        self._cell.launch(slave)
 
     def _on_mark(self, mark: Mark) -> None:
         if isinstance(mark, ExitMark):

@@ -88,7 +88,10 @@ def choose_source(data: str, folder: Path, records: str = "") -> RowReader:
         return HubRows(address, address.split or "train")
 
     def make(path: Path) -> RowReader:
-        return _make_reader(path, records)
+        check_readable(path)
+        name = path.name.lower()
+        maker = next(maker for ending, maker in _READERS.items() if name.endswith(ending))
+        return maker(path, records)
 
     path = folder / data
     if path.is_dir():
@@ -115,9 +118,3 @@ def check_readable(path: Path) -> None:
     kind = next((kind for ending, kind in _UNREADABLE.items() if name.endswith(ending)), None)
     actual = f", got {kind}" if kind else "; rename it, or convert it to JSON lines"
     raise EnvironmentDefinitionError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}{actual}")
-
-
-def _make_reader(path: Path, records: str) -> RowReader:
-    check_readable(path)
-    name = path.name.lower()
-    return next(make for ending, make in _READERS.items() if name.endswith(ending))(path, records)

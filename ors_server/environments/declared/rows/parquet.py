@@ -89,13 +89,9 @@ def as_json_value(value: Any) -> Any:
             return [as_json_value(item) for item in cast("list[Any]", value)]
         case bytes():
             return base64.b64encode(value).decode()
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime() | date() | time():
+            return value.isoformat()
         case _:
-            return _as_plain(value)
-
-
-def _as_plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    return value if isinstance(value, str | int | float | None) else str(value)
+            return value if isinstance(value, str | int | None) else str(value)

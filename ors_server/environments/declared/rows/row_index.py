@@ -232,7 +232,8 @@ class IndexRequest:
                     file.write(json.dumps({"stamp": stamp, **asdict(summary)}).encode())
             files = IndexFiles.of(self._cache, self._key, summary.digest)
             for path in (summary_file, files.spans, files.rows):
-                _mark_used(path)
+                with suppress(OSError):  # a cache that may be read and not written is used, too
+                    os.utime(path)
         except OSError as error:
             raise EnvironmentDefinitionError(
                 f"{error.filename or source.name}: expected a file that can be read and a cache folder that "
@@ -252,11 +253,6 @@ class IndexRequest:
 
 def _places(source: RowReader) -> list[str]:
     return [str(path.resolve()) for path in source.files[:1]]
-
-
-def _mark_used(path: Path) -> None:
-    with suppress(OSError):  # a cache that may be read and not written is used, too
-        os.utime(path)
 
 
 def _delete_unused(cache: Path) -> None:
