@@ -50,6 +50,7 @@ class HttpPool:
             transport=options.transport,
             event_hooks={"response": [BOUNDS.apply]},
         )
+        # Called directly, an application answers without the cost of an HTTP client.
         app = options.transport if isinstance(options.transport, AppTransport) else None
         self.connection = Connection(http, options.patience, options.clock, app, self.headers)
 

@@ -140,6 +140,7 @@ class Server:
         )
         request = HttpRequest("POST", "/create", body, headers, time_limit=LONG_ANSWER)
         answer = await self.connection.answer(request)
+        # The reference servers refuse an id in use with this status and these words.
         is_taken = answer.status == HTTPStatus.BAD_REQUEST and "already exists" in str(answer.content)
         if not (answer.was_repeated and is_taken):
             value_of(request, answer)

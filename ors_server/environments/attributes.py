@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, cast
 
 from ors_server.environments.environment import Environment
 from ors_server.environments.marked_members import read_mark
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.environments.tool import MARK, ToolMarks, Toolset
 from ors_server.environments.toolsets.milestones import Milestone
 from ors_server.model.errors import EnvironmentDefinitionError
@@ -23,7 +23,7 @@ _NEAR = 0.82
 
 def check_attributes(cls: type[Environment]) -> None:
     """Raise `EnvironmentDefinitionError` for an attribute or method of a wrong type, form or spelling."""
-    where = name_place(cls.__name__, cls)
+    where = name_with_location(cls.__name__, cls)
     for name, (accepts, expected) in _ATTRIBUTES.items():
         value: object = inspect.getattr_static(cls, name)
         if not accepts(value):
@@ -115,10 +115,10 @@ def _check_method(cls: type, name: str, parameters: tuple[str, ...], *, is_of_cl
     raw: Any = inspect.getattr_static(cls, name, None)
     if raw is None or raw is inspect.getattr_static(Environment, name, None):
         return
-    where = name_place(f"{cls.__name__}.{name}", raw)
+    where = name_with_location(f"{cls.__name__}.{name}", raw)
     is_function = isinstance(cast("object", raw), FunctionType)
     if not (callable(raw) or isinstance(raw, classmethod)):
-        location = name_place(f"{cls.__name__}.{name}", cls)
+        location = name_with_location(f"{cls.__name__}.{name}", cls)
         raise EnvironmentDefinitionError(f"{location} is a method, not {_show(raw)}")
     if is_of_class and is_function:
         needed = ", ".join(("cls", *parameters))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from ors_server.environments.source_places import place_of_error
+from ors_server.environments.source_places import location_of_error
 from ors_server.model.errors import AuthorError, EnvironmentFailedError, OrsServerError
 from ors_server.model.logs import secret_values
 from ors_server.timing.call_clock import call_clock
@@ -109,7 +109,7 @@ def describe(error: BaseException) -> str:
 
 def describe_authors(error: BaseException) -> str:
     """Render an error of an author's code as `Type: message (file.py:12)`, with the line of theirs."""
-    location = place_of_error(error)
+    location = location_of_error(error)
     return f"{describe(error)} ({location})" if location else describe(error)
 
 

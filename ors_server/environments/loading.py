@@ -25,7 +25,7 @@ from ors_server.environments.environment import Environment
 from ors_server.environments.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
 from ors_server.environments.foreign_environments import define_foreign, foreign_base
 from ors_server.environments.native import define_native, is_incomplete
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.environments.sources import find_sourced, source_names
 from ors_server.files.importing import NotAPythonFileError, import_file
 from ors_server.installation import DISTRIBUTION, openreward_hint
@@ -102,9 +102,11 @@ def define(cls: type) -> EnvironmentDefinition:
         raise EnvironmentDefinitionError(f"{cls.__module__}:{cls.__qualname__} is not an Environment class")
     if inspect.isabstract(cls):
         missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
-        raise EnvironmentDefinitionError(f"{name_place(cls.__qualname__, cls)} is abstract: define {missing}")
+        raise EnvironmentDefinitionError(
+            f"{name_with_location(cls.__qualname__, cls)} is abstract: define {missing}"
+        )
     if not ENVIRONMENT_NAME.fullmatch(definition.name) or definition.name in RESERVED_NAMES:
-        where = name_place(cls.__qualname__, cls)
+        where = name_with_location(cls.__qualname__, cls)
         raise EnvironmentDefinitionError(
             f"{where}: environment name {definition.name!r} must match {ENVIRONMENT_NAME.pattern} and not be "
             "a path of the server's own; set the class attribute `name`, or `name` in environment.toml"
@@ -143,7 +145,7 @@ def check_names(definitions: Sequence[EnvironmentDefinition]) -> None:
     for name, count in counts.items():
         if count > 1:
             places = (
-                name_place(definition.source.__name__, definition.source)
+                name_with_location(definition.source.__name__, definition.source)
                 for definition in definitions
                 if definition.name == name
             )

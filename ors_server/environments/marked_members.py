@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.model.errors import EnvironmentDefinitionError
 
 _Mark = TypeVar("_Mark")
@@ -48,7 +48,8 @@ def marked_members(cls: type, attribute: str, kind: type[_Mark]) -> Iterator[Mem
             continue
         function = getattr(member, "__func__", member)
         if not callable(function):
-            msg = f"{name_place(cls.__name__, cls)}: {name} hides a tool of a base class and is not a method"
+            where = name_with_location(cls.__name__, cls)
+            msg = f"{where}: {name} hides a tool of a base class and is not a method"
             raise EnvironmentDefinitionError(msg)
-        where = name_place(f"{cls.__name__}.{name}", function)
+        where = name_with_location(f"{cls.__name__}.{name}", function)
         yield Member(name, function, not isinstance(member, staticmethod), mark, where)

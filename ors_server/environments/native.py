@@ -27,7 +27,7 @@ from ors_server.environments.native_tools import define_task_tool, define_toolse
 from ors_server.environments.offers import read_offers
 from ors_server.environments.package_versions import packages_of
 from ors_server.environments.prompt_blocks import flatten_messages
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.environments.tasks import ClassTasks
 from ors_server.environments.tool import MARK, ToolMarks, Toolset
 from ors_server.environments.toolset_names import find_toolset
@@ -60,7 +60,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
     """Compute the definition of an `Environment` class."""
     check_attributes(cls)
     tools = read_tools(cls)
-    where = name_place(cls.__name__, cls)
+    where = name_with_location(cls.__name__, cls)
     toolsets = tuple(_take_toolset(cls, item) for item in cls.toolsets)
     session_toolsets = {name: _take_toolset(cls, item) for name, item in cls.session_toolsets.items()}
     everything = merge_tools(cls.__name__, tools, toolsets)
@@ -104,7 +104,7 @@ def is_incomplete(cls: type[Environment]) -> bool:
 
 
 def _take_toolset(cls: type[Environment], item: type[Toolset] | str) -> ToolsetDefinition:
-    toolset = find_toolset(item, name_place(cls.__name__, cls))
+    toolset = find_toolset(item, name_with_location(cls.__name__, cls))
     toolset.check_environment(cls)
     return define_toolset(toolset)
 
@@ -121,11 +121,11 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
     Raises:
         EnvironmentDefinitionError: If there are none, two share a name, or the method fails.
     """
-    where = name_place(f"{cls.__name__}.list_splits", cls.list_splits)
+    where = name_with_location(f"{cls.__name__}.list_splits", cls.list_splits)
     try:
         raw = cls.list_splits()
     except NotImplementedError as error:
-        where = name_place(cls.__name__, cls)
+        where = name_with_location(cls.__name__, cls)
         raise EnvironmentDefinitionError(
             f'{where} must define list_splits, for instance as a class method that returns ["train", "test"]'
         ) from error

@@ -158,6 +158,7 @@ def _binder(attribute: str, signature: Signature) -> Callable[[Any], Callable[[A
     model_name = signature.model_parameter
     names = () if signature.model is None or signature.takes_model else tuple(signature.model.model_fields)
 
+    # Once per session, so that a call pays only for its arguments.
     def bind(owner: Any) -> Callable[[Any, Any], Any]:
         method = getattr(owner, attribute)
 

@@ -223,6 +223,7 @@ def find_sourced(reference: str) -> type[Environment] | None:
 def _points() -> dict[str, EntryPoint]:
     """Return the entry points by name; of two of one name, the one whose value sorts first."""
     points: dict[str, EntryPoint] = {}
+    # Sorted, so that the choice does not depend on the order of installation.
     for point in sorted(entry_points(group=SOURCE_GROUP), key=lambda point: (point.name, point.value)):
         keeper = points.setdefault(point.name, point)
         if keeper.value != point.value:

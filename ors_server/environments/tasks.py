@@ -5,7 +5,7 @@ from typing import Any, cast
 import anyio
 
 from ors_server.environments.boundary import AuthorRaisedError, call_author, listed
-from ors_server.environments.source_places import name_place
+from ors_server.environments.source_places import name_with_location
 from ors_server.model.errors import (
     EnvironmentFailedError,
     TasksNotListableError,
@@ -24,7 +24,7 @@ class ClassTasks:
     def __init__(self, cls: Any, base: type, splits: frozenset[str]) -> None:
         """Find the methods that the author wrote; those of `base` do not count."""
         self._cls = cls
-        self._where = name_place(cls.__name__, cls)
+        self._where = name_with_location(cls.__name__, cls)
         self._splits = splits
         self._written = frozenset(
             name

@@ -92,6 +92,7 @@ def tool(
 
     def mark(target: _Function) -> _Function:
         _check_target(target)
+        # `@terminal` may have been applied first.
         before = marks_of(target)
         setattr(
             target,

@@ -223,16 +223,16 @@ class _Printed(io.TextIOWrapper):
     """Standard output as the agent's code sees it: kept until the next message takes it along."""
 
     def __init__(self) -> None:
-        self._kept = io.BytesIO()
-        super().__init__(self._kept, encoding="utf-8", errors="backslashreplace", write_through=True)
+        self._buffer = io.BytesIO()
+        super().__init__(self._buffer, encoding="utf-8", errors="backslashreplace", write_through=True)
 
     def take(self) -> str:
-        if not self._kept.tell():
+        if not self._buffer.tell():
             return ""
         self.flush()
-        text = self._kept.getvalue()[:_MAX_PRINTED].decode(errors="replace")
-        self._kept.seek(0)
-        self._kept.truncate()
+        text = self._buffer.getvalue()[:_MAX_PRINTED].decode(errors="replace")
+        self._buffer.seek(0)
+        self._buffer.truncate()
         return text
 
 

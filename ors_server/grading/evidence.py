@@ -186,6 +186,7 @@ class GradingTurn:
         self._users = 0
         self._has_begun = has_begun
         self._permit: Permit | None = None
+        # Two parts that begin at once must not take two permits.
         self._lock = anyio.Lock(fast_acquire=True)
 
     @property
@@ -248,6 +249,7 @@ async def gather_evidence(sandbox: Sandbox, *, final: bool = False) -> AsyncGene
             yield evidence
         finally:
             evidence.expire()
+            # A session whose grading is cancelled must not stay frozen.
             with anyio.CancelScope(shield=True):
                 with contextlib.suppress(SandboxClosedError):  # then nothing is left to thaw
                     await sandbox.thaw()

@@ -31,14 +31,14 @@ class Handles:
 
     def __init__(self, *, objects: bool) -> None:
         self.objects = objects
-        self._kept: list[Any] = []
+        self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._described: set[int] = set()
         self._new_classes: list[dict[str, Any]] = []
 
     def look_up(self, number: int) -> Any:
         """Return the object of a handle."""
-        return self._kept[number]
+        return self._objects[number]
 
     def drain_new_classes(self) -> list[dict[str, Any]]:
         """Return the descriptions of classes that the other side does not know yet."""
@@ -81,8 +81,8 @@ class Handles:
         # object is kept in the same step.
         number = self._numbers.get(id(value))
         if number is None:
-            number = self._numbers[id(value)] = len(self._kept)
-            self._kept.append(value)
+            number = self._numbers[id(value)] = len(self._objects)
+            self._objects.append(value)
         return number
 
     def describe(self, kind: Any) -> int:

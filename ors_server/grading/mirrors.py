@@ -226,6 +226,7 @@ def _converted(mirror: Any, name: str, *more: Any) -> Any:
     return converted
 
 
+# Fetched only when a test reads it.
 _DOC = property(lambda self: _attribute(self, "__doc__"))
 
 
@@ -276,6 +277,7 @@ def _not_to_judge(mirror: Any, name: str) -> RefusedError:
 def _step(self: Any) -> Any:
     reference = reference_of(self)
     reference.steps += 1
+    # An iterator of the agent's may never end.
     if reference.steps > MAX_STEPS:
         reference.link.stop(AgentLostError(f"an iterator gave more than {MAX_STEPS} values"))
     return reference.link.operate("next", self)

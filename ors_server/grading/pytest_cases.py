@@ -125,6 +125,7 @@ async def grade_pytest(
     async with evidence.at_work():
         try:
             return await _grade(evidence, suite)
+        # Once more from the start: nothing of the first run is kept.
         except SandboxStarvedError:
             return await _grade(evidence, suite)
 
@@ -183,6 +184,7 @@ async def _trusted_process(suite: _Suite) -> AsyncGenerator[tuple[Process, Path]
                 "modules": list(suite.modules),
                 "classes": list(suite.classes),
                 "shown": suite.shown,
+                # A backstop of the kernel; the server's own clocks end the run earlier.
                 "processor_s": int(COUNT_LIMIT + suite.limits.whole) + 10,
             }
             await _send(process, json.dumps(orders).encode())
@@ -399,19 +401,20 @@ class _PytestRun:
 
 
 async def _note(message: bytes, verdict: _Verdict) -> None:
-    told: dict[str, Any] = await offload.run_sized(len(message), from_text, message[1:])
-    verdict.names += told.get("collected", [])
-    if "result" in told:
-        verdict.problems[told["result"]] = told["problem"]
-    if "uncollected" in told:
-        verdict.uncollected.append((told["uncollected"], told["text"]))
-    verdict.internal = told.get("internal", verdict.internal)
-    verdict.counted = told.get("counted", verdict.counted)
-    verdict.ended = told.get("end", verdict.ended)
+    fields: dict[str, Any] = await offload.run_sized(len(message), from_text, message[1:])
+    verdict.names += fields.get("collected", [])
+    if "result" in fields:
+        verdict.problems[fields["result"]] = fields["problem"]
+    if "uncollected" in fields:
+        verdict.uncollected.append((fields["uncollected"], fields["text"]))
+    verdict.internal = fields.get("internal", verdict.internal)
+    verdict.counted = fields.get("counted", verdict.counted)
+    verdict.ended = fields.get("end", verdict.ended)
 
 
 def _result(name: str, verdict: _Verdict, cut: str | None) -> CaseResult:
     if name in verdict.problems:
         problem = verdict.problems[name]
         return CaseResult(name, passed=problem is None, reason=problem)
+    # A counted test without a result was cut off, or its file cannot be collected with the agent's modules.
     return CaseResult(name, passed=False, reason=cut or "its file could not be collected with this code")

@@ -81,14 +81,14 @@ def install_blanks(modules: Sequence[str]) -> None:
 
 _MAX_TEXT = 4_000
 
-Tell = Callable[[dict[str, Any]], None]
+SendReport = Callable[[dict[str, Any]], None]
 
 
 class Recorder:
     """Reports each test under a name without values, the same for blank and real modules."""
 
-    def __init__(self, tell: Tell, agent: RemoteAgent | None, *, shown: bool) -> None:
-        self._tell = tell
+    def __init__(self, send_report: SendReport, agent: RemoteAgent | None, *, shown: bool) -> None:
+        self._send_report = send_report
         self._agent = agent
         self._shown = shown
         self._names: dict[str, str] = {}
@@ -99,11 +99,11 @@ class Recorder:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report a file, folder or class that cannot be collected."""
         if report.failed:
-            self._tell({"uncollected": report.nodeid, "text": report.longreprtext[-_MAX_TEXT:]})
+            self._send_report({"uncollected": report.nodeid, "text": report.longreprtext[-_MAX_TEXT:]})
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Report a defect in pytest or in a plugin of the tests."""
-        self._tell({"internal": str(excrepr)[-_MAX_TEXT:]})
+        self._send_report({"internal": str(excrepr)[-_MAX_TEXT:]})
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Report the names of all tests; those of one parametrised test are numbered from 1."""
@@ -113,7 +113,7 @@ class Recorder:
             seen[name] += 1
             numbered = totals[name] > 1 or "[" in item.nodeid
             self._names[item.nodeid] = f"{name}[{seen[name]}]" if numbered else name
-        self._tell({"collected": list(self._names.values())})
+        self._send_report({"collected": list(self._names.values())})
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Remember how many tests were stopped before this one."""
@@ -149,7 +149,7 @@ class Recorder:
             problem = problem or "did not run"
         if self._agent is not None and len(self._agent.failures) > self._failures_before:
             problem = self._agent.failures[self._failures_before]
-        self._tell({"result": self._names[nodeid], "problem": problem})
+        self._send_report({"result": self._names[nodeid], "problem": problem})
 
     @pytest.fixture
     def place(self) -> Callable[[Any], Any]:
@@ -186,8 +186,8 @@ def main() -> None:
         os._exit(0)
     agent = RemoteAgent(channel, orders["modules"], orders["classes"])
     agent.install()
-    status = _run_pytest(orders, Recorder(_teller(channel), agent, shown=orders["shown"]), [])
-    _teller(channel)({"end": status})
+    status = _run_pytest(orders, Recorder(_reporter(channel), agent, shown=orders["shown"]), [])
+    _reporter(channel)({"end": status})
     sys.exit(status)
 
 
@@ -203,21 +203,23 @@ def _count(channel: AgentChannel, orders: dict[str, Any]) -> None:
     if child:
         os.waitpid(child, 0)
         return
-    tell = _teller(channel)
+    send_report = _reporter(channel)
     try:
         install_blanks(orders["modules"])
-        tell({"counted": _run_pytest(orders, Recorder(tell, None, shown=True), ["--collect-only"])})
+        send_report(
+            {"counted": _run_pytest(orders, Recorder(send_report, None, shown=True), ["--collect-only"])}
+        )
     except BaseException as error:  # noqa: BLE001 # in every case the fork must not continue as its parent
-        tell({"internal": f"{type(error).__name__}: {error}"})
+        send_report({"internal": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(0)
 
 
-def _teller(channel: AgentChannel) -> Any:
-    def tell(told: dict[str, Any]) -> None:
-        channel.send(b"V" + to_text(told))
+def _reporter(channel: AgentChannel) -> Any:
+    def send_report(fields: dict[str, Any]) -> None:
+        channel.send(b"V" + to_text(fields))
 
-    return tell
+    return send_report
 
 
 def _run_pytest(orders: dict[str, Any], recorder: Recorder, options: list[str]) -> int:

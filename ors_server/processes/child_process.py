@@ -80,6 +80,7 @@ class ChildProcess:
         self._pipes = (self._process.stdin, self._process.stdout)
         self.input, self.output = (pipe.fileno() for pipe in self._pipes)
         """Descriptors of its standard input and output."""
+        # A child that hangs must not hold its caller's thread beyond the deadline.
         for descriptor in (self.input, self.output):
             os.set_blocking(descriptor, False)
 

@@ -229,6 +229,7 @@ class HostedSandbox(Sandbox):
     async def _on_files(self, work: Callable[[WorkDir], _T]) -> _T:
         async with self._exclusively():
             files = WorkDir(self.cell.work_folder(), self.work_dir, self.limits, self.cell.owner)
+            # In a thread, because files may be on a slow disk.
             return await anyio.to_thread.run_sync(partial(work, files))
 
     @contextlib.asynccontextmanager

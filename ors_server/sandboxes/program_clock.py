@@ -77,7 +77,7 @@ class ProgramClock:
     def look(self) -> None:
         """Find out how much of the last quarter of a second the program spent."""
         if self._first is not None and self._unseen:
-            self._see()
+            self._measure()
 
     async def wait_for(self, work: Callable[[], Awaitable[T]], time_limit: float) -> T:
         """Wait for the program, as long as it has time.
@@ -135,7 +135,7 @@ class ProgramClock:
             due = clock.monotonic() + max(_MIN_LOOK, min(left, _LOOK_EVERY * random.uniform(0.5, 1.0)))  # noqa: S311  (not a secret)
             await clock.sleep(due - clock.monotonic())
             self._count(late=clock.monotonic() - due)
-            used = self._see()
+            used = self._measure()
             if used is None:
                 spent = self._waited - waited
                 left = UNCOUNTED_PATIENCE * limit - spent
@@ -164,7 +164,7 @@ class ProgramClock:
         self._waited += passed
         self._unseen += passed
 
-    def _see(self) -> Spent | None:
+    def _measure(self) -> Spent | None:
         now = None if self._first is None else self._meter()
         if self._first is None or now is None:
             return None

@@ -59,9 +59,9 @@ class TaskMaker:
         self._gold_files = _sources(declaration.gold_files, "gold_files", parse)
         self.user = None if declaration.user is None else DeclaredUser(declaration.user, parse)
         """The simulated user; `None` without one."""
-        self._kept = self._names_kept(declaration)
+        self._kept_names = self._find_kept_names(declaration)
 
-    def _names_kept(self, declaration: Declaration) -> frozenset[str] | None:
+    def _find_kept_names(self, declaration: Declaration) -> frozenset[str] | None:
         """Return the fields of a row that its task has; `None` for all."""
         if declaration.metadata is None:
             return None
@@ -82,7 +82,9 @@ class TaskMaker:
             fields[ANSWER] = self._answer.value({**row, **fields})
             if fields[ANSWER] is None or fields[ANSWER] == "":
                 raise RowFaultError(ANSWER, "an answer", show_value(fields[ANSWER]))
-        row_fields = row if self._kept is None else {name: row[name] for name in row if name in self._kept}
+        row_fields = (
+            row if self._kept_names is None else {name: row[name] for name in row if name in self._kept_names}
+        )
         # The row's own `id` replaces the made one.
         return {ID: f"{split}/{number}", **row_fields, **fields}
 

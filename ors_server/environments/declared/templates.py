@@ -388,6 +388,7 @@ def choice_letter(number: int) -> str:
 def shuffle_by(items: Sequence[Any], seed: object) -> list[Any]:
     """Return items in an order that only the seed and the items decide, on every machine."""
 
+    # By hashes, not by `random`, whose sequences may change with Python's version.
     def rank(item: object) -> bytes:
         text = json.dumps([seed, item], ensure_ascii=False, sort_keys=True)
         return hashlib.sha256(text.encode(errors="replace")).digest()

@@ -182,6 +182,7 @@ class UserConversation:
             )
         started, spent = anyio.current_time(), list[int]()
         turn: UserTurn | None = None
+        # The model reports its use while it works, so that a failure or a time-out is charged, too.
         token = _spent_tokens.set(spent)
         try:
             turn = await self._answer(message, min(left, remaining_call_time()))
@@ -217,6 +218,7 @@ class UserConversation:
                 f"{message!r:.80}"
             )
         turn = recorded[number - 1]
+        # The replay has diverged: an answer to another message would hide that.
         if turn.message != message:
             raise UserRecordError(
                 f"message {number} to the user is {turn.message!r:.80} on record, and {message!r:.80} in the "

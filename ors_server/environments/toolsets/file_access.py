@@ -52,7 +52,7 @@ def too_much(what: str) -> Generator[None]:
         raise ToolError(f"{show_name(what)} is too large for this tool: {error}") from error
 
 
-def same_place(sandbox: Sandbox, path: str) -> str:
+def path_key(sandbox: Sandbox, path: str) -> str:
     """Return the same text for every way to write a path of the work dir."""
     return posixpath.normpath(posixpath.join(sandbox.work_dir, path))
 

@@ -34,7 +34,7 @@ def replace_text(name: str, content: bytes, old_str: str, new_str: str) -> Edite
     """Replace a text that occurs once."""
     file = TextFile.read_editable(name, content)
     old, new = file.adapt(old_str), file.adapt(new_str)
-    at = _only_place(file, old, name)
+    at = _find_single(file, old, name)
     if old == new:
         raise ToolError("new_str is the same as old_str; nothing would change")
     text = file.text[:at] + new + file.text[at + len(old) :]
@@ -63,7 +63,7 @@ def _edited(name: str, file: TextFile, text: str, first: int, last: int) -> Edit
     return Edited(file.with_text(name, text), show_edit(name, TextFile(text, file.encoding), first, last))
 
 
-def _only_place(file: TextFile, old: str, name: str) -> int:
+def _find_single(file: TextFile, old: str, name: str) -> int:
     at = file.text.find(old)
     if at < 0:
         raise ToolError(explain_missing(file, old, name))

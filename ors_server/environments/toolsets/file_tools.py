@@ -19,9 +19,9 @@ from ors_server.environments.argument_names import only_these_arguments
 from ors_server.environments.tool import ToolError, tool
 from ors_server.environments.toolsets.file_access import (
     encode,
+    path_key,
     read_meant,
     refusals,
-    same_place,
     too_much,
     with_either_name,
 )
@@ -167,6 +167,7 @@ class FileTools(SandboxToolset):
         with refusals():
             real_path, is_new, old = await self._read_old(path)
             await self.sandbox.write_file(real_path, data)
+        # Content that was too large to read cannot be restored.
         if is_new or old is not None:
             self._remember(real_path, old, data)
         verb = "Created" if is_new else "Replaced"
@@ -217,7 +218,7 @@ class FileTools(SandboxToolset):
         with refusals():
             real_path, now = await read_meant(self.sandbox, path)
             name = show_name(real_path)
-            edit = self._history.find(same_place(self.sandbox, real_path), now)
+            edit = self._history.find(path_key(self.sandbox, real_path), now)
             if edit.before is None:
                 await self.sandbox.remove_file(real_path)
                 done = f"Undone: {name} was new and is removed."
@@ -289,7 +290,7 @@ class FileTools(SandboxToolset):
         return entries
 
     def _remember(self, path: str, before: bytes | None, after: bytes) -> None:
-        self._history.add(same_place(self.sandbox, path), before, after)
+        self._history.add(path_key(self.sandbox, path), before, after)
 
     async def _store(self, path: str, content: bytes, before: bytes, *, is_edit: bool = True) -> None:
         with refusals():

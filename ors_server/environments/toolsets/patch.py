@@ -8,7 +8,7 @@ import anyio
 
 from ors_server.environments.argument_names import only_these_arguments
 from ors_server.environments.tool import ToolError, tool
-from ors_server.environments.toolsets.file_access import encode, read_meant, refusals, same_place, too_much
+from ors_server.environments.toolsets.file_access import encode, path_key, read_meant, refusals, too_much
 from ors_server.environments.toolsets.file_names import show_name
 from ors_server.environments.toolsets.milestones import pay_progress
 from ors_server.environments.toolsets.patch_hunks import apply_hunks
@@ -86,7 +86,7 @@ class PatchTools(SandboxToolset):
         seen: set[str] = set()
         for change in changes:
             for path in filter(None, (change.path, change.move_to)):
-                key = same_place(self.sandbox, path)
+                key = path_key(self.sandbox, path)
                 if key in seen:
                     raise ToolError(
                         f"the patch names {path!r} twice; put all hunks of a file under one heading"
@@ -95,7 +95,7 @@ class PatchTools(SandboxToolset):
 
     async def _plan(self, change: FileChange, max_bytes: int) -> list[_Write]:
         if change.kind == ADD:
-            return [_Write(await self._new_place(change.path), None, change.content.encode())]
+            return [_Write(await self._require_free_path(change.path), None, change.content.encode())]
         try:
             with refusals():
                 path, before = await read_meant(self.sandbox, change.path, max(max_bytes, 1))
@@ -115,9 +115,12 @@ class PatchTools(SandboxToolset):
                 )
         if change.move_to is None:
             return [_Write(path, before, after)]
-        return [_Write(await self._new_place(change.move_to), None, after), _Write(path, before, None)]
+        return [
+            _Write(await self._require_free_path(change.move_to), None, after),
+            _Write(path, before, None),
+        ]
 
-    async def _new_place(self, path: str) -> str:
+    async def _require_free_path(self, path: str) -> str:
         """Return the path if nothing is there; refuse it otherwise."""
         with refusals():
             try:

@@ -96,14 +96,14 @@ async def _judge(grade: Grade, submission: Submission) -> Any:
     except AuthorRaisedError as raised:
         raise raised.error from None  # a ToolError keeps its meaning; anything else is the author's failure
     except SandboxFileError as error:
-        if isinstance(error, SandboxPathError) and error.is_no_place:
+        if isinstance(error, SandboxPathError) and error.is_never_valid:
             raise EnvironmentFailedError(
                 f"grade_submission read a path that cannot be in a work dir: {error}"
             ) from error
-        return RewardResult(_least(grade), reason=f"the evidence cannot be read: {error}")
+        return RewardResult(_min_reward(grade), reason=f"the evidence cannot be read: {error}")
 
 
-def _least(grade: Grade) -> float:
+def _min_reward(grade: Grade) -> float:
     """Return the least reward: evidence that the agent made unreadable counts as wrong."""
     environment = getattr(grade, "__self__", None)
     episode = own_episode(environment)

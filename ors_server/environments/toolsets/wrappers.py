@@ -99,6 +99,7 @@ def look_inside(words: Words) -> Inner:
 def reads_script_from_stdin(words: Words) -> bool:
     """Return whether a command is a shell that reads commands from standard input."""
     if words[0] == "parallel":
+        # Without a command, it runs the lines of its input.
         return look_inside(words) == Inner()
     if words[0] not in SHELLS or _has_c(words):
         return False

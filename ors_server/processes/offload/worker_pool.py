@@ -128,6 +128,7 @@ class WorkerPool:
             is_usable = False
             try:
                 answer = worker.ask(worker_call)
+                # After any error in between, the worker's state is unknown, and it is ended.
                 is_usable = not worker.is_worn
             finally:
                 self._give_back(worker, is_usable=is_usable)
@@ -143,6 +144,7 @@ class WorkerPool:
             worker = self._idle.pop()
         except IndexError:
             worker = self._start()
+        # Listed while it runs, so that the exit of this process can kill it.
         self._busy.add(worker)
         return worker
 
@@ -165,6 +167,7 @@ class WorkerPool:
             worker.close()
 
     def _close_idle(self) -> None:
+        # Killed, because closing one would wait for its import.
         for worker in tuple(self._starting):
             worker.kill()
         while self._idle:

@@ -51,6 +51,7 @@ class WorkerCall:
         """Its answer repeats it, so that no other text of the worker is taken for the answer."""
         self.is_cancelled = False
         self._worker: WorkerProcess | None = None
+        # A call is cancelled by another thread than the one that runs it.
         self._lock = threading.Lock()
 
     def cancel(self) -> None:

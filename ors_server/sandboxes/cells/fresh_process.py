@@ -8,8 +8,8 @@ Invariants:
 
 - A status is the program's own only if the guardian reported it: the guardian's exit code alone could as well
   be that of an isolation that failed to start.
-- Three ends are told apart: the program ended (`_is_over`), the caller closed it (`_is_closed`), its sandbox
-  was closed under it (`_is_orphaned`).
+- There are three ends: the program ended (`_is_over`), the caller closed it (`_is_closed`), its sandbox was
+  closed under it (`_is_orphaned`).
 - Descriptors are -1 as soon as they are closed, so no later callback reads a number that was reused.
 - `on_end` is called exactly once, when every descriptor is closed.
 """
@@ -196,6 +196,7 @@ class HostedProcess(FreshProcess):
     async def wait(self) -> int:
         while not self._is_over:
             await self._changed.wait()
+        # Its end and the end of its standard error are seen in either order.
         with anyio.move_on_after(_LAST_WORDS_LIMIT):
             while self._stderr >= 0:
                 await self._changed.wait()
@@ -226,6 +227,7 @@ class HostedProcess(FreshProcess):
         if "exit-code" in reported and "failure" not in reported:
             return int(reported["exit-code"])
         if self._is_closed:
+            # No status was reported, because the caller closed it first.
             return _KILLED
         printed = self._capture.output().kept
         if printed.startswith(_EXEC_REFUSED):

@@ -60,7 +60,7 @@ class HiddenPaths:
         return any(path.is_relative_to(hidden_path) for hidden_path in (*self.places, *self.further))
 
 
-def source_places(file: str, package_folders: Sequence[str] = ()) -> list[Path]:
+def source_paths(file: str, package_folders: Sequence[str] = ()) -> list[Path]:
     """Return the paths of a module's source and of its compiled files."""
     if package_folders:
         return [Path(folder).resolve() for folder in package_folders]

@@ -161,8 +161,7 @@ class ServerState:
         name = f"s{next(self._numbers)}"
         session = SessionFolder(name, self.folder / name, owner, self._memory / name / "control")
         try:
-            # One folder, unless the control files are kept in memory. The session's group may pass through
-            # both, and nobody else may.
+            # One folder, unless the control files are kept in memory. Only the session's group may pass.
             for folder in dict.fromkeys((session.path, session.control.parent)):
                 folder.mkdir(mode=0o710)
                 if owner is not None:

@@ -175,17 +175,17 @@ class WorkDir:
 
     def _relative(self, path: str) -> str:
         if "\0" in path or not path:
-            raise SandboxPathError(path, "not a path", is_no_place=True)
+            raise SandboxPathError(path, "not a path", is_never_valid=True)
         try:
             path.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            raise SandboxPathError(path, "not a path", is_no_place=True) from None
+            raise SandboxPathError(path, "not a path", is_never_valid=True) from None
         if not path.startswith("/"):
             return path
         if path == self.seen_as or path.startswith(self.seen_as + "/"):
             return path[len(self.seen_as) :].lstrip("/") or "."
         reason = f"outside the work dir; use a path relative to {self.seen_as}"
-        raise SandboxPathError(path, reason, is_no_place=True)
+        raise SandboxPathError(path, reason, is_never_valid=True)
 
 
 def _require_plain(path: str, descriptor: int) -> None:

@@ -246,6 +246,8 @@ class DockerCell(Cell):
             if self._leash >= 0:
                 os.close(self._leash)
                 self._leash = -1
+                # The holder ends with the pipe's last writer; this removes everything else with the session's
+                # label.
                 await anyio.to_thread.run_sync(self._remove_all)
 
     def _remove_all(self) -> None:

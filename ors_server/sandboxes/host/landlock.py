@@ -138,6 +138,7 @@ class LandlockCell(Cell):
     def processes(self) -> list[int]:
         """Return the pids of the session: by uid, by cgroup, else by descent and by mark."""
         if self.owner is not None:
+            # Fresh programs have the same uid, and outlive the session's processes.
             fresh = {pid for process in self._fresh for pid in descendants(process.pid)}
             return [pid for pid in processes_of_uids(self.owner) if pid not in fresh]
         if self._cgroup is not None:

@@ -261,7 +261,7 @@ class Shell:
         self._is_up = self._is_gone = False
         self._cell.launch(self._terminal.open())
         limit = self._cell.start_limit
-        if not await self._until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
+        if not await self._wait_until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
             printed = self._terminal.other_output.strip()[-500:]
             await self._cell.kill()
             raise SandboxStartError(f"no shell answered within {limit:g} s; the sandbox printed: {printed!r}")
@@ -299,7 +299,7 @@ class Shell:
         duration = self._clock.monotonic() - began
         if (end.restarted or self._has_unreported_restart) and not self._is_up:
             # Only the new shell knows whether it has the old one's state.
-            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+            await self._wait_until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
         return self._result(end, duration)
 
     def close(self) -> None:
@@ -352,7 +352,7 @@ class Shell:
         while True:
             # Woken at least twice a second: a session that is stuck at its process limit prints nothing.
             left = deadline - self._clock.monotonic()
-            if await self._until(self._is_over, min(_LOOK_INTERVAL, left)):
+            if await self._wait_until(self._is_over, min(_LOOK_INTERVAL, left)):
                 return None if self._has_ended() else Killed.OUTPUT_LIMIT
             if self._process_limit.is_stuck():
                 return Killed.PROCESS_LIMIT
@@ -428,7 +428,7 @@ class Shell:
 
     async def _interrupt(self) -> bool:
         self._terminal.interrupt()
-        return await self._until(self._has_ended, _INTERRUPT_LIMIT) and await self._resynchronise()
+        return await self._wait_until(self._has_ended, _INTERRUPT_LIMIT) and await self._resynchronise()
 
     async def _kill_foreground(self) -> bool:
         """Kill the foreground job repeatedly, because a loop starts the next one at once."""
@@ -440,7 +440,7 @@ class Shell:
             if group and group != shell:
                 self._cell.signal_group(group, signal.SIGKILL)
             self._terminal.interrupt()
-            if await self._until(self._has_ended, _KILL_INTERVAL):
+            if await self._wait_until(self._has_ended, _KILL_INTERVAL):
                 return await self._resynchronise()
         return False
 
@@ -449,14 +449,14 @@ class Shell:
         shell = self._cell.shell(self._pid)
         if shell is None or not self._cell.signal_group(shell, number):
             return False
-        if not await self._until(lambda: self._exit is not None or self._is_gone, _ATTEMPT_LIMIT):
+        if not await self._wait_until(lambda: self._exit is not None or self._is_gone, _ATTEMPT_LIMIT):
             return False
-        return await self._until(lambda: self._is_up, _ATTEMPT_LIMIT)
+        return await self._wait_until(lambda: self._is_up, _ATTEMPT_LIMIT)
 
     async def _resynchronise(self) -> bool:
         """Drain pending interrupts, so that none reaches the next command."""
         if self._finish is None:
-            return await self._until(lambda: self._is_up, self._cell.start_limit)
+            return await self._wait_until(lambda: self._is_up, self._cell.start_limit)
         # The marks of these lines replace the command's own mark, which holds its status.
         finish = self._finish
         try:
@@ -464,7 +464,7 @@ class Shell:
                 self._sequence += 1
                 self._finish = None
                 self._terminal.type(sync_line(self._sequence))
-                if await self._until(self._has_ended, _INTERRUPT_LIMIT):
+                if await self._wait_until(self._has_ended, _INTERRUPT_LIMIT):
                     return True
             return False
         finally:
@@ -474,7 +474,7 @@ class Shell:
 
     async def _ensure_running(self) -> None:
         if not self._is_gone:
-            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+            await self._wait_until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
         if self._is_gone or not self._is_up:
             self._has_unreported_restart = True
             await self._relaunch()
@@ -542,16 +542,16 @@ class Shell:
             self._streams.close()
             self._streams = None
 
-    async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
-        if is_so():
+    async def _wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        if condition():
             return True
         with anyio.move_on_after(max(0.0, seconds)):
-            while not is_so():
+            while not condition():
                 # No wait between the check and the new event, so no change is missed.
                 self._changed = anyio.Event()
                 await self._changed.wait()
             return True
-        return is_so()
+        return condition()
 
 
 def _encode(command: str, max_bytes: int) -> bytes:

@@ -136,6 +136,7 @@ class RowIndex:
         """Make the files of a damaged index again; the data must be the same."""
         if self._source.stamp() != self._stamp:
             raise _changed(self._source)
+        # The stamp agrees, but only the content decides.
         if self._remake().digest != self.summary.digest:
             raise _changed(self._source)
 
@@ -186,6 +187,7 @@ class IndexRequest:
             check_key: A text that is different for every other check.
         """
         self._source, self._skip_bad = source, skip_bad
+        # Everything that decides which rows are right, and how they are kept.
         names = json.dumps([FORMAT, str(source), _places(source), check_key])
         self._key = hashlib.sha256(names.encode()).hexdigest()[:40]
         self._cache = cache_folder()

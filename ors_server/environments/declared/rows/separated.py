@@ -207,6 +207,7 @@ class _CountedLines:
         if self.limit is not None and len(line) > self.limit:
             raise RowFaultError("", f"a line of at most {self.limit:,} bytes", "a longer one")
         self.offset += len(line)
+        # Over all lines of a record, because a quoted value may hold line feeds.
         self.checksum = crc32(line, self.checksum)
         self.number += 1
         if len(line) > MAX_ROW_BYTES and not line.endswith(b"\n"):

@@ -121,7 +121,7 @@ def keep(folder: str, work_dir: str) -> None:
         try:
             peer, _ = listener.accept()
         except TimeoutError:
-            if not is_still(socket_status):
+            if not is_reachable(socket_status):
                 evaluator.kill()
                 os._exit(0)
             continue
@@ -148,7 +148,7 @@ def listen() -> socket.socket:
     return listener
 
 
-def is_still(socket_status: os.stat_result) -> bool:
+def is_reachable(socket_status: os.stat_result) -> bool:
     """Return whether the socket can still be reached; otherwise the keeper ends."""
     try:
         return os.path.samestat(os.stat("socket"), socket_status)
@@ -272,7 +272,7 @@ def evaluate(descriptor: int) -> None:
     sys.argv = sys.path[:1] = [""]
     pid, number = os.getpid(), 0
     while True:
-        signal.signal(signal.SIGINT, _let_pass)
+        signal.signal(signal.SIGINT, _ignore_interrupt)
         try:
             request, streams = receive(channel)
         except (OSError, EOFError):
@@ -306,7 +306,7 @@ def run_code(code: str, name: str, variables: dict[str, object]) -> tuple[int, b
                     compile(ast.Interactive([last]), name, "single", _AWAITS, dont_inherit=True), variables
                 )
         finally:
-            signal.signal(signal.SIGINT, _let_pass)
+            signal.signal(signal.SIGINT, _ignore_interrupt)
     except SystemExit as leaving:
         return _exit_status(leaving.code), True
     except BaseException as error:  # noqa: BLE001  (any error is the code's)
@@ -325,7 +325,7 @@ def _execute(code: types.CodeType, variables: dict[str, object]) -> None:
         _loops[0].run_until_complete(waiting)
 
 
-def _let_pass(_number: int, _frame: types.FrameType | None) -> None:
+def _ignore_interrupt(_number: int, _frame: types.FrameType | None) -> None:
     """Ignore an interrupt while no code runs."""
 
 
