@@ -14,7 +14,7 @@ from ors_server.model.wire import Message, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What an agent knows before its next move."""
+    """The information that an agent has before its next move."""
 
     messages: Sequence[Message]
     """The prompt."""

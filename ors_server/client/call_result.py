@@ -41,7 +41,7 @@ class CallResult:
 
     @property
     def reward(self) -> float | None:
-        """What was paid; `None` if nothing was judged."""
+        """The reward that was paid; `None` if nothing was judged."""
         return self.output.reward
 
     @property

@@ -81,7 +81,7 @@ class _SentCall:
 
     @property
     def endpoint(self) -> str:
-        """Where it is sent, below the environment."""
+        """The last part of its path, below the environment."""
         return "call" if self.candidates is None else "score_group"
 
     @property

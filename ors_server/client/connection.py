@@ -277,10 +277,10 @@ def value_of(request: HttpRequest, answer: HttpAnswer) -> Any:
     if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
         raise error_from(answer.content, answer.status)
     if isinstance(answer.content, str):
+        reason = f" ({answer.fault})" if answer.fault else ""
         raise BrokenAnswerError(
             f"expected JSON in answer to {request.method} {request.path}, got "
-            f"{answer.content[:200]!r}{'' if answer.fault is None else f' ({answer.fault})'}; "
-            "is the URL that of an ORS server?"
+            f"{answer.content[:200]!r}{reason}; is the URL that of an ORS server?"
         )
     return answer.content
 

@@ -104,7 +104,7 @@ class Environment:
     measured duration. A replay compares texts without their matches."""
 
     user_budget: ClassVar[UserBudget] = UserBudget()
-    """What an episode may use of the user that `make_user` returns."""
+    """Limits on an episode's use of the user that `make_user` returns."""
 
     user = _UserSlot()
     """The conversation with the episode's simulated user: async tools call `await self.user.send(text)`."""
@@ -153,7 +153,7 @@ class Environment:
 
     @property
     def context(self) -> Context:
-        """What the session's tools and rewards share, from `setup` to the end of `teardown`.
+        """The resources that the session's tools and rewards share, from `setup` to the end of `teardown`.
 
         A reward that takes `context` gets the same one. The server releases its resources after `teardown`.
         """

@@ -23,7 +23,7 @@ class Member(Generic[_Mark]):
     """Whether its first parameter is the object or the class."""
     mark: _Mark
     where: str
-    """How errors name it."""
+    """Its name in errors."""
 
 
 def read_mark(member: object, attribute: str, kind: type[_Mark]) -> _Mark | None:

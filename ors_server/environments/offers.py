@@ -107,7 +107,7 @@ class ResourceOffer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What an environment offers besides its tools."""
+    """The prompts and resources that an environment offers besides its tools."""
 
     prompts: Mapping[str, PromptOffer] = field(default_factory=dict[str, PromptOffer])
     """By name, in order of definition."""

@@ -16,7 +16,7 @@ Blocks: TypeAlias = tuple[TextBlock | ImageBlock, ...]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 _CALL = re.compile(r"\[tool_call (?P<name>\S+)\] (?P<input>\{.*\})", re.DOTALL)
-"""How `authoring.prompt_blocks` writes a recorded call of a conversation prompt."""
+"""A recorded call of a conversation prompt, as `environments.prompt_blocks` writes it."""
 _RAN = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 
 

@@ -1,4 +1,4 @@
-"""Which episodes an export takes, the figures that each row has, and the counts of what was left out."""
+"""The selection of episodes for an export, the figures of each row, and the counts of omissions."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence

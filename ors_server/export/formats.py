@@ -84,7 +84,7 @@ _MAKERS: Mapping[str, Callable[[FormatOptions], ExportFormat]] = MappingProxyTyp
 _WIDE = re.compile(r"[0-9]{19}")
 """Found wherever an integer may have more than 64 bits."""
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
-"""What `str.splitlines` takes for the end of a line, and JSON does not: only in strings."""
+"""Characters that end a line for `str.splitlines` and not in JSON, which has them only in strings."""
 FORMATS = tuple(_MAKERS)
 """Names of all formats."""
 

@@ -18,7 +18,7 @@ _PIECE = 65_536
 
 
 class ChannelError(Exception):
-    """What was received is not a message."""
+    """The received bytes are not a message."""
 
 
 def frame(tag: bytes, payload: bytes) -> bytes:

@@ -242,7 +242,7 @@ async def _send(process: Process, payload: bytes) -> None:
 
 @dataclass
 class _Verdict:
-    """What the trusted process reported."""
+    """The reports of the trusted process so far."""
 
     names: list[str] = field(default_factory=list[str])
     problems: dict[str, str | None] = field(default_factory=dict[str, "str | None"])

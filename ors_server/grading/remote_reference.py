@@ -44,7 +44,7 @@ class AgentLink(Protocol):
 
 
 class RemoteReference:
-    """What is known of the object that a mirror represents."""
+    """The trusted side's knowledge of the object that a mirror represents."""
 
     def __init__(self, link: AgentLink) -> None:
         self.link = link

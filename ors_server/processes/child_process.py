@@ -22,7 +22,7 @@ from ors_server.processes.host_processes import ProcessRow, descendants, kill_ma
 
 _HAS_PROC = os.path.exists("/proc/self/environ")  # noqa: PTH110  (once, at import)
 _SWEEPS = 20
-"""How often processes are looked for that start others while they are killed."""
+"""Number of sweeps for processes that start others while they are killed."""
 _PAUSE = 0.001
 """Seconds between two sweeps."""
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"

@@ -90,7 +90,7 @@ class ExecResult:
     shell_restarted: bool = False
     """Whether a new shell answers from now on: jobs may be gone, files are not."""
     background: Output = field(default_factory=Output)
-    """What background jobs of earlier commands printed since the last result, both streams together."""
+    """Output of earlier commands' background jobs since the last result, both streams together."""
     notes: tuple[str, ...] = ()
     """Events beyond the command itself, one sentence each."""
     state_lost: bool = False
@@ -108,7 +108,7 @@ class ExecResult:
 
 
 class EntryKind(StrEnum):
-    """What is at a path."""
+    """The kind of thing at a path."""
 
     FILE = "file"
     FOLDER = "folder"

@@ -1,4 +1,4 @@
-"""What an `environment.toml` may declare, and what its keys mean."""
+"""The keys of an `environment.toml`, and their meaning."""
 
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 
@@ -118,7 +118,7 @@ class Declaration(_Table):
     splits: Splits = {}
     """Split name to its data: a text, or a table with `data` and `type`."""
     records: str = ""
-    """Where the records are in a JSON file that has them deeper than its outermost list, such as
+    """The path to the records in a JSON file that has them deeper than its outermost list, such as
     `data.paragraphs.qas`; each record also has the plain fields of what it is in."""
     columns: dict[str, ColumnType] = {}
     """Types of fields, which are checked; texts of CSV and TSV files are converted."""
@@ -134,9 +134,9 @@ class Declaration(_Table):
     answer: str | None = None
     """The right answer: a field's name, or a template. Rewards receive it as `answer`."""
     gold: str | None = None
-    """What the oracle submits; by default the answer, or the first of several."""
+    """The text that the oracle submits; by default the answer, or the first of several."""
     blank: str = ""
-    """What the no-op submits."""
+    """The text that the no-op agent submits."""
     metadata: tuple[str, ...] | None = None
     """Fields of the row that a task has besides those that this file names; all by default."""
     reward: Rewards = ()

@@ -53,7 +53,7 @@ MAX_JUDGED = 100
 
 @dataclass(frozen=True)
 class DeclaredData:
-    """What the class of a declared environment plays."""
+    """The data behind the class of a declared environment."""
 
     maker: TaskMaker
     judge: "AnswerJudge"

@@ -306,7 +306,7 @@ _CHECKED_FILTERS: Mapping[str, Callable[..., None]] = {
     "join": _check_join,
     "replace": _check_replace,
 }
-"""What is checked before a filter of Jinja is called; its arguments are the filter's."""
+"""Checks before a call of one of Jinja's filters, with the same arguments."""
 
 
 def _checked_first(filter_function: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:

@@ -33,7 +33,7 @@ class UserReply:
 
     text: str
     tokens: int = 0
-    """What a model used, prompt and answer."""
+    """Tokens that a model used, for prompt and answer."""
 
 
 class SimulatedUser(Protocol):
@@ -60,7 +60,7 @@ class SimulatedUser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UserBudget:
-    """What one episode may use of its user."""
+    """Limits on one episode's use of its user."""
 
     turns: int = 30
     """Messages, failed ones included; then the user has left."""
@@ -77,7 +77,7 @@ class UserBudget:
 
 @dataclass(frozen=True, slots=True)
 class FailedReplies:
-    """What a conversation has used for answers that failed."""
+    """A conversation's use of its user for answers that failed."""
 
     count: int = 0
     tokens: int = 0
@@ -93,7 +93,7 @@ class SavedConversation:
 
 
 _spent_tokens: ContextVar[list[int] | None] = ContextVar("ors_user_tokens", default=None)
-"""What the request under way has used, entry by entry; `None` outside of requests."""
+"""Tokens that the current request has used, entry by entry; `None` outside of requests."""
 
 
 def spend_tokens(count: int) -> None:
@@ -117,7 +117,7 @@ class UserConversation:
         """Begin a conversation; one that is replayed has the `recorded` turns, and asks no user."""
         self.user = user
         self.turns: tuple[UserTurn, ...] = ()
-        """What was sent and answered, oldest first."""
+        """The messages and their answers, oldest first."""
         self._seed = seed
         self._budget = budget or UserBudget()
         self._recorded = recorded
@@ -158,7 +158,7 @@ class UserConversation:
     def _check(self, message: str) -> None:
         budget = self._budget
         if not message.strip():
-            raise UserMessageError("The message is empty. Write what the user shall read.")
+            raise UserMessageError("The message is empty. Write a text for the user.")
         if len(message) > budget.characters:
             raise UserMessageError(
                 f"The message has {len(message):,} characters; at most {budget.characters:,} are allowed."

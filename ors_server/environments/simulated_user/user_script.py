@@ -1,4 +1,4 @@
-"""What a user wants, knows, and refuses: data that no message of an agent can change."""
+"""A user's goal, knowledge and refusals: data that no message of an agent can change."""
 
 import re
 import unicodedata

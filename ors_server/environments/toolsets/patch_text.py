@@ -24,7 +24,7 @@ class Hunk:
     number: int
     """Of the file's hunks, from 1."""
     patch_line: int
-    """Where it begins in the patch, from 1."""
+    """The line of the patch at which it begins, from 1."""
     anchors: list[str] = field(default_factory=list[str])
     """Lines somewhere above it, from top to bottom."""
     body: str = ""
@@ -45,7 +45,7 @@ class Hunk:
 
 @dataclass(slots=True)
 class FileChange:
-    """What a patch does to one file."""
+    """A patch's change of one file."""
 
     kind: str
     """`ADD`, `UPDATE` or `DELETE`."""

@@ -17,7 +17,7 @@ _LONGEST_RANGE = 64
 
 _Pieces: TypeAlias = Sequence[str]
 _Waiting: TypeAlias = "tuple[_Pieces, _Waiting] | None"
-"""What of a word is still to be expanded, from left to right."""
+"""The rest of a word that is still to be expanded, from left to right."""
 
 
 def expand_braces(word: str) -> list[str]:

@@ -83,7 +83,7 @@ class WorkerCall:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker wrote about one call."""
+    """A worker's answer to one call."""
 
     outcome: int
     value: bytes

@@ -26,7 +26,7 @@ MAX_ERROR_BYTES = 1 << 16
 """Bytes of a pickled error; of a longer one, the message is kept."""
 RETURNED, RAISED, OVER_MEMORY, OVER_RESULT = range(4)
 MARK = "ORS_CHILD"
-"""Variable that tells what a worker started from other processes."""
+"""Variable that marks the processes that a worker started."""
 NICENESS = 5
 """Lets the server's event loop run before its workers."""
 

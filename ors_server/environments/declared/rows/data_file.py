@@ -1,4 +1,4 @@
-"""A data file as bytes: unpacked where it is compressed, and refused with a reason where it is no text."""
+"""A data file as bytes: unpacked if it is compressed, and refused with a reason if it is not text."""
 
 import gzip
 import zlib
@@ -11,7 +11,7 @@ from ors_server.environments.declared.rows.row_source import too_large, unpacked
 from ors_server.model.errors import EnvironmentDefinitionError
 
 PACKED = ".gz"
-"""What the name of a file that is compressed with gzip ends in."""
+"""The ending of the name of a file that is compressed with gzip."""
 
 _FIRST_BYTES = {
     b"\xff\xfe": "UTF-16 (iconv -f UTF-16 -t UTF-8 converts it)",
@@ -23,12 +23,12 @@ _FIRST_BYTES = {
     b"\xfd7zXZ": "xz data (unxz unpacks it)",
     b"\x28\xb5\x2f\xfd": "Zstandard data (unzstd unpacks it)",
 }
-"""How files begin that are no text in UTF-8, and what they are."""
+"""The first bytes of files that are not text in UTF-8, and their kinds."""
 _PEEKED = max(map(len, _FIRST_BYTES))
 
 
 class ByteStream(Protocol):
-    """What rows are read from."""
+    """A stream from which rows are read."""
 
     def readline(self, size: int = -1, /) -> bytes:
         """Return the next line, or a part of it of at most `size` bytes; empty at the end."""

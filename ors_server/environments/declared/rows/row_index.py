@@ -157,7 +157,7 @@ class _DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IndexFiles:
-    """Where the index of one content is in the cache."""
+    """The paths of one content's index in the cache."""
 
     spans: Path
     rows: Path

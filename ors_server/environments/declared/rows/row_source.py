@@ -19,7 +19,7 @@ MAX_ROW_BYTES = 16 * 2**20
 
 
 MAX_EXPANSION = 100
-"""How many times the size of its files data may have when it is unpacked; for text, 10 is usual."""
+"""Greatest size of unpacked data, as a multiple of its files' size; for text, 10 is usual."""
 ALWAYS_UNPACKED = 64 * 2**20
 """Bytes that data of any size may have once it is unpacked."""
 

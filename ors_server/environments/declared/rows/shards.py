@@ -13,7 +13,7 @@ SPLIT_WORDS = frozenset({"train", "validation", "valid", "val", "dev", "test"})
 """Words in the names of files and folders that name a split."""
 
 _NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+")
-"""What differs between the names of shards: a number, or the UUID that Spark writes."""
+"""The part in which the names of shards differ: a number, or the UUID that Spark writes."""
 _OF = re.compile(r"(?P<number>[0-9]+)-of-(?P<count>[0-9]+)")
 _PART = re.compile(r"part[-_.]?[0-9]+.*|.*[0-9]+-of-[0-9]+.*")
 MAX_LISTED = 5
