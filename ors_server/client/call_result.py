@@ -121,6 +121,7 @@ def read_known(model: type[_Model], value: Any) -> _Model:
         raise BrokenAnswerError(f"expected a {model.__name__} as a JSON object, got {type(value).__name__}")
     fields = cast("Mapping[str, Any]", value)
     try:
+        # The models forbid unknown names, which a newer server may send.
         return model.model_validate({name: fields[name] for name in model.model_fields if name in fields})
     except ValidationError as error:
         raise BrokenAnswerError(

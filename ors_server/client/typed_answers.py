@@ -25,6 +25,7 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 _Kind = TypeVar("_Kind")
 
 
+# Strict throughout: otherwise pydantic would take the text "7" for the number.
 @with_config(strict=True)
 class VersionFields(TypedDict):
     """`GET /_ors/version`."""

@@ -39,6 +39,7 @@ _HOMES = ("openreward.environments", "ors.environment")
 
 def foreign_base(cls: type) -> type | None:
     """Return the foreign `Environment` class that a class derives from, or `None`."""
+    # Not the class itself, which may be called `Environment`, too.
     for base in cls.__mro__[1:]:
         if base.__name__ == "Environment" and any(base.__module__.startswith(home) for home in _HOMES):
             return base

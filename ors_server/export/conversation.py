@@ -99,6 +99,7 @@ def read_prompt(blocks: Sequence[TextBlock | ImageBlock]) -> list[ConversationTu
             turns.append(ConversationTurn(role))
         else:
             _extend(turns, block, calls)
+    # A tool's empty result stays: its call would have no answer otherwise.
     return [turn for turn in turns if turn.blocks or turn.calls or turn.role == "tool"]
 
 

@@ -80,6 +80,7 @@ async def _fill(
     counts: ExportCounts,
 ) -> None:
     after: str | None = None
+    # Oldest first, so that the count of episodes orders equal returns by time.
     while page := await reader.page(selected, after=after, limit=PAGE, newest_first=False):
         rows = [_entry(record, pairing, counts) for record in page]
         index.executemany("INSERT INTO played VALUES (?, ?, ?, ?)", [row for row in rows if row is not None])

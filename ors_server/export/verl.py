@@ -64,6 +64,7 @@ def verl_row(
 def _message(turn: ConversationTurn) -> JSONObject:
     message = trl_message(turn)
     if turn.calls:
+        # A column has one type, and arguments differ from call to call.
         message["tool_calls"] = text_calls(turn)
     return message
 

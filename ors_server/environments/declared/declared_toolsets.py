@@ -54,6 +54,7 @@ def _load(item: str, module: str, folder: Path) -> Any:
     try:
         if file is None:
             return import_module(module)
+        # A name for each path, so that two declarations may have files of one name.
         return import_file(file, f"ors_toolsets_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}")
     except Exception as error:  # the author's code may raise anything
         raise EnvironmentDefinitionError(

@@ -52,6 +52,7 @@ def _read_file(value: str, folder: str, key: str) -> bytes:
         if not path.is_relative_to(root):
             raise RowFaultError(key, f"a file below {root}", value)
         with path.open("rb") as stream:
+            # One byte more than allowed shows that it is too large.
             return stream.read(MAX_IMAGE + 1)
     except OSError:
         return b""

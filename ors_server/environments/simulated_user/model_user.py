@@ -66,6 +66,7 @@ class ModelUser:
         prompt_characters = sum(len(message["content"]) for message in messages)
         tokens, problem = 0, ""
         for number in range(TRIES):
+            # Each try of each turn has its own seed, which is the same when the episode is played again.
             sample = (seed + TRIES * len(before) + number) % SAMPLES
             used = (
                 prompt_characters // CHARACTERS_PER_TOKEN

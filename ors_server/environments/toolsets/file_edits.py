@@ -68,6 +68,7 @@ def _find_single(file: TextFile, old: str, name: str) -> int:
     if at < 0:
         raise ToolError(explain_missing(file, old, name))
     places: list[int] = []
+    # A text may occur very often: counting stops just above what is shown.
     while at >= 0 and len(places) <= _MAX_PLACES:
         places.append(at)
         at = file.text.find(old, at + 1)

@@ -136,6 +136,7 @@ class PythonTools(SandboxToolset):
         return await self.sandbox.exec(command, time_limit=_STEP_SECONDS)
 
     async def _ask(self, folder: str, request: JSONObject) -> _PythonRun:
+        # In base64, because the text passes through the shell's own syntax.
         sent = base64.b64encode(json.dumps(request, ensure_ascii=False).encode()).decode()
         quoted_folder = shlex.quote(folder)
         client = f"{_PATH} \\command python3 -I -S {quoted_folder}/{_PROGRAM} client {quoted_folder}"

@@ -96,6 +96,7 @@ def choose_source(data: str, folder: Path, records: str = "") -> RowReader:
     path = folder / data
     if path.is_dir():
         shards = list_data_files(path, ENDINGS)
+        # JSON files that are not numbered like shards are one row each.
         if not shards or (all(shard.suffix == ".json" for shard in shards) and not are_shards(shards)):
             return JsonFolder(path)
         check_shards(shards, str(path))

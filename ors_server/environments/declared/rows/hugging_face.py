@@ -71,6 +71,7 @@ class HubRows(RowReader):
         columns: Any = self._dataset
         images = [name for name, feature in columns.features.items() if type(feature).__name__ == "Image"]
         for name in images:
+            # Undecoded, so that a row has the bytes of the file.
             kind = _import_datasets(self._address.name).Image(decode=False)
             columns = columns.cast_column(name, kind)
         for number, row in enumerate(columns, 1):

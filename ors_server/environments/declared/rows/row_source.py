@@ -111,6 +111,7 @@ def as_object(value: object) -> JSONObject:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
+    # `json` would silently keep the last of two fields with one name.
     if len(fields) != len(pairs):
         twice = first_repeated(name for name, _ in pairs) or ""
         raise RowFaultError(twice[:MAX_SHOWN], "each field once", "the field twice")
