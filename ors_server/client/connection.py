@@ -235,7 +235,7 @@ class Connection:
 
 
 class _TimeLimit:
-    """`anyio.fail_after` with an error of ours; a generator would cost a tenth of a call more."""
+    """`anyio.fail_after` with our error. Hot path: a generator would cost a tenth of a call more."""
 
     __slots__ = ("_connection", "_request", "_scope")
 

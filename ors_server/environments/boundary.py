@@ -33,7 +33,7 @@ MAX_ERROR_TEXT = 8_192
 
 
 def is_async(function: Function) -> bool:
-    """Return whether calling the function gives an awaitable at once."""
+    """Return whether calling the function returns an awaitable at once."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(inspect.unwrap(function))
@@ -108,7 +108,7 @@ def describe(error: BaseException) -> str:
 
 
 def describe_authors(error: BaseException) -> str:
-    """Render an error of an author's code as `Type: message (file.py:12)`, with the line of theirs."""
+    """Render an error of an author's code as `Type: message (file.py:12)`, with the line in that code."""
     location = location_of_error(error)
     return f"{describe(error)} ({location})" if location else describe(error)
 

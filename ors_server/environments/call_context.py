@@ -72,7 +72,7 @@ class CallContext:
             self.charged.append(cause)
 
     def note_unjudged(self, status: str, reason: str) -> None:
-        """Note that a judgement gave no number; the call is then neither paid nor charged."""
+        """Record that a judgement produced no number; the call is then neither paid nor charged."""
         if self._unjudged is None:
             self._unjudged = status, reason
 
@@ -86,7 +86,7 @@ class CallContext:
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Send the progress, in the tool's own unit and only growing, to the clients that asked for it."""
+        """Send the progress, in the tool's own unit and only growing, to the clients that requested it."""
         for listener in list(self.listeners):
             try:
                 await listener(progress, total, message)

@@ -144,7 +144,7 @@ def noting_judgement(
         A function that notes a result without a number, and returns it; its reason has no secrets.
     """
     episode = own_episode(instance)
-    # A reward may be asked outside of a call while another session's call is current in this task.
+    # A reward may be computed outside of a call, in a task that serves another session's call.
     call = running_call.get() if episode is None or episode.step is not None else None
 
     def note(result: RewardResult) -> RewardResult:

@@ -48,7 +48,7 @@ def read_json_texts(
 
 
 def _takes_any_text(schema: JSONObject) -> bool:
-    """Whether every argument may be a string, so that no text stands for something else."""
+    """Whether every argument may be a string, so that no text has to be read as JSON."""
     if schema.keys() & {"$ref", "anyOf", "oneOf", "allOf", "patternProperties"}:
         return False
     parts: list[Any] = [*schema.get("properties", {}).values(), schema.get("additionalProperties", True)]

@@ -25,7 +25,7 @@ log = get_logger("ors_server.sources")
 SOURCE_GROUP = "ors_server.sources"
 """Entry points under which installed packages offer sources by name."""
 FORCE = "!"
-"""Behind the name of an environment that its source lists as broken: make it all the same."""
+"""Suffix of a reference to an environment that its source lists as broken: make it anyway."""
 _LONGEST = 64
 """Characters of an environment's name."""
 _DIGEST = 8

@@ -9,7 +9,7 @@ from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeSummary, 
 from ors_server.model.wire import JSONObject
 
 Episode: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
-"""A record and all its steps, as `RecordReader.stream` gives them."""
+"""A record and all its steps, as `RecordReader.stream` yields them."""
 Episodes: TypeAlias = AsyncIterator[Episode]
 
 UNFINISHED = "unfinished"

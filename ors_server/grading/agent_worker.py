@@ -51,7 +51,7 @@ def sent_files() -> Mapping[str, bytes]:
     """Return the worker's program, by file name in the sandbox."""
     package = files("ors_server.grading")
     program = {f"ors_server/grading/{name}.py": package.joinpath(f"{name}.py").read_bytes() for name in _SENT}
-    # Empty packages: the sandbox gets these few modules, and nothing of the rest of the server.
+    # Empty packages: the sandbox gets these few modules, and no other code of the server.
     blank = {"ors_server/__init__.py": b"", "ors_server/grading/__init__.py": b""}
     return MappingProxyType({"main.py": _MAIN, **blank, **program})
 

@@ -165,7 +165,7 @@ class Evidence:
         return process if time_limit is None else TimedProcess(process, time_limit)
 
     async def look_patiently(self, look: Callable[[], Awaitable[T]]) -> T:
-        """Call `look`, and once more if it raises `SandboxStarvedError`."""
+        """Call `look`, and again if it raises `SandboxStarvedError`."""
         try:
             return await look()
         except SandboxStarvedError:

@@ -118,7 +118,7 @@ class DeclaredEnvironment(Environment):
 
     @classmethod
     def shown_at_start(cls, task_spec: JSONObject) -> JSONObject:
-        """Return all that is given to an agent or decides what it meets, as JSON: tasks are compared by it.
+        """Return everything that an agent sees at the start or later meets, as JSON, to compare tasks.
 
         Raises:
             ValueError: If it cannot be made of the task.

@@ -33,7 +33,7 @@ OF_THE_EPISODE = frozenset(
     }
     | {"rollouts", "evidence", "submission"}
 )
-"""Values that the episode gives."""
+"""Values that come from the episode and not from the task."""
 WORK_DIR = "evidence"
 """The value that only a session with a sandbox has."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with a row, in words: its field, the expected value, and the actual one."""
+"""Errors of rows: the field, the expected value and the actual one."""
 
 import difflib
 import json
@@ -14,14 +14,14 @@ MAX_SHOWN = 60
 MAX_NAMES = 12
 """Names of fields that a message lists."""
 MAX_COMPARED = 200
-"""Names of fields among which the one that may be meant is looked for."""
+"""Names of fields that are compared with an unknown one, to suggest the nearest."""
 
 
 class RowFaultError(Exception):
     """A row is not a task: `field` was expected to be something, and is something else."""
 
     def __init__(self, field: str, expected: str, actual: str, *, absent: bool = False) -> None:
-        """Keep the parts; `absent` tells a field that is missing from one with a wrong value."""
+        """Keep the parts; `absent` means that the field is missing, not that its value is wrong."""
         super().__init__(f"field {field!r}: expected {expected}, got {actual}")
         self.field, self.expected, self.actual, self.absent = field, expected, actual, absent
 
@@ -71,7 +71,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def show_names(name: str, names: Iterable[str]) -> str:
-    """List the names of a row's fields, and the one that may be meant."""
+    """List the names of a row's fields, and suggest the nearest one."""
     compared = [str(name)[: MAX_SHOWN + 1] for name in islice(names, MAX_COMPARED)]
     near = difflib.get_close_matches(name[:MAX_SHOWN], compared, n=1)
     shown = list_names(compared)

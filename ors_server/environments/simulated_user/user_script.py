@@ -35,7 +35,7 @@ class UserScript:
     goal: str
     """What the user wants, in one or more sentences; a model reads it, and a scripted user never says it."""
     facts: tuple[ScriptedReply, ...] = ()
-    """What the user tells when it is asked; several at once, in this order."""
+    """Facts that the user states on request; several at once, in this order."""
     refusals: tuple[ScriptedReply, ...] = ()
     """What the user never does or accepts: a message that speaks of it gets the refusal, and nothing else."""
     answers: tuple[str, ...] = ()

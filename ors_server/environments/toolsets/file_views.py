@@ -111,6 +111,6 @@ def show_matches(matches: Sequence[tuple[str, int, str]], *, is_cut: bool) -> st
 
 
 def count_lines(text: str) -> str:
-    """Return how many lines a text has, in words."""
+    """Return the number of lines of a text, such as `2 lines`."""
     number = TextFile(text).line_count
     return "1 line" if number == 1 else f"{number} lines"

@@ -26,7 +26,7 @@ class Submission:
     """An agent's answer and work dir."""
 
     answer: str | None
-    """`None` if the agent gave none."""
+    """`None` without an answer."""
     evidence: Evidence | None
     """The work dir, after every process of the agent was ended; `None` if the session has no sandbox."""
 

@@ -114,7 +114,7 @@ class JsonFile(RowReader):
         with self._file.open() as stream:
             text = self._decode(stream.read())
         first, end = self._value(text, 0)
-        # One value, or several one after another as jq writes them: only the end of the first one tells.
+        # One value, or several one after another as jq writes them: only the end of the first one shows it.
         if end == len(text):
             records = self._records(first, self._path, {})
         elif isinstance(first, dict):
