@@ -124,6 +124,7 @@ class ToolCaller:
 
     async def call(self, call_id: str, tool: str, arguments: JSONObject) -> CallResult:
         """Call a tool and return its result."""
+        # An ors-server knows the call by the client's own id, so it can be repeated from the start.
         sent = _SentCall(call_id, tool, arguments, call_id if self._knows_call_ids else None)
         limit = self._connection.patience.call_seconds
         if limit is None:

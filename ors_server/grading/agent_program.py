@@ -65,6 +65,7 @@ class Worker:
             message["printed"] = printed
         try:
             self._channel.send(to_text(message))
+        # An answer above the limit is replaced by one that says so.
         except ChannelError as error:
             self._channel.send(to_text({"unfit": str(error)}))
 

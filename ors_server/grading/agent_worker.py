@@ -153,6 +153,7 @@ class AgentWorker:
         return taken
 
     async def _status(self) -> str:
+        # A program that closed its output may still run, and then has no status.
         with anyio.move_on_after(_END_LIMIT), contextlib.suppress(FreshEndedError):
             return f" with status {await self._process.wait()}"
         return ""

@@ -149,6 +149,7 @@ def _by_name(kind: type) -> Callable[[Encoder, Any], Any] | None:
     """Find the writer of a type whose module may not be imported."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     parts = _PARTS.get(name)
+    # A class of the agent's may claim this module and name.
     if parts is None or getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
         return None
     return lambda encoder, value: {"x": [name, *encoder.trees(parts(value))]}

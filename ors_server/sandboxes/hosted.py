@@ -237,6 +237,7 @@ class HostedSandbox(Sandbox):
         self, meanwhile: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[None]:
         """Have the shell's state among its files, and every process stopped."""
+        # A frozen shell cannot save its state, and what is in the file is not its state.
         dump = self._clear_if_frozen if self._is_frozen else partial(self._shell.run, DUMP, _DUMP_LIMIT)
         try:
             await run_together(dump, *([meanwhile] if meanwhile is not None else []))

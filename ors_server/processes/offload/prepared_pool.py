@@ -50,6 +50,7 @@ class PreparedPool(WorkerPool):
         super()._forget()
         self._changed = threading.Condition()
         self._is_starting = False
+        # Calls that wait for a worker: the error of a failed start goes to one of them.
         self._waiting = 0
         self._failure: Exception | None = None
 

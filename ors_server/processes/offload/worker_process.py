@@ -126,9 +126,11 @@ class WorkerProcess:
             OverLimitError: It exceeded a limit, and the worker was killed for it.
             WorkerLostError: There is no answer, and the input is not the reason.
         """
+        # One deadline for sending, working and receiving together.
         deadline = time.monotonic() + worker_call.limits.wall_seconds
         worker_call.begin(self)
         try:
+            # Sending fails if the worker has ended, and its status says why.
             if not all(self._send(piece, deadline) for piece in worker_call.packed()):
                 raise self._explain_end(worker_call)
             if (header := self._receive(ANSWER.size, deadline)) is None:

@@ -134,6 +134,7 @@ class Cell(ABC):
         self._data.mkdir()
         (self.control / "init").write_text(init_script(self.layout, self.counted_limits(), self.enforced()))
         (self.control / "rc").write_text(rc_script(self.layout))
+        # With a slash at the end, as the shell's protocol writes every directory.
         (self.control / "cwd").write_text(self.layout.work + "/")
 
     @abstractmethod
