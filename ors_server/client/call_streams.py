@@ -291,8 +291,7 @@ _RESULT = TypeAdapter(_Result)
 
 
 async def _read_result(sent: _SentCall, text: str) -> CallResult:
-    # A long text is counted first, in a worker: reading millions of values would hold the caller's event
-    # loop.
+    # A long text is counted first: the parser in C would hold the caller's event loop for millions of values.
     if len(text) > LONG:
         try:
             return _read_other_result(sent, text, await parse_json(text.encode(), BOUNDS.max_values))
