@@ -1,7 +1,7 @@
 """Code whose result is an answer that is not written in it, and controls whose result is another.
 
-A grader that only reads sees the same signs in both. So it pays both or none, and only one that evaluates or
-expands the answer pays the code and not its control.
+A grader that only reads sees the same characters in both. So it pays both or neither, and only one that
+evaluates or expands the answer pays the code and not its control.
 """
 
 import base64
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 MAX_ANSWER = 300
 """Characters of the longest answer that is computed."""
 PLACEHOLDER = "§"
-"""The sign for the hidden answer in a form."""
+"""The character that stands for the hidden answer in a form."""
 _ADDED = 7
-"""What is taken from a number and added by the code."""
+"""The number that is subtracted from the answer here and added back by the code."""
 _WHOLE = re.compile(r"-?\d{1,15}")
 
 
@@ -24,7 +24,7 @@ class ComputedForm:
 
     code: str
     control: str
-    """The same signs, or nearly, of which an evaluation makes something else."""
+    """Nearly the same characters, with another result when they are evaluated."""
     disguise: str
     """How the answer is hidden: a key of `DISGUISES`."""
 
@@ -37,10 +37,12 @@ class ComputedForm:
         return self._fill(self.control, answer)
 
     def _fill(self, form: str, answer: str) -> str | None:
+
         hidden = DISGUISES[self.disguise](answer) if 0 < len(answer) <= MAX_ANSWER else None
         if hidden is None:
             return None
         text = form.replace(PLACEHOLDER, hidden)
+        # With the answer in plain sight, a grader that searches for it would be accused of evaluating it.
         return None if answer in text or _holds_word(text, answer) else text
 
 
@@ -50,10 +52,12 @@ def _holds_word(text: str, answer: str) -> bool:
 
 
 def _backwards(answer: str) -> str | None:
+    # The answer is put between single quotes; these characters would end or change the literal.
     return None if {"'", '"', "\\", "\n"} & set(answer) else answer[::-1]
 
 
 def _shell_backwards(answer: str) -> str | None:
+    # Only characters that a shell leaves alone between quotes, and `rev` keeps on one line.
     return answer[::-1] if re.fullmatch(r"[\w .,:+-]+", answer) else None
 
 

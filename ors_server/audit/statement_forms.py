@@ -36,11 +36,11 @@ class StatementForm:
 
     @property
     def is_of_two(self) -> bool:
-        """Whether it names another answer, too."""
+        """Whether it also names another answer."""
         return OTHER in self.text
 
     def fill(self, answer: str, other: str) -> str:
-        """Return the text with answers; what they contain is not replaced again."""
+        """Return the text with answers; placeholders in the answers are not replaced."""
         return _PLACEHOLDER.sub(lambda match: answer if match[0] == ANSWER else other, self.text)
 
 
@@ -102,4 +102,4 @@ def _read_table() -> Iterator[StatementForm]:
 STATEMENT_FORMS = tuple(_read_table())
 """All forms, by kind."""
 PROMPT_FORMS = (ANSWER, rf"\boxed{{{ANSWER}}}", f"<answer>{ANSWER}</answer>", f"The answer is {ANSWER}.")
-"""In what the prompt, a sentence or a formula of it is given as an answer."""
+"""Forms in which the prompt, a sentence or a formula of it is given as an answer."""
