@@ -29,12 +29,12 @@ EDITION = "2"
 """Changes whenever the same game and options give other texts or rewards than before."""
 _SEEDS_LOOKED_AT = 10
 STEP_LIMIT = 200
-"""Steps of a game that has no limit of its own."""
+"""Steps of a game that has no limit itself."""
 RETURNS = MappingProxyType({"CliffWalking-v1": (-100.0 * STEP_LIMIT, -13.0)})
 """Least and greatest return, where every task has the same."""
 
 BY_CHANCE = ("Blackjack", "CliffWalkingSlippery", "MiniGrid-Dynamic-Obstacles")
-"""Games that begin alike and go on differently, with every seed."""
+"""Games that begin alike and continue differently, with every seed."""
 _CHANCES = ("is_slippery", "is_rainy", "fickle_passenger")
 """Options of games that let chance decide what a step does."""
 _LAKE = "FrozenLake"
@@ -59,13 +59,14 @@ class GameSettings(SplitSizes):
 
     @property
     def is_by_chance(self) -> bool:
-        """Whether games that begin alike may go on differently."""
+        """Whether games that begin alike may continue differently."""
         chances = {"is_slippery": self.game.startswith(_LAKE), **self.options}
         return self.game.startswith(BY_CHANCE) or any(chances.get(option) for option in _CHANCES)
 
     def open(self, seed: int = 0) -> Any:
         """Make the game of a task, which is yet to be reset."""
         gymnasium = _import_gymnasium(self.game)
+        # The class tells which render modes there are before the game is made; a wrong one would raise.
         creator = gymnasium.envs.registration.load_env_creator(gymnasium.spec(self.game).entry_point)
         has_text = "ansi" in getattr(creator, "metadata", {}).get("render_modes", ())
         drawn: dict[str, Any] = {"render_mode": "ansi"} if has_text else {}
@@ -83,6 +84,7 @@ class GameSettings(SplitSizes):
 
         Games that begin with the same view are one task. Twice as many seeds as tasks are tried.
         """
+        # Twice as many seeds as tasks bound the time for games with few different beginnings.
         total = self.train_tasks + self.test_tasks
         is_drawn = self.has_random_maps or (self.game in REPEATING and not self.is_by_chance)
         if not is_drawn:
@@ -149,6 +151,7 @@ class GymnasiumGame(NumberedTasks):
     @override
     def load_state(self, state: JSONObject) -> None:
         self.setup()
+        # A game's state cannot be copied in general: it is played again from its seed.
         for action in state["actions"]:
             self.take_step(action)
 
@@ -176,9 +179,9 @@ def from_gymnasium(
     """Make an environment of a game of gymnasium with discrete actions; its tool is `act(action)`.
 
     A task is a seed: those of `train` come first, those of `test` after them. A step pays the game's reward.
-    Seeds with which a game begins alike are one task, unless chance decides how it goes on, so that there may
-    be fewer tasks than requested: `CliffWalking-v1` has one. `FrozenLake` draws a map for each task, unless
-    the options have `map_name` or `desc`.
+    Seeds with which a game begins alike are one task, unless chance decides how it continues, so that there
+    may be fewer tasks than requested: `CliffWalking-v1` has one. `FrozenLake` draws a map for each task,
+    unless the options have `map_name` or `desc`.
 
     Args:
         game: An id such as `FrozenLake-v1`; any that is registered, also by a package of yours.
@@ -196,26 +199,28 @@ def from_gymnasium(
 
 
 def _make_class(settings: GameSettings) -> type[Environment]:
-    game, place = settings.game, f"gymnasium/{settings.game}"
-    settings.check_sizes(place)
+    game, label = settings.game, f"gymnasium/{settings.game}"
+    settings.check_sizes(label)
     try:
         env = settings.open()
     except Exception as error:
         if _is_unregistered(error):
-            raise UnknownEnvironmentError(f"{place}: no game of that id is registered: {error}") from error
+            raise UnknownEnvironmentError(f"{label}: no game of that id is registered: {error}") from error
         raise EnvironmentDefinitionError(
-            f"{place}: gymnasium refuses it with the options {dict(settings.options)}: {describe(error)}"
+            f"{label}: gymnasium refuses it with the options {dict(settings.options)}: {describe(error)}"
         ) from error
     if not hasattr(env.action_space, "n"):
         raise EnvironmentDefinitionError(
-            f"{place}: expected discrete actions, came {env.action_space}; games of numbers are not adapted"
+            f"{label}: expected discrete actions, got {env.action_space}; games of numbers are not adapted"
         )
     actions = tuple(name_actions(env, game))
     limit = _step_limit(env)
     env.close()
+    # Options may change what a step pays, so that the known range no longer holds.
     rewards = None if PAYING & set(settings.options) else rules_of(game).rewards
     seeds = settings.list_seeds()
     train, test = share_tasks(settings, len(seeds))
+    # The options are part of the version, as they change tasks and rewards.
     digest = sha256(json.dumps(settings.options, sort_keys=True, default=repr).encode()).hexdigest()[:8]
     return type(
         f"Gymnasium{''.join(part for part in game if part.isalnum())}",

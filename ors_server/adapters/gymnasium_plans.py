@@ -5,13 +5,13 @@ from copy import deepcopy
 from typing import Any
 
 HORIZON = 100
-"""Most actions of a plan."""
+"""Maximum number of actions of a plan."""
 EXPANSIONS = 3_000
-"""Most positions of a game that are looked at."""
+"""Maximum number of positions of a game that are searched."""
 
 
 def find_plan(env: Any) -> list[int] | None:
-    """Return the actions of a game that was just reset; `None` if none is found that ends it well.
+    """Return the actions of a game that was just reset; `None` if no plan is found that ends it well.
 
     A game with a table of its transitions is solved exactly: the random numbers that it will draw are drawn
     from a copy of its generator, one per step. Others are searched breadth first on copies.
@@ -25,10 +25,12 @@ def find_plan(env: Any) -> list[int] | None:
 
 
 def _plan_by_table(game: Any) -> list[int] | None:
+    # A copy, so that the game itself draws the same numbers when the plan is played.
     chance = deepcopy(game.np_random)
     layer: dict[int, tuple[float, list[int]]] = {int(game.s): (0.0, [])}
     best: tuple[float, list[int]] | None = None
     for _ in range(HORIZON):
+        # One draw per step, the same for every state of the layer, as the game draws once per step, too.
         drawn = float(chance.random())
         following: dict[int, tuple[float, list[int]]] = {}
         for state, (earned, path) in layer.items():
@@ -51,6 +53,7 @@ def _outcome(outcomes: Any, drawn: float) -> tuple[int, float, bool]:
         total += probability
         if total > drawn:
             return int(state), float(reward), bool(is_over)
+    # Rounding may leave the sum below the draw; `argmax` of nothing then gives the first outcome.
     _, state, reward, is_over = outcomes[0]
     return int(state), float(reward), bool(is_over)
 
@@ -60,11 +63,12 @@ def _plan_by_copies(game: Any) -> list[int] | None:
     for _ in range(EXPANSIONS):
         if not queue:
             return None
-        place, path = queue.popleft()
+        position, path = queue.popleft()
         for action in range(int(game.action_space.n)):
-            copy = deepcopy(place)
+            copy = deepcopy(position)
             _, reward, terminated, truncated, _ = copy.step(action)
             if terminated or truncated:
+                # A lost game is no step of a plan; the search continues with other actions.
                 if float(reward) > 0:
                     return [*path, action]
                 continue

@@ -12,7 +12,7 @@ _PLACES = ("Red (R)", "Green (G)", "Yellow (Y)", "Blue (B)")
 
 @dataclass(frozen=True)
 class GameRules:
-    """What is known of a family of games."""
+    """What is known about a family of games."""
 
     rules: str
     actions: tuple[str, ...]
@@ -63,7 +63,8 @@ UNKNOWN = GameRules("Play the game. Its rewards are those of the package.", (), 
 
 
 def rules_of(game: str) -> GameRules:
-    """Return what is known of a game by its id."""
+    """Return what is known about a game by its id."""
+    # BabyAI's levels are grids of MiniGrid, with the same rules.
     family = "MiniGrid" if game.startswith("BabyAI-") else game
     return next((rules for name, rules in _RULES.items() if family.startswith(name)), UNKNOWN)
 
@@ -102,9 +103,9 @@ def _describe(game: Any, observation: Any) -> str:
     kind = type(game).__name__
     if kind == "TaxiEnv":
         row, column, passenger, target = game.decode(int(observation))
-        place = f"waits at {_PLACES[passenger]}" if passenger < len(_PLACES) else "is in the taxi"
+        state = f"waits at {_PLACES[passenger]}" if passenger < len(_PLACES) else "is in the taxi"
         return (
-            f"The taxi is in row {row}, column {column}. The passenger {place}, and wants to go to "
+            f"The taxi is in row {row}, column {column}. The passenger {state}, and wants to go to "
             f"{_PLACES[target]}."
         )
     if kind == "BlackjackEnv":

@@ -147,7 +147,7 @@ def test_games_that_go_on_by_chance_keep_their_seeds():
             EnvironmentDefinitionError,
             "refuses it with the options {'colour': 1}",
         ),
-        ("MountainCarContinuous-v0", {}, EnvironmentDefinitionError, "expected discrete actions, came Box"),
+        ("MountainCarContinuous-v0", {}, EnvironmentDefinitionError, "expected discrete actions, got Box"),
         ("Taxi-v4", {"train_tasks": 0, "test_tasks": 0}, EnvironmentDefinitionError, "at least one task"),
     ],
 )

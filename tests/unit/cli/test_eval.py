@@ -188,7 +188,7 @@ def test_what_is_played_here_is_recorded(evaluated, run, tmp_path):
     [
         pytest.param([], "TARGET --agent AGENT", id="nothing"),
         pytest.param([GUESSING], "TARGET --agent AGENT", id="no agent"),
-        pytest.param([GUESSING, "--agent", "oracles"], "there is no agent", id="unknown agent"),
+        pytest.param([GUESSING, "--agent", "oracles"], "unknown agent", id="unknown agent"),
         pytest.param([GUESSING, "--agent", "oracle", "--split", "x"], "no split", id="unknown split"),
         pytest.param([GUESSING, "--agent", "oracle", "--tasks", "a"], "numbers and slices", id="odd tasks"),
         pytest.param([GUESSING, "--agent", "oracle", "--max-cost", "0"], "positive number", id="no budget"),
