@@ -21,7 +21,7 @@ from ors_server.testing.ors_manifest import Level
 MAX_HELD = 0.25
 """Seconds for which async code may hold the event loop, also on a busy machine."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names that every MCP client and model interface takes."""
+"""Names that every MCP client and model interface accepts."""
 
 
 _Judge: TypeAlias = Callable[[EnvironmentSubject], Awaitable[None]]
@@ -44,7 +44,7 @@ class EnvironmentCheck:
 
 
 def requirement(level: Level, text: str) -> Callable[[_Judge], EnvironmentCheck]:
-    """Make a check of a function; the check's id is the function's name with hyphens."""
+    """Turn a function into a check; the check's id is the function's name with hyphens."""
     return lambda run: EnvironmentCheck(run.__name__.replace("_", "-"), level, text, run)
 
 
@@ -65,6 +65,7 @@ async def tasks_are_json(subject: EnvironmentSubject) -> None:
 
 @requirement(Level.MUST, "a split and an index always lead to the same task")
 async def tasks_are_stable(subject: EnvironmentSubject) -> None:
+    # A second definition, so that a task that depends on state of the first one is noticed.
     again = define(subject.definition.source).tasks
     for task in await subject.sample():
         expect(
@@ -114,8 +115,9 @@ async def prompt_keeps_answers(subject: EnvironmentSubject) -> None:
         prompt = await session.prompt()
         for name in fields:
             answer = str(task.spec.get(name, ""))
-            found = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
-            expect(not found, f"the prompt of {task} holds the value of {name!r}")
+            # Whole words only: the answer 4 is no part of a prompt with 42.
+            match = answer and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt)
+            expect(not match, f"the prompt of {task} holds the value of {name!r}")
 
     await subject.in_sessions(judge)
 
@@ -170,11 +172,13 @@ async def tools_survive(subject: EnvironmentSubject) -> None:
 
 @requirement(Level.MUST, "no async tool, hook or reward blocks the event loop, which all sessions share")
 async def event_loop_is_free(subject: EnvironmentSubject) -> None:
+    # Only the calls of this check count.
     subject.holdings.clear()
     for task in (await subject.sample())[:1]:
         for actions in (subject.some_actions(task), subject.trial_actions()):
             await subject.play(task, actions)
     held = {holding.name: holding.longest_s for holding in subject.holdings if holding.longest_s > MAX_HELD}
+    # Code without a name is the engine's or the event loop's, and not the author's.
     held.pop(UNNAMED, None)
     expect(
         not held,
@@ -200,12 +204,13 @@ async def calls_are_repeatable(subject: EnvironmentSubject) -> None:
 async def sessions_are_apart(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     gold, trial = subject.some_actions(task), subject.trial_actions()
+    # A game of chance differs by itself, so that nothing can be said about sessions at the same time.
     alone = [(await subject.played(task, actions)).results for actions in (gold, trial)]
     again = [(await subject.play(task, actions)).results for actions in (gold, trial)]
     if subject.comparable(alone) != subject.comparable(again):
-        raise NotApplicableError("the same calls give something else each time, alone too")
-    beside = list(await subject.play_side_by_side(task, gold, trial))
-    are_same = subject.comparable(alone) == subject.comparable(beside)
+        raise NotApplicableError("the same calls give different results each time, even alone")
+    parallel = list(await subject.play_side_by_side(task, gold, trial))
+    are_same = subject.comparable(alone) == subject.comparable(parallel)
     expect(are_same, f"two sessions of {task} at the same time disturb each other")
 
 
@@ -213,6 +218,7 @@ async def sessions_are_apart(subject: EnvironmentSubject) -> None:
 async def end_is_final(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     actions = list(subject.some_actions(task))
+    # The last call is made twice: the second must be refused, even if the first did not end the episode.
     played = await subject.play(task, [*actions, *actions[-1:]])
     ends = [position for position, result in enumerate(played.results) if result.get("finished")]
     if not ends:
@@ -225,6 +231,9 @@ async def end_is_final(subject: EnvironmentSubject) -> None:
 async def teardown_once(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     subject.teardowns.clear()
-    subject.made = 0
+    subject.sessions_created = 0
     await subject.play(task, subject.some_actions(task))
-    expect(len(subject.teardowns) == subject.made, f"expected 1 teardown, counted {len(subject.teardowns)}")
+    expect(
+        len(subject.teardowns) == subject.sessions_created,
+        f"expected 1 teardown, counted {len(subject.teardowns)}",
+    )

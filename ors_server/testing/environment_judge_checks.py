@@ -1,4 +1,4 @@
-"""Checks that the language model is configured which an environment's reward asks."""
+"""Checks that the language model that an environment's reward uses is configured."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from ors_server.testing.ors_manifest import Level
 from ors_server.wire import JSONObject
 
 ANSWER = "The answer follows from the question, and this sentence is what a judge may read of it."
-"""A text that every judge is asked about: shorter ones may count as no answer."""
+"""A text for every judge: shorter ones may count as no answer."""
 _MISSING = re.compile(rf"no {JUDGE_VARIABLES.purpose} is configured: [^\"\\]*")
 
 
@@ -28,6 +28,8 @@ async def judge_is_configured(subject: EnvironmentSubject) -> None:
     async with open_environment(
         subject.definition, sandbox=subject.sandboxes, resources=subject.resources
     ) as client:
+        # Twice: the author's own calls may not reach the judge, and calls with a text may be refused by the
+        # tool.
         for actions in (own_actions, worded):
             session = await client.create(split=task.split, index=task.index, seed=SEED)
             await _refuse_if_unjudged(session, actions)

@@ -15,13 +15,16 @@ from ors_server.wire import JSONObject
 
 @requirement(Level.MUST, "an episode's record holds every call that ran, in order, with what it returned")
 async def steps_are_recorded(subject: EnvironmentSubject) -> None:
-    task, made, steps, _ = await _play_recorded(subject)
-    ran = [(tool, arguments) for tool, arguments, result in made if "refused" not in result]
+    task, calls, steps, _ = await _play_recorded(subject)
+    ran = [(tool, arguments) for tool, arguments, result in calls if "refused" not in result]
     recorded = [(step.tool, dict(step.arguments)) for step in steps]
     expect(recorded == ran, f"the record of {task} holds the calls {recorded}; {ran} ran")
-    rewards = [result.get("reward") for _, _, result in made if "refused" not in result]
-    found = [step.reward for step in steps]
-    expect(found == rewards, f"the record of {task} holds the rewards {found}; the calls returned {rewards}")
+    rewards = [result.get("reward") for _, _, result in calls if "refused" not in result]
+    recorded_rewards = [step.reward for step in steps]
+    expect(
+        recorded_rewards == rewards,
+        f"the record of {task} holds the rewards {recorded_rewards}; the calls returned {rewards}",
+    )
 
 
 @requirement(Level.MUST, "an episode counts its steps from 1, and its summary has their number")
@@ -52,10 +55,10 @@ async def reward_parts_are_known(subject: EnvironmentSubject) -> None:
     task, _, steps, _ = await _play_recorded(subject)
     policy = subject.definition.policy
     charged = {cause.value for cause in PenaltyCause if policy.penalty(cause)}
-    known = {TOOL_PART, WITHHELD} | charged
+    listed = {TOOL_PART, WITHHELD} | charged
     for step in steps:
-        unknown = sorted(set(step.components) - known)
-        expect(not unknown, f"step {step.number} of {task} pays {unknown}; the policy lists {sorted(known)}")
+        unknown = sorted(set(step.components) - listed)
+        expect(not unknown, f"step {step.number} of {task} pays {unknown}; the policy lists {sorted(listed)}")
 
 
 @requirement(Level.SHOULD, "an agent's commands reach no network")
@@ -77,6 +80,7 @@ async def resources_are_bounded(subject: EnvironmentSubject) -> None:
 
 def _expect_isolation(subject: EnvironmentSubject, resources: tuple[IsolatedResource, ...]) -> None:
     """Require that the sandbox isolates resources; without a sandbox, an agent runs no commands."""
+    # A sandbox that may be needed counts: a declaration decides for each task.
     if not subject.definition.may_need_sandbox:
         return
     report = subject.sandboxes.report
@@ -91,12 +95,12 @@ async def _play_recorded(
 ) -> tuple[Task, list[tuple[str, JSONObject, JSONObject]], list[Step], EpisodeSummary]:
     """Play the first task, and return the calls with their results, the recorded steps and the summary."""
     task = (await subject.sample())[0]
-    made: list[tuple[str, JSONObject, JSONObject]] = []
+    calls: list[tuple[str, JSONObject, JSONObject]] = []
     async with open_environment(
         subject.definition, sandbox=subject.sandboxes, resources=subject.resources
     ) as client:
         session = await client.create(split=task.split, index=task.index, seed=SEED)
         for tool, arguments in subject.some_actions(task):
             subject.on_progress(f"{task}: {tool}")
-            made.append((tool, dict(arguments), await attempt(session, tool, arguments)))
-        return task, made, list(await session.steps()), await session.summary()
+            calls.append((tool, dict(arguments), await attempt(session, tool, arguments)))
+        return task, calls, list(await session.steps()), await session.summary()

@@ -14,7 +14,7 @@ from ors_server.testing.expectations import NotApplicableError, NotMetError, exp
 from ors_server.testing.ors_manifest import Level
 
 MAX_NAMED = 5
-"""Most tasks that a verdict names."""
+"""Maximum number of tasks that a verdict names."""
 _MADE_UP = "made-up calls"
 
 _Judge: TypeAlias = Callable[[EnvironmentSubject, Task, PlayedActions], Awaitable[None]]
@@ -33,10 +33,11 @@ async def blank_earns_the_least(subject: EnvironmentSubject) -> None:
 async def _check_each(subject: EnvironmentSubject, name: str, judge: _Judge) -> None:
     find = subject.known_actions(name)
     wrong: list[tuple[Task, NotMetError]] = []
-    known = [(task, find(task.spec)) for task in await subject.known_tasks()]
-    tasks = [(task, actions) for task, actions in known if actions is not None]
+    pairs = [(task, find(task.spec)) for task in await subject.known_tasks()]
+    tasks = [(task, actions) for task, actions in pairs if actions is not None]
     if not tasks:
-        raise NotApplicableError(f"{name} has no actions for any of {len(known)} tasks")
+        raise NotApplicableError(f"{name} has no actions for any of {len(pairs)} tasks")
+    # Every task is judged before the check fails, so that an author sees how many are wrong.
     for task, actions in tasks:
         try:
             await judge(subject, task, await subject.played(task, actions))
@@ -56,9 +57,10 @@ async def _judge_gold(subject: EnvironmentSubject, task: Task, played: PlayedAct
         expect(_is_same(earned, greatest), f"{message}: {played.results}")
         return
     bounds = subject.definition.policy.reward_range
+    # A step with the greatest reward is enough: without `return_range` the greatest return is not known.
     if bounds is not None and played.summary.best_reward == bounds[1]:
         return
-    for name, other in (await _others(subject, task, "blank_actions")).items():
+    for name, other in (await _compared_returns(subject, task, "blank_actions")).items():
         expect(
             earned > other,
             f"gold_actions return {earned:g} and {name} {other:g}; gold earns more than anything else, or "
@@ -76,28 +78,28 @@ async def _judge_blank(subject: EnvironmentSubject, task: Task, played: PlayedAc
     bounds = subject.definition.policy.reward_range
     if bounds is not None and played.summary.best_reward == bounds[0]:
         return
-    others = await _others(subject, task, "gold_actions")
-    gold = others.pop("gold_actions", None)
+    returns = await _compared_returns(subject, task, "gold_actions")
+    gold = returns.pop("gold_actions", None)
     if gold is not None:
         message = f"blank_actions return {earned:g} and gold_actions {gold:g}; blank ones earn less"
         expect(earned < gold, f"{message}: {played.results}")
         return
-    for name, other in others.items():
+    for name, other in returns.items():
         message = f"blank_actions return {earned:g} and {name} {other:g}; nothing earns less than blank ones"
         expect(earned <= other, f"{message}: {played.results}")
 
 
-async def _others(subject: EnvironmentSubject, task: Task, name: str) -> dict[str, float]:
+async def _compared_returns(subject: EnvironmentSubject, task: Task, name: str) -> dict[str, float]:
     """Return the returns of made-up calls, and of the known actions of a name if there are any."""
     returns: Mapping[str, PlayedActions] = {_MADE_UP: await subject.played(task, subject.trial_actions())}
     try:
-        known = subject.known_actions(name)(task.spec)
+        actions = subject.known_actions(name)(task.spec)
     except NotApplicableError:
-        known = None
-    if known is not None:
-        returns = {name: await subject.played(task, known), **returns}
-    return {each: played.summary.episode_return for each, played in returns.items()}
+        actions = None
+    if actions is not None:
+        returns = {name: await subject.played(task, actions), **returns}
+    return {label: played.summary.episode_return for label, played in returns.items()}
 
 
-def _is_same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+def _is_same(first: float, second: float) -> bool:
+    return math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)

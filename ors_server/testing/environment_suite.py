@@ -80,7 +80,7 @@ class CheckVerdict:
     check: EnvironmentCheck
     outcome: Literal["pass", "fail", "skip"]
     reason: str = ""
-    """What was expected and what came, or why there was nothing to judge; empty for a pass."""
+    """What was expected and what was received, or why there was nothing to judge; empty for a pass."""
 
     @override
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ async def inspect_environment(
     """Check an environment; the parameters are those of `check_environment`.
 
     Args:
-        on_progress: Called with a description of each check and call that begins.
+        on_progress: CallEvents with a description of each check and call that begins.
 
     Raises:
         UnknownEnvironmentError: If a reference is unknown.
@@ -157,6 +157,7 @@ async def inspect_environment(
     chosen = frozenset(only)
     verdicts: list[CheckVerdict] = []
     for definition in definitions_of(environment):
+        # Shared by all checks of an environment: starting a sandbox backend or a worker takes seconds.
         async with open_sandboxes([definition]) as sandboxes, ResourcePool() as resources:
             subject = EnvironmentSubject(definition, tasks_per_split, all_tasks, sandboxes, resources)
             for check in ENVIRONMENT_CHECKS:
@@ -176,6 +177,7 @@ async def _judge(
     def progress(text: str) -> None:
         nonlocal doing
         doing = f"{check.id}: {text}"
+        # The limit is for each call: a check may play many episodes, and only one that hangs is stopped.
         scope.deadline = anyio.current_time() + TIME_LIMIT
         on_progress(doing)
 

@@ -44,14 +44,14 @@ async def test_a_part_that_the_policy_does_not_list_is_named(good, monkeypatch):
 async def test_without_a_sandbox_no_command_runs_that_would_need_isolation(good, check):
     subject = EnvironmentSubject(define(good), 1)
     await check.run(subject)
-    assert subject.made == 0
+    assert subject.sessions_created == 0
 
 
 @pytest.mark.parametrize("check", ISOLATION, ids=str)
 async def test_a_sandbox_that_isolates_everything_passes(with_shell, check):
     subject = subject_of(with_shell, *IsolatedResource)
     await check.run(subject)
-    assert subject.made == 0
+    assert subject.sessions_created == 0
 
 
 @pytest.mark.parametrize(
