@@ -86,7 +86,7 @@ class AlfworldTasks(Environment):
         games = open_catalogue().games[split]
         if not -len(games) <= index < len(games):
             raise IndexError(
-                f"split {split!r} has {len(games)} tasks, so there is none with the index {index}"
+                f"split {split!r} has {len(games)} tasks, so there is no task with the index {index}"
             )
         return _describe(games[index], index % len(games))
 

@@ -66,7 +66,7 @@ class MathWordProblems(Environment):
     def get_task(cls, split: str, index: int) -> JSONObject:
         size = SPLIT_SIZES[split]
         if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
+            raise IndexError(f"split {split!r} has {size} tasks, so there is no task with the index {index}")
         return {**generate(cls.seed, split, index % size)}
 
     @override
@@ -145,8 +145,8 @@ class MathWordProblems(Environment):
             result = RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))
             return graded_output(result, message, finished=True, metadata={"value": None})
         unit = self._unit_in_words()
-        asked = f" The answer is in {unit}." if unit else ""
-        return ToolOutput.ongoing(f"{error} {ACCEPTED}{asked} Submit again.")
+        hint = f" The answer is in {unit}." if unit else ""
+        return ToolOutput.ongoing(f"{error} {ACCEPTED}{hint} Submit again.")
 
     def _unit_in_words(self) -> str:
         """Return the unit of the answer as a word; empty for a pure number."""

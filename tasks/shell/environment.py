@@ -77,7 +77,7 @@ class ShellTasks(Environment):
     def get_task(cls, split: str, index: int) -> JSONObject:
         size = SPLIT_SIZES[split]
         if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
+            raise IndexError(f"split {split!r} has {size} tasks, so there is no task with the index {index}")
         return {**describe(cls.seed, split, index % size)}
 
     @override

@@ -84,7 +84,7 @@ class SupportDesk(Environment):
     def get_task(cls, split: str, index: int) -> JSONObject:
         size = SPLIT_SIZES[split]
         if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
+            raise IndexError(f"split {split!r} has {size} tasks, so there is no task with the index {index}")
         return {**generate(cls.seed, split, index % size)}
 
     @classmethod
@@ -104,8 +104,8 @@ class SupportDesk(Environment):
         return choose_user(
             UserScript(
                 goal=part["goal"],
-                facts=tuple(ScriptedReply(tuple(one["asked"]), one["says"]) for one in part["facts"]),
-                refusals=tuple(ScriptedReply(tuple(one["asked"]), one["says"]) for one in part["refusals"]),
+                facts=tuple(ScriptedReply(tuple(row["asked"]), row["says"]) for row in part["facts"]),
+                refusals=tuple(ScriptedReply(tuple(row["asked"]), row["says"]) for row in part["refusals"]),
                 otherwise="I do not know. Please just do what I asked for.",
             )
         )
@@ -140,9 +140,9 @@ class SupportDesk(Environment):
         Args:
             query: The whole name or a part of it, the e-mail address, or a number such as C-1234.
         """
-        found = self._desk.find_customers(query)
+        customers = self._desk.find_customers(query)
         return (
-            "\n".join(f"{one.customer_id}: {one.name}, {one.email}" for one in found)
+            "\n".join(f"{customer.customer_id}: {customer.name}, {customer.email}" for customer in customers)
             or "No customer is found."
         )
 
@@ -222,8 +222,8 @@ class SupportDesk(Environment):
             city: The city.
             postcode: The postcode.
         """
-        given = {"order_id": order_id, "street": street, "city": city, "postcode": postcode}
-        return self._desk.perform("change_address", given)
+        arguments = {"order_id": order_id, "street": street, "city": city, "postcode": postcode}
+        return self._desk.perform("change_address", arguments)
 
     @tool
     async def cancel_order(self, order_id: str) -> str:

@@ -71,8 +71,8 @@ class WebShop(Environment):
 
     name = "webshop"
     data: ClassVar[str] = os.environ.get("WEBSHOP_DATA", "")
-    """The folder of the catalogue; empty for the invented one. A subclass that has another one has a version
-    of its own, as `name_version` makes it."""
+    """The folder of the catalogue; empty for the invented one. A subclass with another catalogue has its own
+    version, as `name_version` makes it."""
     goal_kind: ClassVar[GoalKind] = _read_choice("WEBSHOP_GOALS", GOAL_KINDS)
     lengths: ClassVar[Lengths] = _read_choice("WEBSHOP_LENGTHS", LENGTHS)
     """How the search counts the length of a product's text: `lucene` in one byte, or `exact`."""
@@ -101,7 +101,7 @@ class WebShop(Environment):
     def get_task(cls, split: str, index: int) -> JSONObject:
         size = cls.num_tasks(split)
         if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
+            raise IndexError(f"split {split!r} has {size} tasks, so there is no task with the index {index}")
         return cls._make_task(split, index % size)
 
     @override
@@ -129,11 +129,11 @@ class WebShop(Environment):
     @classmethod
     def _make_task(cls, split: str, index: int) -> JSONObject:
         catalogue = cls.catalogue()
-        place = SPLITS[split][0] + index
-        task_id = catalogue.goals.unshuffled(place)
+        position = SPLITS[split][0] + index
+        task_id = catalogue.goals.unshuffled(position)
         return {
             "id": f"webshop/{split}/{index}",
-            "goal": place,
+            "goal": position,
             "task_id": task_id,
             "instruction": catalogue.goal(task_id).instruction_text,
         }
