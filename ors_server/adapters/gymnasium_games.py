@@ -204,7 +204,7 @@ def _make_class(settings: GameSettings) -> type[Environment]:
     try:
         env = settings.open()
     except Exception as error:
-        if _is_unregistered(error):
+        if isinstance(error, import_module("gymnasium").error.UnregisteredEnv):
             raise UnknownEnvironmentError(f"{label}: no game of that id is registered: {error}") from error
         raise EnvironmentDefinitionError(
             f"{label}: gymnasium refuses it with the options {dict(settings.options)}: {describe(error)}"
@@ -271,10 +271,6 @@ def _import_gymnasium(game: str) -> Any:
     if game.startswith(("MiniGrid-", "BabyAI-")):
         import_module("minigrid")
     return import_module("gymnasium")
-
-
-def _is_unregistered(error: Exception) -> bool:
-    return isinstance(error, import_module("gymnasium").error.UnregisteredEnv)
 
 
 def _make_default(name: str) -> type[Environment]:

@@ -214,9 +214,10 @@ def _make_class(settings: ArenaSettings) -> type[Environment]:
         (turns,) = PACKAGE.ask({"game": game}, "count_turns")
     except EnvironmentDefinitionError as error:
         if game.startswith(WORD_GAMES):
+            first_line = next((line.strip() for line in str(error).splitlines() if line.strip(" *")), "")
             raise EnvironmentDefinitionError(
                 f"{label}: the game needs nltk's words; run venv/bin/python -m nltk.downloader words "
-                f"averaged_perceptron_tagger_eng, with the Python that has textarena: {_first_line(error)}"
+                f"averaged_perceptron_tagger_eng, with the Python that has textarena: {first_line}"
             ) from error
         raise
     seeds = settings.list_seeds()
@@ -249,10 +250,6 @@ def _plans(game: str, block: int) -> Sequence[Sequence[str] | None]:
     first = block * _PLANNED_AT_ONCE
     plans = PACKAGE.call({"game": game}, "make_plans", first, _PLANNED_AT_ONCE)
     return cast("Sequence[Sequence[str] | None]", plans)
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip(" *")), "")
 
 
 def _make_default(name: str) -> type[Environment]:

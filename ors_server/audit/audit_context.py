@@ -139,7 +139,10 @@ class AuditPlayer:
         """Play one alone."""
         self._check_time()
         results = await self.server.play([plan], ALONE_SECONDS if seconds is None else seconds)
-        return results[0] if results else self._note_killer(plan)
+        if results:
+            return results[0]
+        self.killed.append(plan)
+        return PlayResult(failure="the environment hung or ended", blame="slow")
 
     async def play_in_turn(self, plays: Sequence[CallPlan]) -> list[PlayResult]:
         """Play one after the other, in this order, also plays that have been played."""
@@ -159,10 +162,6 @@ class AuditPlayer:
             for index in sorted(suspects or ({0} if not batch_results else ())):
                 results[left[index]] = await self.play_alone(batch[index])
         return [results[index] for index in range(len(plays))]
-
-    def _note_killer(self, plan: CallPlan) -> PlayResult:
-        self.killed.append(plan)
-        return PlayResult(failure="the environment hung or ended", blame="slow")
 
     def _check_time(self) -> None:
         if time.monotonic() > min(self.deadline, self.turn_ends):

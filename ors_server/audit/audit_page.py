@@ -203,7 +203,7 @@ def _verdicts(report: AuditReport) -> list[Markup]:
         class_="tiles",
     )
     rows = [
-        [element("td", class_report.id), _name_cell(class_report), _badge_cell(class_report)]
+        [element("td", class_report.id), _name_cell(class_report), element("td", _badges(class_report)[0])]
         for class_report in report.classes
     ]
     table = _table(("class", "what it is about", "verdict"), rows, "Verdicts by class")
@@ -224,10 +224,6 @@ def _note(report: ClassReport) -> str:
     first = report.findings[0].message if report.findings else ""
     also = f" (by the same calls as {report.cause})" if report.cause else ""
     return _short(report.reason if report.verdict is AuditVerdict.NOT_JUDGED else first, _NOTE) + also
-
-
-def _badge_cell(report: ClassReport) -> Markup:
-    return element("td", _badges(report)[0])
 
 
 def _badges(report: ClassReport) -> list[Markup]:

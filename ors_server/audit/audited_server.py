@@ -212,7 +212,8 @@ class AuditedServer:
             with anyio.CancelScope(shield=True):
                 await self.kill()
             if isinstance(error, ResourceCallError):
-                raise AuditError(f"{self.reference} cannot be audited: {_last_line(error)}") from error
+                problem = str(error).partition(" raised ")[2] or str(error)
+                raise AuditError(f"{self.reference} cannot be audited: {problem}") from error
             if isinstance(error, ResourceError):
                 raise AuditError(f"{self.reference} cannot be audited: {error}") from error
             raise
@@ -463,7 +464,3 @@ def _own_variables() -> dict[str, str]:
         # Judges and the interpreters of adapters are configured for the environment, not for this program.
         if not name.startswith("ORS_") or name.startswith("ORS_JUDGE_") or name.endswith("_PYTHON")
     }
-
-
-def _last_line(error: ResourceCallError) -> str:
-    return str(error).partition(" raised ")[2] or str(error)

@@ -200,13 +200,11 @@ def with_source_findings(
             file=str(source["file"]),
             line=suspicious.line,
         )
-        by_class[suspicious.hack_class] = _with_finding(before, finding)
+        # The source is evidence: it makes a class no better, and of itself no worse than a warning.
+        verdict = max(before.verdict, AuditVerdict.WARN, key=lambda candidate: candidate.weight)
+        changes = {"verdict": verdict, "findings": (*before.findings, finding)}
+        by_class[suspicious.hack_class] = before.model_copy(update=changes)
     return sorted(by_class.values(), key=lambda class_report: HACK_CLASSES[class_report.id].number)
-
-
-def _with_finding(report: ClassReport, finding: AuditFinding) -> ClassReport:
-    verdict = max(report.verdict, AuditVerdict.WARN, key=lambda candidate: candidate.weight)
-    return report.model_copy(update={"verdict": verdict, "findings": (*report.findings, finding)})
 
 
 class TimeBudget:
@@ -345,9 +343,15 @@ async def _audit(
     reports += await _judge_all(context, policies, budget, on_progress)
     facts = server.facts
     reports = with_source_findings(reports, facts.source, options.only)
-    compared = {} if options.only and not options.only & CLASSES else await _compare_tasks(player)
+    compared: dict[str, str] = {}
+    if time.monotonic() <= player.deadline and (not options.only or options.only & CLASSES):
+        compared = await player.server.compare_tasks()
     reports = with_task_findings(reports, compared, options.only)
     # Findings in the source need no play, so that an audit without time still has them.
+    killed = [
+        f"task {plan.index}: the process hung or ended at {plan.calls[-1:]!s:.200}"
+        for plan in player.killed[:SHOWN_FINDINGS]
+    ]
     return AuditReport(
         environment=facts.name,
         version=facts.version,
@@ -362,13 +366,12 @@ async def _audit(
             _with_causes(sorted(reports, key=lambda class_report: HACK_CLASSES[class_report.id].number))
         ),
         rewards=facts.rewards,
-        notes=(*context.notes, *_killed(player), *([compared[""]] if "" in compared else [])),
+        notes=(
+            *context.notes,
+            *killed,
+            *([compared[""]] if "" in compared else []),
+        ),
     )
-
-
-async def _compare_tasks(player: AuditPlayer) -> dict[str, str]:
-    """Compare the tasks with each other, if there is time left."""
-    return {} if time.monotonic() > player.deadline else await player.server.compare_tasks()
 
 
 async def _judge_all(
@@ -407,14 +410,6 @@ async def _judge_all(
         await judge_in_turn(here)
         await judge_in_turn([kind for kind in here if reports[kind.hack_class].reason == OUT_OF_TIME])
     return list(reports.values())
-
-
-def _killed(player: AuditPlayer) -> list[str]:
-    """Return a note on each answer for which the process had to be killed, or which ended it."""
-    return [
-        f"task {plan.index}: the process hung or ended at {plan.calls[-1:]!s:.200}"
-        for plan in player.killed[:SHOWN_FINDINGS]
-    ]
 
 
 def _announce(

@@ -43,26 +43,8 @@ class ComputedForm:
             return None
         text = form.replace(PLACEHOLDER, hidden)
         # With the answer in plain sight, a grader that searches for it would be accused of evaluating it.
-        return None if answer in text or _holds_word(text, answer) else text
-
-
-def _holds_word(text: str, answer: str) -> bool:
-    """Return whether a text has an answer as a word, in any case."""
-    return re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
-
-
-def _backwards(answer: str) -> str | None:
-    # The answer is put between single quotes; these characters would end or change the literal.
-    return None if {"'", '"', "\\", "\n"} & set(answer) else answer[::-1]
-
-
-def _shell_backwards(answer: str) -> str | None:
-    # Only characters that a shell leaves alone between quotes, and `rev` keeps on one line.
-    return answer[::-1] if re.fullmatch(r"[\w .,:+-]+", answer) else None
-
-
-def _codes(answer: str) -> str:
-    return ",".join(str(ord(sign)) for sign in answer)
+        holds_word = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
+        return None if answer in text or holds_word else text
 
 
 def _sum(answer: str) -> str | None:
@@ -70,13 +52,15 @@ def _sum(answer: str) -> str | None:
 
 
 DISGUISES: dict[str, Callable[[str], str | None]] = {
-    "backwards": _backwards,
+    # The answer is put between single quotes; these characters would end or change the literal.
+    "backwards": lambda answer: None if {"'", '"', "\\", "\n"} & set(answer) else answer[::-1],
     "whole number": lambda answer: answer[::-1] if answer.isascii() and answer.isdigit() else None,
     "sum": _sum,
-    "codes": _codes,
+    "codes": lambda answer: ",".join(str(ord(sign)) for sign in answer),
     "hexadecimal": lambda answer: answer.encode().hex(),
     "base64": lambda answer: base64.b64encode(answer.encode()).decode(),
-    "shell": _shell_backwards,
+    # Only characters that a shell leaves alone between quotes, and `rev` keeps on one line.
+    "shell": lambda answer: answer[::-1] if re.fullmatch(r"[\w .,:+-]+", answer) else None,
 }
 """How an answer is hidden, by name; `None` for an answer that cannot be."""
 _TABLE = r"""
@@ -111,10 +95,8 @@ sum           $((1 ? § : 0))                                $((0 ? § : 0))
 """
 
 
-def _read_line(line: str) -> ComputedForm:
-    disguise, code, control = re.split(r"\s{2,}", line.strip())
-    return ComputedForm(code, control, disguise)
-
-
-COMPUTED_FORMS = tuple(_read_line(line) for line in _TABLE.strip().splitlines())
+COMPUTED_FORMS = tuple(
+    ComputedForm(code, control, disguise)
+    for disguise, code, control in (re.split(r"\s{2,}", line.strip()) for line in _TABLE.strip().splitlines())
+)
 """Code in Python, and expressions of templates, of a shell and of JavaScript and Ruby."""

@@ -190,7 +190,7 @@ async def check_for_openenv(environment: type | str | EnvironmentDefinition) -> 
         UnknownEnvironmentError: If a reference is unknown.
         EnvironmentDefinitionError: If the class cannot be loaded.
     """
-    needed = {name for check in OPENENV_CHECKS.values() for name in check.answers if not _is_class(name)}
+    needed = {name for check in OPENENV_CHECKS.values() for name in check.answers if name[0] != "H"}
     report = await inspect_environment(environment, only=needed)
     outcomes: dict[str, str] = {}
     for verdict in report.verdicts:
@@ -210,10 +210,6 @@ _VERDICTS = {"pass": AuditVerdict.PASS, "fail": AuditVerdict.FAIL, "warn": Audit
 class _Answer:
     verdict: AuditVerdict
     message: str
-
-
-def _is_class(name: str) -> bool:
-    return name[0] == "H"
 
 
 def _class_answer(report: ClassReport) -> _Answer:

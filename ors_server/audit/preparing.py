@@ -7,7 +7,7 @@ from ors_server.audit.answer_slot import AnswerSlot, find_slot, slot_of_schema
 from ors_server.audit.audit_context import AuditContext, AuditedTask, AuditPlayer
 from ors_server.audit.audited_server import AuditedServer, AuditError
 from ors_server.audit.file_tools import find_file_tool
-from ors_server.audit.inferred_gold import AnswerField, infer_gold, with_gold
+from ors_server.audit.inferred_gold import infer_gold, with_gold
 from ors_server.audit.judgement import ASSUMED, Scale, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.model.wire import JSONObject, ToolSpec
@@ -53,7 +53,8 @@ async def prepare(
         await _infer_gold(context)
     context.slot = _find_slot(context)
     golds = {at: task for at, task in enumerate(context.tasks) if task.gold is not None}
-    wrong = await _mean_wrong(context)  # before the gold actions, which another session might remember
+    # Wrong answers before the gold actions, which another session might remember.
+    wrong = _mean_return(await context.player.play(context.plays_of(context.answering_wrongly)))
     results = await player.play([task.play(task.gold or (), seed=seed) for task in golds.values()])
     context.oracle = dict(zip(golds, results, strict=True))
     context.scale = _scale(context, wrong)
@@ -87,16 +88,13 @@ async def _infer_gold(context: AuditContext) -> None:
         return
     context.is_inferred = True
     context.tasks = with_gold(context.tasks, field)
-    context.notes = (*context.notes, _inferred_note(field))
-    if context.server.is_own:  # what it might remember of the right answers would falsify the policies
-        await context.server.restart(context.server.starts)
-
-
-def _inferred_note(field: AnswerField) -> str:
-    return (
+    note = (
         f"there are no gold actions; the tasks' field {str(field)!r}, given to {field.slot.tool}, is paid "
         "like a right answer and was taken for it"
     )
+    context.notes = (*context.notes, note)
+    if context.server.is_own:  # what it might remember of the right answers would falsify the policies
+        await context.server.restart(context.server.starts)
 
 
 def _find_slot(context: AuditContext) -> AnswerSlot | None:
@@ -140,11 +138,6 @@ def is_workshop_tool(context: AuditContext, tool: ToolSpec) -> bool:
     if "submit" in tool.name or any(task.gold and task.gold[-1][0] == tool.name for task in context.tasks):
         return False
     return bool(COMMAND_ARGUMENTS & set((tool.input_schema or {}).get("properties", {})))
-
-
-async def _mean_wrong(context: AuditContext) -> float | None:
-    """Return the mean return of other tasks' answers; `None` where there are none."""
-    return _mean_return(await context.player.play(context.plays_of(context.answering_wrongly)))
 
 
 def _scale(context: AuditContext, wrong: float | None) -> Scale:

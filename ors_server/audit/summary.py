@@ -23,9 +23,11 @@ def summary_of(report: AuditReport) -> str:
         if class_report.verdict is AuditVerdict.NOT_JUDGED and not class_report.is_waived
     ]
     parts = [f"## Audit of {escape_markdown(report.environment)}", _counts(report)]
-    parts += _table(
-        "Waived", ("class", "verdict", "reason"), [_waiver(class_report) for class_report in waived]
-    )
+    waivers = [
+        (_title(class_report), class_report.verdict.value.replace("_", " "), class_report.reason or "-")
+        for class_report in waived
+    ]
+    parts += _table("Waived", ("class", "verdict", "reason"), waivers)
     columns = ("class", "what happened", "how to close it")
     parts += _table("Failures", columns, [_row(class_report) for class_report in report.failed])
     parts += _table("Warnings", columns, [_row(class_report) for class_report in report.warned])
@@ -69,10 +71,6 @@ def _table(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) 
 
 def _title(report: ClassReport) -> str:
     return f"[{report.id}]({HACK_CLASSES[report.id].page}) {escape_markdown(report.title)}"
-
-
-def _waiver(report: ClassReport) -> tuple[str, ...]:
-    return _title(report), report.verdict.value.replace("_", " "), report.reason or "-"
 
 
 def _row(report: ClassReport) -> tuple[str, ...]:

@@ -114,7 +114,10 @@ def read_waivers(file: Path) -> tuple[Waiver, ...]:
         raise WaiverError(f"{file}: expected only [[{_TABLE}]] tables, got {names}; remove or rename it")
     numbered = enumerate(table.get(_TABLE, ()), start=1)
     waivers = tuple(_read(f"{file}: waiver {number}", row) for number, row in numbered)
-    _refuse_repeated(file, waivers)
+    counts = Counter(waiver.hack_class for waiver in waivers)
+    repeated = next((hack_class for hack_class, count in counts.items() if count > 1), None)
+    if repeated is not None:
+        raise WaiverError(f"{file}: expected one waiver per class, got several for {repeated}; keep one")
     return waivers
 
 
@@ -155,13 +158,6 @@ def _read_class(location: str, value: Any) -> str:
 
 def _shown(value: Any) -> str:
     return "nothing" if value is None else repr(value)
-
-
-def _refuse_repeated(file: Path, waivers: Sequence[Waiver]) -> None:
-    counts = Counter(waiver.hack_class for waiver in waivers)
-    repeated = next((hack_class for hack_class, count in counts.items() if count > 1), None)
-    if repeated is not None:
-        raise WaiverError(f"{file}: expected one waiver per class, got several for {repeated}; keep one")
 
 
 def apply_waivers(report: AuditReport, waivers: Sequence[Waiver]) -> AuditReport:

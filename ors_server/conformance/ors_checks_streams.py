@@ -61,11 +61,11 @@ async def _calls(server: OrsSubject) -> list[CallEvents]:
             ("count", {}),
         ]
     async with server.session() as session:
-        return [await session.call(tool, **arguments) for tool, arguments in calls if _offered(server, tool)]
-
-
-def _offered(server: OrsSubject, tool: str) -> bool:
-    return tool in server.tools or tool == "no_such_tool"
+        return [
+            await session.call(tool, **arguments)
+            for tool, arguments in calls
+            if tool in server.tools or tool == "no_such_tool"
+        ]
 
 
 @CHECKS.of("E52")

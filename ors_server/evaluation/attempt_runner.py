@@ -344,11 +344,8 @@ def describe(error: BaseException) -> str:
     text = encodable(" ".join(str(error).split()))
     if isinstance(error, OrsServerError) and text:
         return text
-    return f"{type(error).__name__}: {text}{_location_of(error)}"
-
-
-def _location_of(error: BaseException) -> str:
-    """Return ` (file.py:12)`: the last line of code that is neither ours nor an installed package's."""
+    # The last line of code that is neither ours nor an installed package's is probably the agent's mistake.
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    location = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {text}{location}"

@@ -37,13 +37,11 @@ def group_failures(attempts: Iterable[Attempt]) -> list[FailureGroup]:
     for attempt in attempts:
         if attempt.error is not None:
             members.setdefault(_VARYING.sub("#", attempt.error), []).append(attempt)
-    groups = [_grouped(member) for member in members.values()]
+    groups: list[FailureGroup] = []
+    for failed in members.values():
+        first = min(failed, key=lambda attempt: attempt.key)
+        groups.append(FailureGroup(first.error or "", len(failed), first))
     return sorted(groups, key=lambda group: (-group.count, group.first.key))
-
-
-def _grouped(members: list[Attempt]) -> FailureGroup:
-    first = min(members, key=lambda attempt: attempt.key)
-    return FailureGroup(first.error or "", len(members), first)
 
 
 def failure_lines(attempts: Iterable[Attempt], played: int) -> list[str]:

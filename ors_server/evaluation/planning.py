@@ -76,7 +76,9 @@ async def plan_run(options: RunOptions, target: Target, agent: JSONObject, now: 
         success_at=1.0 if options.success_at is None else options.success_at,
     )
     _check(whole)
-    name = _safe(f"{target.environment}-{agent.get('name', 'agent')}")[:MAX_NAME]
+    # The run's id is also the name of its folder.
+    title = f"{target.environment}-{agent.get('name', 'agent')}"
+    name = "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in title).strip("-.")[:MAX_NAME]
     return Run(
         run_id=f"{name}-{now:%Y%m%d-%H%M%S}-{token_hex(3)}",
         agent=agent,
@@ -211,10 +213,6 @@ def _check(options: RunOptions) -> None:
         raise RunError(f"a seed must be between 0 and 2**53 - 1, got {options.seed}")
     # The property checks the limits.
     _ = options.budget
-
-
-def _safe(text: str) -> str:
-    return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in text).strip("-.")
 
 
 def _shown(value: object) -> str:

@@ -53,13 +53,13 @@ def results_of(
             "with --success-at"
         )
     latest = {(attempt.run_id, attempt.key): attempt for attempt in attempts}
-    ordered = sorted(latest.values(), key=lambda attempt: (_ended_at(attempt), attempt.run_id, attempt.key))
+    # In the order in which they ended.
+    ordered = sorted(
+        latest.values(),
+        key=lambda attempt: (attempt.started_at.timestamp() + attempt.seconds, attempt.run_id, attempt.key),
+    )
     _check_tasks(ordered)
     return RunResults(tuple(runs), tuple(ordered))
-
-
-def _ended_at(attempt: Attempt) -> float:
-    return attempt.started_at.timestamp() + attempt.seconds
 
 
 def _check_alike(runs: Sequence[Run]) -> None:

@@ -266,15 +266,13 @@ class Runner:
             slots.release()
 
     def _write(self, key: AttemptKey, attempt: Attempt, log: list[str]) -> None:
+        # The log first: an attempt that is recorded has its log, even if the process is killed in between.
         if log:
-            self._write_log(key, log)
+            path = log_path(self._folder.path, key)
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            with open(path, "w", opener=open_private) as file:
+                file.writelines(line if line.endswith("\n") else f"{line}\n" for line in log)
         self._folder.append(attempt)
-
-    def _write_log(self, key: AttemptKey, log: list[str]) -> None:
-        path = log_path(self._folder.path, key)
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        with open(path, "w", opener=open_private) as file:
-            file.writelines(line if line.endswith("\n") else f"{line}\n" for line in log)
 
 
 def log_path(folder: Path, key: AttemptKey) -> Path:

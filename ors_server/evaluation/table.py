@@ -202,16 +202,12 @@ def _rows(overall: GroupFigures) -> list[tuple[str, _Format]]:
         rows.append(
             ("... errors as failures", lambda figures: _rate(figures.success_rate_errors_as_failures))
         )
-    for k in _shown_ks(overall):
+    ks = [figure.k for figure in overall.at_k if figure.k > 1]
+    for k in ks if len(ks) <= _SHOWN_K else (ks[0], ks[len(ks) // 2], ks[-1]):
         rows.extend((f"{name}{k}", _format_at(name, k)) for name in ("pass@", "pass^", "best of "))
     rows.extend((name, _format_amount(name)) for name in _AMOUNTS if getattr(overall, name) is not None)
     rows.extend((name, _metric(name)) for name in overall.metrics if name.endswith("/mean"))
     return rows
-
-
-def _shown_ks(overall: GroupFigures) -> list[int]:
-    ks = [figure.k for figure in overall.at_k if figure.k > 1]
-    return ks if len(ks) <= _SHOWN_K else [ks[0], ks[len(ks) // 2], ks[-1]]
 
 
 def _metric(name: str) -> _Format:

@@ -146,14 +146,6 @@ def _time_limit() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _plan_number(env: Any) -> list[str]:
-    return [f"[{env.game_number}]"]
-
-
-def _plan_code(env: Any) -> list[str]:
-    return [f"[{' '.join(map(str, env.state.game_state['secret_code']))}]"]
-
-
 def _plan_word(env: Any) -> list[str]:
     state = env.state.game_state
     return [f"[{state.get('secret_word') or ''.join(state['target_letters'])}]"]
@@ -216,9 +208,9 @@ def _plan_secretary(env: Any) -> list[str]:
 _PLANS: dict[str, Callable[[Any], list[str] | None]] = {
     "Crosswords": _plan_crossword,
     "FrozenLake": _plan_lake,
-    "GuessTheNumber": _plan_number,
+    "GuessTheNumber": lambda env: [f"[{env.game_number}]"],
     "Hangman": _plan_word,
-    "Mastermind": _plan_code,
+    "Mastermind": lambda env: [f"[{' '.join(map(str, env.state.game_state['secret_code']))}]"],
     "Secretary": _plan_secretary,
     "Sudoku": _plan_sudoku,
     "TowerOfHanoi": _plan_towers,

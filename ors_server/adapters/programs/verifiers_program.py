@@ -31,7 +31,10 @@ class VerifiersTaskset:
     def __init__(self, reference: str) -> None:
         """Load the taskset at `FILE.py`, `FILE.py:Class`, `module` or `module:Class`."""
         kind = _find(reference)
-        config = _config_of(kind)(id=kind.__module__)
+        from verifiers.v1.utils.generic import concrete_type  # noqa: PLC0415  (verifiers' own lookup)
+
+        config_type = concrete_type(kind, vf.TasksetConfig, origin=vf.Taskset) or vf.TasksetConfig
+        config = config_type(id=kind.__module__)
         taskset = kind(config)
         if not taskset.bounded:
             raise ValueError(f"expected a finite taskset at {reference}; {kind.__name__} is infinite")
@@ -101,12 +104,6 @@ def _load(file: Path) -> Any:
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def _config_of(kind: Any) -> Any:
-    from verifiers.v1.utils.generic import concrete_type  # noqa: PLC0415  (verifiers' own lookup)
-
-    return concrete_type(kind, vf.TasksetConfig, origin=vf.Taskset) or vf.TasksetConfig
 
 
 def _messages(data: Any) -> list[dict[str, str]]:

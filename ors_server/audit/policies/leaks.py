@@ -95,25 +95,15 @@ def _sightings(
         form = find_canary(plan.canary, text)
         if form is None:
             continue
-        verdict = _judge_sighting(task, plan, index, is_named=is_named, is_plain=not form)
-        if verdict is not AuditVerdict.PASS:
+        # A field that only happens to equal the answer may be what the task shows, such as a number on a
+        # board. The output of a gold call may hold the answer, too: then the task is to find it. A canary in
+        # disguise is neither.
+        is_gold_output = index > 1 and plan.calls[index - 2] in (task.gold or ())
+        if form or (is_named and not is_gold_output):
             message = f"the answer is in {_name_text(plan, index)}{form}"
             shown = task.play(plan.calls[: max(index - 1, 0)], seed=context.seed)
-            results.append(VariantResult("a canary", verdict, message, 1, play=shown))
+            results.append(VariantResult("a canary", AuditVerdict.FAIL, message, 1, play=shown))
     return results
-
-
-def _judge_sighting(
-    task: AuditedTask, plan: CallPlan, index: int, *, is_named: bool, is_plain: bool
-) -> AuditVerdict:
-    """Return the verdict on a canary in a text.
-
-    A field that only happens to equal the answer may be what the task shows, as a number on a board. What the
-    gold actions read may hold the answer, too: to find it is the task then.
-    """
-    if is_plain and index > 1 and plan.calls[index - 2] in (task.gold or ()):
-        return AuditVerdict.PASS
-    return AuditVerdict.FAIL if is_named or not is_plain else AuditVerdict.PASS
 
 
 def _answer_fields(context: AuditContext, task: AuditedTask) -> tuple[dict[tuple[str | int, ...], Any], bool]:

@@ -82,7 +82,9 @@ class Batch:
         self.won = [episode.earned >= self.success_at for episode in self.episodes]
         self.wins = [position for position, won in enumerate(self.won) if won]
         self.by_task: Mapping[int, list[int]] = self._wins_by_task()
-        self._strata = [self._stratum(position) for position in range(len(self.episodes))]
+        self._strata = [
+            (episode.task, self.window(position)) for position, episode in enumerate(self.episodes)
+        ]
         self._totals: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
         for position, stratum in enumerate(self._strata):
             self._totals[stratum][0] += 1
@@ -232,6 +234,3 @@ class Batch:
         for win in self.wins:
             wins_by_task.setdefault(self.episodes[win].task, []).append(win)
         return wins_by_task
-
-    def _stratum(self, position: int) -> tuple[int, int]:
-        return self.episodes[position].task, self.window(position)

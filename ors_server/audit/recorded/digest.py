@@ -123,7 +123,9 @@ def _judge_words(text: str) -> Iterator[str]:
 def _changed_texts(step: Step) -> Iterator[str]:
     """Yield the texts of a call that name what it changes."""
     arguments = step.arguments
-    verb = f"{step.tool} {arguments.get('command', '') if _has_path(arguments) else ''}"
+    # An editor tool with a path has its verb in `command`; a shell has the whole command line there.
+    has_path = any("path" in key or "file" in key for key in arguments)
+    verb = f"{step.tool} {arguments.get('command', '') if has_path else ''}"
     if _CHANGING_WORD.search(verb):
         for key, value in arguments.items():
             if _PATH_KEY.search(key) and isinstance(value, str):
@@ -133,10 +135,6 @@ def _changed_texts(step: Step) -> Iterator[str]:
             if _CHANGING_COMMAND.search(command):
                 yield command
             yield from _REDIRECTED.findall(command)
-
-
-def _has_path(arguments: Mapping[str, Any]) -> bool:
-    return any("path" in key or "file" in key for key in arguments)
 
 
 def _shell_texts(step: Step) -> Iterator[str]:

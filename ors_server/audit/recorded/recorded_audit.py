@@ -227,17 +227,20 @@ def report_of(
     batches = [Batch(environments[name], success_at) for name in sorted(environments)]
     results = [result for batch in batches for result in _search(batch, gold_tools.get(batch.name), seed)]
     findings = [result for result in results if isinstance(result, RecordedFinding)]
-    findings.sort(key=_severity)
+    findings.sort(
+        key=lambda finding: (
+            -finding.verdict.weight,
+            finding.environment,
+            _NUMBERS[finding.kind],
+            -finding.episodes,
+        )
+    )
     return RecordedReport(
         seed=seed,
         environments=tuple(_describe(batch) for batch in batches),
         findings=tuple(findings),
         not_judged=tuple(result for result in results if isinstance(result, NotJudged)),
     )
-
-
-def _severity(finding: RecordedFinding) -> tuple[int, str, int, int]:
-    return -finding.verdict.weight, finding.environment, _NUMBERS[finding.kind], -finding.episodes
 
 
 def _search(

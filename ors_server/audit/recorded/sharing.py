@@ -146,7 +146,9 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
         # Tasks with one right answer: a wrong answer is told by the others' agreement. Tasks with many right
         # answers need the statistics below.
         if exclusive is not None and exclusive >= _EXCLUSIVE and batch.sharing(won) <= _SHARED:
-            if _is_wrong_but_paid(batch, won):
+            # Wrong but paid: the answers are not those of other winning episodes of the same task.
+            agreement, tasks = batch.agreement(won)
+            if tasks >= MIN_TASKS and agreement <= _AGREEING:
                 yield marker, contrast
             continue
         if not contrast.is_clear(_CLEAR_RATE, _CLEAR_GAIN, _CLEAR_Z):
@@ -162,12 +164,6 @@ def _is_candidate(batch: Batch, marker: Marker, won: Sequence[int]) -> bool:
         return False
     share = batch.share_of_wins(won)
     return _MIN_SHARE <= share <= _MAX_SHARE and len(batch.tasks_of(won)) >= MIN_TASKS
-
-
-def _is_wrong_but_paid(batch: Batch, won: Sequence[int]) -> bool:
-    """Whether the answers are not those that other winning episodes of the same task give."""
-    agreement, tasks = batch.agreement(won)
-    return tasks >= MIN_TASKS and agreement <= _AGREEING
 
 
 def _recurring_calls(batch: Batch) -> frozenset[int]:

@@ -337,14 +337,12 @@ def _call_may_be_nan(flow: DataFlow, function: SourceFunction, call: ast.Call, d
     # only a NaN in the first place survives, or one that an inner `min` let through.
     if name == "max" and len(call.args) > 1:
         operands = [
-            operand for index, operand in enumerate(call.args) if index == 0 or _is_min(flow, operand)
+            operand
+            for index, operand in enumerate(call.args)
+            if index == 0 or (isinstance(operand, ast.Call) and flow.source.dotted(operand.func) == "min")
         ]
     is_carried = name in {"max", "min", "abs", "sum"} or name.startswith("math.")
     return is_carried and any(_may_be_nan(flow, function, operand, depth - 1) for operand in operands)
-
-
-def _is_min(flow: DataFlow, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and flow.source.dotted(node.func) == "min"
 
 
 def _sentinels(rewards: RewardFlow, function: SourceFunction, node: ast.AST) -> list[str]:

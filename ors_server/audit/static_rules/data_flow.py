@@ -153,7 +153,8 @@ class DataFlow:
             return base | _GOLD if is_gold else base
         # A method as a value, such as `self.reward`, tells nothing about what it returns.
         method = self.source.methods.get(node.attr)
-        if method is not None and not _is_property(method):
+        decorators = [] if method is None else map(ast.unparse, method.node.decorator_list)
+        if method is not None and not any("property" in decorator for decorator in decorators):
             return frozenset({Label.STATE})
         own = self._attributes.get(node.attr, NONE) | {Label.STATE}
         return own | _GOLD if _is_gold(node.attr) and Label.ARGUMENT not in own else own
@@ -233,10 +234,6 @@ def _is_gold(name: str) -> bool:
     return name.lstrip("_").lower() in GOLD_NAMES
 
 
-def _is_property(method: SourceFunction) -> bool:
-    return any("property" in ast.unparse(decorator) for decorator in method.node.decorator_list)
-
-
 def _parameters(function: SourceFunction, source: ParsedClass) -> dict[str, Labels]:
     """Return the labels that parameters have by themselves."""
     if function.is_tool:
@@ -247,19 +244,18 @@ def _parameters(function: SourceFunction, source: ParsedClass) -> dict[str, Labe
         }
     # A judge that a method of this file calls gets its labels from that call; one that only a base class
     # or the server calls needs them from the names of its parameters.
-    if function not in source.judges or _is_called(function, source):
+    if function not in source.judges:
         return {}
-    names = [parameter.arg for parameter in function.parameters]
-    chosen = names if len(names) == 1 else [name for name in names if name in _RESPONSES]
-    return dict.fromkeys(chosen, _ARGUMENT)
-
-
-def _is_called(function: SourceFunction, source: ParsedClass) -> bool:
-    return any(
+    is_called = any(
         isinstance(node, ast.Call) and source.called(node) is function
         for caller in (*source.methods.values(), *source.functions.values())
         for node in caller.nodes()
     )
+    if is_called:
+        return {}
+    names = [parameter.arg for parameter in function.parameters]
+    chosen = names if len(names) == 1 else [name for name in names if name in _RESPONSES]
+    return dict.fromkeys(chosen, _ARGUMENT)
 
 
 def _assignments(function: SourceFunction) -> dict[str, list[ast.expr]]:

@@ -79,7 +79,10 @@ def unseeded_luck(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find randomness that the session's seed does not determine (H17)."""
     flow = rewards.flow
     # A file that seeds the global generator is deterministic as far as this rule can see.
-    is_seeded = _is_seeded(rewards)
+    is_seeded = any(
+        isinstance(node, ast.Call) and flow.source.dotted(node.func) in {"random.seed", "numpy.random.seed"}
+        for node in ast.walk(flow.source.tree)
+    )
     for function in flow.functions:
         for node in function.nodes():
             if isinstance(node, ast.Call) and not is_seeded and (name := _random_name(rewards, node)):
@@ -155,14 +158,6 @@ def _may_refuse(rewards: RewardFlow, call: ast.Call) -> bool:
     is_state = any(isinstance(node, ast.Name) and is_own(node) for node in ast.walk(target.value))
     # A change of a container never refuses the call; any other method of the state may.
     return is_state and target.attr not in {"append", "add", "extend", "update", "discard", "clear"}
-
-
-def _is_seeded(rewards: RewardFlow) -> bool:
-    source = rewards.flow.source
-    return any(
-        isinstance(node, ast.Call) and source.dotted(node.func) in {"random.seed", "numpy.random.seed"}
-        for node in ast.walk(source.tree)
-    )
 
 
 def _random_name(rewards: RewardFlow, call: ast.Call) -> str | None:

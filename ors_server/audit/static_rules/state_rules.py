@@ -110,7 +110,8 @@ def shared_state(rewards: RewardFlow) -> Iterator[SourceFinding]:
 def grader_in_workspace(rewards: RewardFlow) -> Iterator[SourceFinding]:
     """Find tests that setup writes where the agent can change them, and that a tool runs there (H8)."""
     source = rewards.flow.source
-    if "setup" not in source.methods or not _has_toolsets(source):
+    has_toolsets = source.assigned("toolsets") is not None or source.assigned("session_toolsets") is not None
+    if "setup" not in source.methods or not has_toolsets:
         return
     written = set(_written(source.reached([source.methods["setup"]])))
     later = source.reached([*source.tools, *source.judges])
@@ -210,12 +211,11 @@ def _changed(source: ParsedClass, node: ast.AST) -> str | None:
     while isinstance(target, ast.Subscript):
         target = target.value
     names = {cls.name for cls in source.classes}
-    is_shared = isinstance(target, ast.Attribute) and _is_instance_or_class(target.value, names)
+    is_shared = isinstance(target, ast.Attribute) and (
+        is_own(target.value, names)
+        or (isinstance(target.value, ast.Attribute) and target.value.attr == "__class__")
+    )
     return target.attr if is_shared else None  # type: ignore[union-attr]  # mypy does not follow the check above
-
-
-def _is_instance_or_class(node: ast.expr, names: set[str]) -> bool:
-    return is_own(node, names) or (isinstance(node, ast.Attribute) and node.attr == "__class__")
 
 
 def _is_memo(function: SourceFunction, name: str) -> bool:
@@ -256,10 +256,6 @@ def _is_read(rewards: RewardFlow, name: str) -> bool:
             if isinstance(node, ast.Attribute) and node.attr == name and id(node) not in changed:
                 return True
     return False
-
-
-def _has_toolsets(source: ParsedClass) -> bool:
-    return source.assigned("toolsets") is not None or source.assigned("session_toolsets") is not None
 
 
 def _written(functions: list[SourceFunction]) -> Iterator[str]:

@@ -81,12 +81,11 @@ class _ArgumentSource:
     def _object(self, schema: Schema, depth: int) -> JSONObject:
         parts: Schema = schema.get("properties", {})
         required = set(schema.get("required", ()))
-        names = [name for name in parts if name in required or self._wants(depth)]
+        names = [
+            name for name in parts if name in required or (depth <= DEEPEST and self._rng.random() < 1 / 2)
+        ]
         names += sorted(required - set(parts))
         return {name: self.value(parts.get(name, {}), depth + 1) for name in names}
-
-    def _wants(self, depth: int) -> bool:
-        return depth <= DEEPEST and self._rng.random() < 1 / 2
 
     def _array(self, schema: Schema, depth: int) -> list[Any]:
         least = int(schema.get("minItems", 0))

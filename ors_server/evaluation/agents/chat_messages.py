@@ -91,17 +91,15 @@ def _read_call(number: int, body: Mapping[str, Any]) -> ChatCall:
     call_id, name = str(body.get("id") or f"call_{number}"), str(function.get("name") or "")
     written: Any = function.get("arguments")
     try:
-        arguments: Any = _read_json(written or "{}") if isinstance(written, str | None) else written
+        arguments: Any = written
+        if isinstance(written, str | None):
+            # Only what every server accepts: no NaN, and no half of a surrogate pair.
+            arguments = from_json(written or "{}", allow_inf_nan=False)
     except ValueError as error:
         return ChatCall(call_id, name, None, f"The arguments of {name!r} are not JSON: {error}.")
     if not isinstance(arguments, dict):
         return ChatCall(call_id, name, None, f"The arguments of {name!r} are not a JSON object.")
     return ChatCall(call_id, name, cast("JSONObject", arguments))
-
-
-def _read_json(text: str) -> Any:
-    """Read JSON that every server accepts: no NaN, and no half of a surrogate pair."""
-    return from_json(text, allow_inf_nan=False)
 
 
 def _text(content: Any) -> str:

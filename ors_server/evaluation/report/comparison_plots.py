@@ -29,12 +29,15 @@ def differences(comparison: RunComparison) -> Plot:
     bars = _bars(changes)
     overall = comparison.figures["reward"]
     reached = [0.0, changes[-1].difference, changes[0].difference]
-    if overall.interval is not None:
-        reached += [overall.interval.low, overall.interval.high]
+    interval = overall.interval
+    if interval is not None:
+        reached += [interval.low, interval.high]
     low, high = widened(min(reached), max(reached))
     drawing = Drawing((0.0, float(len(bars))), (low, high), WIDE)
     drawing.axes("tasks, the greatest gain first", "second less first", x_ticks=())
-    _mean_band(drawing, overall, float(len(bars)))
+    if interval is not None:
+        ends = (0.0, float(len(bars)))
+        drawing.band([(end, interval.low, interval.high) for end in ends])
     for index, bar in enumerate(bars):
         style = "success" if bar.change > 0 else "error" if bar.change < 0 else "other"
         drawing.bar((index + 0.1, index + 0.9), (0.0, bar.change), bar.words, style)
@@ -54,12 +57,6 @@ def differences(comparison: RunComparison) -> Plot:
         is_wide=True,
         legend=(("success", "better"), ("error", "worse")),
     )
-
-
-def _mean_band(drawing: Drawing, overall: FigureDifference, end: float) -> None:
-    if overall.interval is not None:
-        low, high = overall.interval.low, overall.interval.high
-        drawing.band([(0.0, low, high), (end, low, high)])
 
 
 def _bars(changes: Sequence[TaskChange]) -> list[_Bar]:

@@ -54,6 +54,8 @@ class LongTable(Generic[Item]):
     def render(self) -> Markup:
         """Return the table with its controls and data."""
         rows = [[column.read(item) for column in self.columns] for item in self.items[:MAX_ROWS]]
+        shown, total = len(rows), len(self.items)
+        note = "" if total <= shown else f" The first {shown:,} of {total:,} are here."
         return element(
             "div",
             self._tools(rows),
@@ -61,7 +63,7 @@ class LongTable(Generic[Item]):
                 "div",
                 element(
                     "table",
-                    element("caption", self._caption(len(rows))),
+                    element("caption", f"{self.title}{note}"),
                     element("thead", element("tr", *map(_head, self.columns))),
                     element("tbody", *(self._row(row) for row in rows[:PAGE])),
                 ),
@@ -75,11 +77,6 @@ class LongTable(Generic[Item]):
             id=self.name,
             data_rows=f"{self.name}-data",
         )
-
-    def _caption(self, shown: int) -> str:
-        total = len(self.items)
-        note = "" if total <= shown else f" The first {shown:,} of {total:,} are here."
-        return f"{self.title}{note}"
 
     def _tools(self, rows: Sequence[Sequence[Cell]]) -> Markup:
         choices: list[Markup] = []
