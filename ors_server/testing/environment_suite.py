@@ -26,10 +26,6 @@ from ors_server.model.errors import OrsServerError
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import open_sandboxes
 from ors_server.testing import environment_checks as checks
-from ors_server.testing import environment_judge_checks as judges
-from ors_server.testing import environment_record_checks as records
-from ors_server.testing import environment_returns as returns
-from ors_server.testing import environment_split_checks as splits
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import EnvironmentSubject
 
@@ -42,9 +38,9 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tasks_are_stable,
     checks.tasks_end,
     checks.tasks_share_keys,
-    splits.splits_are_disjoint,
-    splits.golds_agree,
-    splits.tasks_are_distinct,
+    checks.splits_are_disjoint,
+    checks.golds_agree,
+    checks.tasks_are_distinct,
     checks.prompt_is_there,
     checks.prompt_keeps_answers,
     checks.tool_schemas,
@@ -54,20 +50,20 @@ ENVIRONMENT_CHECKS: tuple[EnvironmentCheck, ...] = (
     checks.tools_survive,
     checks.event_loop_is_free,
     checks.reward_range,
-    returns.gold_earns_the_most,
-    returns.blank_earns_the_least,
-    judges.judge_is_configured,
+    checks.gold_earns_the_most,
+    checks.blank_earns_the_least,
+    checks.judge_is_configured,
     checks.calls_are_repeatable,
     checks.sessions_are_apart,
     checks.end_is_final,
     checks.teardown_once,
-    records.steps_are_recorded,
-    records.steps_are_counted,
-    records.rewards_are_itemised,
-    records.reward_parts_are_known,
-    records.network_is_closed,
-    records.host_is_out_of_reach,
-    records.resources_are_bounded,
+    checks.steps_are_recorded,
+    checks.steps_are_counted,
+    checks.rewards_are_itemised,
+    checks.reward_parts_are_known,
+    checks.network_is_closed,
+    checks.host_is_out_of_reach,
+    checks.resources_are_bounded,
 )
 """Every check, in the order of the report."""
 

@@ -9,7 +9,7 @@ from ors_server.environments.loading import define
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sessions.session_services import Sandboxes
 from ors_server.testing import check_environment
-from ors_server.testing import environment_record_checks as records
+from ors_server.testing import environment_checks as records
 from ors_server.testing.environment_subject import EnvironmentSubject
 
 RECORDS = ("steps-are-recorded", "steps-are-counted", "rewards-are-itemised", "reward-parts-are-known")
