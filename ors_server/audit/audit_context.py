@@ -121,6 +121,7 @@ class AuditPlayer:
         # A dictionary, so that equal plays of one batch are played once, too.
         wanted = {key: plan for key, plan in zip(keys, plays, strict=True) if again or key not in self._known}
         todo = list(wanted.items())
+        # A batch is what is lost when the process is killed, and costs most where each play has a sandbox.
         size = _BATCH_IN_SANDBOX if self.server.facts.is_costly else _BATCH
         for start in range(0, len(todo), size):
             batch = todo[start : start + size]
@@ -349,6 +350,7 @@ class AuditContext:
             few: On how many tasks each variant is tried first.
         """
         chosen = self.scale if scale is None else scale
+        # Without a scale a share means nothing; `AuditPolicy.check` tells why.
         if not chosen.is_usable:
             return []
         first = self._spread(min(few, SCREENED_IN_SANDBOX) if self.is_costly else few)

@@ -101,6 +101,7 @@ async def _watch(
             await is_answered.wait()
             return
         await anyio.to_thread.run_sync(delay.look_now)
+        # In a thread, because it reads files: the journal, and the kernel's figures.
         state = await anyio.to_thread.run_sync(progress)
         now = time.monotonic()
         # Progress starts the limit again: only a process that does nothing new for that long has stalled.
@@ -237,6 +238,7 @@ class AuditedServer:
         self.suspects = frozenset()
         if self._target is not None:
             played = await play_all(self._target, plays, at_once, seconds=PLAY_SECONDS)
+            # One slow play may be the play's fault; only a batch without any answer tells of the server.
             is_silent = bool(played) and all(result.blame == "slow" for result in played)
             self._silences = self._silences + 1 if is_silent else 0
             if self._silences >= MAX_SILENCES:

@@ -175,6 +175,7 @@ async def play(target: Target, plan: CallPlan, seconds: float = PLAY_SECONDS) ->
         failure=None if failure is None else failure[0],
         blame=None if failure is None else failure[1],
         refused=tuple(taken.refused),
+        # Texts go through the journal and the worker's channel, both of which have limits.
         texts=tuple(text[:KEPT_CHARACTERS] for text in taken.texts),
     )
 
@@ -217,6 +218,7 @@ def _open(target: Target, plan: CallPlan) -> AbstractAsyncContextManager[AsyncEp
     if plan.spec is not None:
         return target.client.episode(target.environment, task_spec=plan.spec)
     labels = {"audit": plan.label} if plan.label else {}
+    # Without overrides of the policy: an audit judges the environment as it is served.
     return target.episode(plan.split, plan.index, seed=plan.seed, labels=labels, policy={})
 
 

@@ -60,6 +60,7 @@ def sign_flip_test(differences: Sequence[float], seed: int = 0) -> SignTest:
     If signs are drawn, the observed ones count as one draw, so that p is never 0 (Phipson and Smyth 2010,
     Stat. Appl. Genet. Mol. Biol. 9, 39).
     """
+    # Sums of the same rewards in another order differ by rounding; that is no difference.
     near = _NEAR * max(map(abs, differences), default=0.0)
     moved = [difference for difference in differences if abs(difference) > near]
     if not moved:
@@ -82,6 +83,8 @@ def _as_fractions(numbers: Sequence[float]) -> list[int] | None:
     largest = max(map(abs, numbers))
     shares = [number / largest for number in numbers]
     parts = [Fraction(share).limit_denominator(_FINEST_PART) for share in shares]
+    # The denominators bound the units: with larger ones nearly every number would be a fraction, and the
+    # sums too many.
     if any(abs(float(part) - share) > _NEAR for part, share in zip(parts, shares, strict=True)):
         return None
     common = math.lcm(*(part.denominator for part in parts))
@@ -100,6 +103,7 @@ def _all_sums(units: Sequence[int]) -> Counter[int] | None:
         # Equal sizes at once: flipping j of n signs of the same size gives one sum, in C(n, j) ways.
         ways = {size * (times - 2 * flipped): math.comb(times, flipped) for flipped in range(times + 1)}
         work += len(sums) * len(ways)
+        # Counted before the work is done, so that a large run costs no more than the draws would.
         if work > MAX_WORK:
             return None
         following: Counter[int] = Counter()
@@ -120,8 +124,7 @@ def _share(sums: Counter[int], observed: int) -> float:
 def _drawn(units: Sequence[int], seed: int) -> float:
     sizes = [abs(size) for size in units]
     total, observed = sum(sizes), _observed(units)
-    # Bytes of random bits look up the sums of eight signs at a time, which is several times faster than
-    # single signs.
+    # Bytes of random bits look up the sums of eight signs at a time: one addition instead of eight.
     tables = [_subset_sums(sizes[at : at + _BYTE]) for at in range(0, len(sizes), _BYTE)]
     source = random.Random(seed)  # noqa: S311  (no secret)
     extreme = 0
@@ -278,6 +281,7 @@ def compare(first: RunResults, second: RunResults, options: FigureOptions | None
         )
     # Over at least half of the tasks, so that a few tasks with many attempts do not decide.
     k = median_low(min(len(task.counted) for task in pair) for pair in pairs)
+    # Each task weighs the same, however many attempts it has.
     changes = [_change(*pair) for pair in pairs]
     return RunComparison(
         first=first.runs,
@@ -467,6 +471,7 @@ def _record(changes: Sequence[TaskChange]) -> WinCounts:
 
 def _mcnemar(pairs: Sequence[_Pair]) -> McNemar | None:
     """McNemar 1947 (Psychometrika 12, 153-157), by the binomial distribution instead of chi-squared."""
+    # With several attempts at a task, its successes are no single pair of outcomes.
     if any(len(task.counted) > 1 for pair in pairs for task in pair):
         return None
     tally = Counter((first.successes, second.successes) for first, second in pairs)

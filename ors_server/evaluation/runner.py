@@ -188,6 +188,7 @@ class Runner:
             return await self._resume(run, budget, policy or {})
 
     async def _resume(self, run: Run, budget: UsageBudget, policy: Mapping[str, Any]) -> Run:
+        # In a thread: a folder of many attempts takes seconds to read.
         progress = await anyio.to_thread.run_sync(self._progress, run)
         # A complete run is not played again, and its end stays as it was.
         if progress.tally.ended == run.planned and run.ended_at is not None:
@@ -229,6 +230,7 @@ class Runner:
             run,
             Tally(run.planned),
             RunMeter(self._controls.budget, self._controls.most_errors),
+            # One byte each: a run may have a million attempts.
             bytearray(run.planned),
             {index: position for position, index in enumerate(run.indices)},
         )
@@ -245,6 +247,7 @@ class Runner:
         slots = anyio.Semaphore(self._controls.concurrency)
         async with anyio.create_task_group() as group:
             for key in progress.remaining():
+                # A slot first, so that the budget is looked at when an attempt could really begin.
                 await slots.acquire()
                 spent = progress.meter.spent(self._clock.monotonic() - started)
                 if spent is not None:

@@ -245,6 +245,7 @@ class _Surveyor:
 def share_out(sizes: Mapping[str, int], total: int) -> dict[str, int]:
     """Divide at most `total` among splits: equal shares; what a split does not need goes to the others."""
     shares: dict[str, int] = {}
+    # Small splits first: the shares that they leave over go to the larger ones.
     for name in sorted(sizes, key=lambda name: sizes[name]):
         shares[name] = min(sizes[name], (total - sum(shares.values())) // (len(sizes) - len(shares)))
     return shares
@@ -253,6 +254,7 @@ def share_out(sizes: Mapping[str, int], total: int) -> dict[str, int]:
 def digest(value: Any) -> bytes:
     """Return a digest of a JSON value; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, default=str)
+    # A task may hold half of a surrogate pair, which strict UTF-8 refuses.
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
@@ -276,6 +278,7 @@ class _PromptReader:
         if not self.is_cheap:
             definition = self._definition
             if self.are_partial:
+                # A setup that needs a sandbox would fail without one.
                 hooks = replace(definition.hooks, setup=None)
                 definition = replace(definition, hooks=hooks, sandbox=None)
             opened = open_environment(definition, resources=self._resources)
@@ -360,6 +363,7 @@ def normalise(value: Any) -> Any:
         return {name: normalise(item) for name, item in cast("JSONObject", value).items()}
     if isinstance(value, list | tuple):
         return [normalise(item) for item in cast("Sequence[Any]", value)]
+    # `True` would otherwise be equal to 1.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return value
     text = " ".join(str(value).split()).casefold()

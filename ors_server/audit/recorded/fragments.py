@@ -150,6 +150,7 @@ def _collect(text: str, lines: dict[int, str], runs: dict[int, str]) -> None:
     for at in range(len(words) - RUN + 1):
         run = " ".join(words[at : at + RUN])
         number = number_of(f"run {run}")
+        # By the number, and not by the position, so that every episode keeps or drops the same runs.
         if number % _RUN_OF == 0:
             runs[number] = run
 

@@ -37,6 +37,7 @@ JUDGES = frozenset(
 PROMPTS = frozenset({"get_prompt", "get_messages"})
 
 
+# Compared by identity (`eq=False`): the same function is a key of several tables.
 @dataclass(eq=False, slots=True)
 class SourceFunction:
     """A function or method of the file."""

@@ -149,6 +149,7 @@ def _secret_name(source: ParsedClass, node: ast.expr) -> str | None:
             "property" in ast.unparse(decorator) for decorator in method.node.decorator_list
         )
         return node.attr if (is_own(node.value) and is_value) or _is_task(node.value) else None
+    # Only the task itself: a field of the same name in other data is no secret.
     if isinstance(node, ast.Subscript) and text_of(node.slice) in _SECRET and _is_task(node.value):
         return text_of(node.slice)
     return None
@@ -208,6 +209,7 @@ def _changed(source: ParsedClass, node: ast.AST) -> str | None:
         target = node.value
     elif isinstance(node, ast.AugAssign):
         target = node.target
+    # `self.cache[key][other]` changes `self.cache`.
     while isinstance(target, ast.Subscript):
         target = target.value
     names = {cls.name for cls in source.classes}
@@ -232,6 +234,7 @@ def _is_memo(function: SourceFunction, name: str) -> bool:
             if _is_at(compared, name) and returned:
                 return True
         target = node.func if isinstance(node, ast.Call) else None
+        # A look-up before the computation is what makes a container a memo.
         is_look_up = isinstance(target, ast.Attribute) and target.attr in {"get", "setdefault"}
         if is_look_up and _is_at(target.value, name):  # type: ignore[union-attr]  # mypy does not follow the check above
             return True
