@@ -117,7 +117,7 @@ def _require(bridge: str, package: str, versions: tuple[str, str]) -> None:
     try:
         installed = version(package)
     except PackageNotFoundError as error:
-        raise InvalidRequestError(f"{wanted}, which is not installed: {command}") from error
+        raise InvalidRequestError(f"{wanted}, but {package} is not installed: {command}") from error
     if not _numbers(low) <= _numbers(installed) < _numbers(high):
         raise InvalidRequestError(f"{wanted}, got version {installed}: {command}")
 
