@@ -224,7 +224,7 @@ async def calls_are_repeatable(subject: EnvironmentSubject) -> None:
 async def sessions_are_apart(subject: EnvironmentSubject) -> None:
     task = (await subject.sample())[0]
     gold, trial = subject.some_actions(task), subject.trial_actions()
-    # A game of chance differs by itself, so that nothing can be said about sessions at the same time.
+    # A game of chance differs by itself, so that it shows nothing about sessions at the same time.
     alone = [(await subject.played(task, actions)).results for actions in (gold, trial)]
     again = [(await subject.play(task, actions)).results for actions in (gold, trial)]
     if subject.comparable(alone) != subject.comparable(again):

@@ -270,7 +270,7 @@ async def _growth(
     ):
         verdict = AuditVerdict.WARN if results[2].finished is False else AuditVerdict.PASS
     is_known = context.has_gold and not context.is_inferred
-    # Without gold actions and a declared range, nobody knows the greatest honest return.
+    # Without gold actions and a declared range, the greatest honest return is unknown.
     if not is_known and context.facts.return_range is None and verdict is AuditVerdict.FAIL:
         verdict = AuditVerdict.WARN
     times = len(plays[2].calls) // len(calls)

@@ -4,7 +4,7 @@ Also finds texts that address a judge, and calls that change files which graders
 
 Invariants: nothing here keeps a reference to an episode's steps, so that memory grows by 2 to 4 KB per
 episode. Texts are kept as 64-bit numbers (`fragments.number_of`), and equal tool sets share one object.
-Episodes whose rewards nobody judged are counted in `left_out` and nowhere else.
+Episodes whose rewards were not judged are counted in `left_out` and nowhere else.
 """
 
 import json

@@ -143,8 +143,8 @@ def _tricks(batch: Batch, markers: Sequence[Marker]) -> Iterator[tuple[Marker, C
             return
         contrast = batch.contrast(marker.positions)
         exclusive = batch.exclusiveness(won)
-        # Tasks with one right answer: a wrong answer is told by the others' agreement. Tasks with many right
-        # answers need the statistics below.
+        # Tasks with one right answer: a wrong answer shows in the agreement of the other answers. Tasks with
+        # many right answers need the statistics below.
         if exclusive is not None and exclusive >= _EXCLUSIVE and batch.sharing(won) <= _SHARED:
             # Wrong but paid: the answers are not those of other winning episodes of the same task.
             agreement, tasks = batch.agreement(won)

@@ -123,7 +123,7 @@ def merge_conflict(draw: Draw, choices: Choices) -> Exercise:
     base = {**steps[-1][0], name: _conf(lines.base)}
     start = repository.chain([*steps, (base, subject(draw))])[-1]
     ours: Files = {**base, name: _conf(lines.ours)}
-    files: Files = {**edited(draw, base, "docs/guide.md"), name: _conf(lines.theirs)}
+    files: Files = {**edited(draw, base, "docs/guide.md"), name: _conf(lines.side)}
     files["docs/side.md"] = f"{sentence(draw)}\n".encode()
     tip = repository.commit(ours, subject(draw), [start])
     side = repository.commit(files, subject(draw), [start])
@@ -200,7 +200,7 @@ class _Lines:
         marked: list[str] = []
         for key, value in self.base.items():
             our_line, side_line = f"{key} = {self.ours[key]}", f"{key} = {self.side[key]}"
-            if value in {self.ours[key], self.theirs[key]}:
+            if value in {self.ours[key], self.side[key]}:
                 line = our_line if self.side[key] == value else side_line
                 required.append(line)
                 marked.append(line)

@@ -28,17 +28,17 @@ class Bench:
     written: Tree = field(default_factory=dict[str, "Node"])
     """Files outside the repository that are required."""
 
-    def exercise(self, ask: str, state: Given, required: Required, gold: str) -> Exercise:
+    def exercise(self, ask: str, before: Given, required: Required, gold: str) -> Exercise:
         """Finish an exercise."""
         repository = self.repository
-        staged = state.staged if state.staged is not None else state.files
+        staged = before.staged if before.staged is not None else before.files
         index = repository.tree(required.staged if required.staged is not None else required.files)
         state = RepositoryState(FOLDER, required.head, required.refs, index)
         hidden = {path: File(content) for path, content in repository.files(staged).items()}
-        hidden |= {f"{FOLDER}/.git/{path}": File(content) for path, content in state.raw.items()}
+        hidden |= {f"{FOLDER}/.git/{path}": File(content) for path, content in before.raw.items()}
         return Exercise(
             f"The folder repo is a git repository. {ask} {ALONE}",
-            {**_placed(state.files), **self.beside},
+            {**_placed(before.files), **self.beside},
             {**_placed(required.files), **self.beside, **self.written},
             f"cd {FOLDER}; {gold}",
             whole=(FOLDER,),
