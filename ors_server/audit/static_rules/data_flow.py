@@ -153,9 +153,10 @@ class DataFlow:
             return base | _GOLD if is_gold else base
         # A method as a value, such as `self.reward`, tells nothing about what it returns.
         method = self.source.methods.get(node.attr)
-        decorators = [] if method is None else map(ast.unparse, method.node.decorator_list)
-        if method is not None and not any("property" in decorator for decorator in decorators):
-            return frozenset({Label.STATE})
+        if method is not None:
+            decorators = map(ast.unparse, method.node.decorator_list)
+            if not any("property" in decorator for decorator in decorators):
+                return frozenset({Label.STATE})
         own = self._attributes.get(node.attr, NONE) | {Label.STATE}
         return own | _GOLD if _is_gold(node.attr) and Label.ARGUMENT not in own else own
 
