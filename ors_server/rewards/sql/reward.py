@@ -18,6 +18,7 @@ from ors_server.rewards.sql.engine import (
     QueryError,
     QueryLimitError,
     QueryResult,
+    absolute_place,
     open_copy,
     run_query,
 )
@@ -160,7 +161,10 @@ def _run_where_it_fits(
         return _run_all(places, gold, query, rules, is_alone=False)
     except MemoryGrowthError:
         limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
-        return offload.call(run_alone, places, gold, query, rules, limits=limits)
+        # The process runs in another folder than this one.
+        return offload.call(
+            run_alone, [absolute_place(place) for place in places], gold, query, rules, limits=limits
+        )
 
 
 def run_alone(places: list[Database], gold: str, query: str | None, rules: SQLOptions) -> list[_QueryVerdict]:
