@@ -56,14 +56,14 @@ GOALS = {
     "loose modules": 6.0,
 }
 LIMITS = {
-    "pronoun names per 1,000 bindings": 33.1,
+    "pronoun names per 1,000 bindings": 25.6,
     "constants named MOST_, LEAST_ or FEWEST_": 0.0,
     "idioms per 1,000 lines": 3.4,
-    "helpers of five lines or fewer with one use": 486.0,
-    "small files with one importer in their folder": 58.0,
+    "helpers of five lines or fewer with one use": 475.0,
+    "small files with one importer in their folder": 55.0,
     "loose modules": 6.0,
 }
-MIN_COMMENTS = 8.4
+MIN_COMMENTS = 9.4
 """Explaining comments per 1,000 lines: this figure may only grow, until it is 15."""
 
 

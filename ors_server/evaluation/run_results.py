@@ -16,7 +16,7 @@ class RunResults:
     runs: tuple[Run, ...]
     """At least one."""
     attempts: tuple[Attempt, ...]
-    """In the order in which they ended; one for each place of each run."""
+    """In the order in which they ended; one for each key of each run."""
 
 
 def read_results(folders: Sequence[str | Path], success_at: float | None = None) -> RunResults:
@@ -38,7 +38,7 @@ def results_of(
 ) -> RunResults:
     """Put runs, at least one, and their attempts together.
 
-    Of two attempts at the same place the later one counts, because it was made when the run was resumed.
+    Of two attempts with the same key the later one counts, because it was made when the run was resumed.
 
     Raises:
         RecordError: If the runs are not of one agent in one version of one environment, disagree about a
@@ -47,19 +47,19 @@ def results_of(
     _check_alike(runs)
     thresholds = sorted({run.success_at for run in runs})
     if success_at is None and len(thresholds) > 1:
-        known = ", ".join(f"{threshold:g}" for threshold in thresholds)
+        values = ", ".join(f"{threshold:g}" for threshold in thresholds)
         raise RecordError(
-            f"the runs count returns from different thresholds as success (from {known}); set one for all "
+            f"the runs count returns from different thresholds as success (from {values}); set one for all "
             "with --success-at"
         )
-    latest = {(attempt.run_id, attempt.place): attempt for attempt in attempts}
-    ordered = sorted(latest.values(), key=lambda attempt: (_ended_at(attempt), attempt.run_id, attempt.place))
+    latest = {(attempt.run_id, attempt.key): attempt for attempt in attempts}
+    # In the order in which they ended.
+    ordered = sorted(
+        latest.values(),
+        key=lambda attempt: (attempt.started_at.timestamp() + attempt.seconds, attempt.run_id, attempt.key),
+    )
     _check_tasks(ordered)
     return RunResults(tuple(runs), tuple(ordered))
-
-
-def _ended_at(attempt: Attempt) -> float:
-    return attempt.started_at.timestamp() + attempt.seconds
 
 
 def _check_alike(runs: Sequence[Run]) -> None:
@@ -71,7 +71,7 @@ def _check_alike(runs: Sequence[Run]) -> None:
                     f"runs are summarised together only if they are of one {name}; {run.run_id} has "
                     f"{getattr(run, name)} and {first.run_id} has {getattr(first, name)}: compare them"
                 )
-        versions = [each.versions.get("environment") for each in (first, run)]
+        versions = [member.versions.get("environment") for member in (first, run)]
         if versions[0] != versions[1]:
             raise RecordError(
                 f"runs are summarised together only if they are of one version of the environment; "
@@ -86,11 +86,12 @@ def _check_tasks(attempts: Sequence[Attempt]) -> None:
     hashes: dict[tuple[str, int], str] = {}
     for attempt in attempts:
         task = (attempt.split, attempt.index)
-        known = hashes.setdefault(task, attempt.task_hash)
-        if known and attempt.task_hash and known != attempt.task_hash:
+        task_hash = hashes.setdefault(task, attempt.task_hash)
+        # An empty hash is not known, and contradicts no other.
+        if task_hash and attempt.task_hash and task_hash != attempt.task_hash:
             raise RecordError(
                 f"task {attempt.index} of the split {attempt.split} is not the same in all attempts: its "
-                f"hash is {known[:12]} in some and {attempt.task_hash[:12]} in others; summarise them "
+                f"hash is {task_hash[:12]} in some and {attempt.task_hash[:12]} in others; summarise them "
                 "separately"
             )
-        hashes[task] = known or attempt.task_hash
+        hashes[task] = task_hash or attempt.task_hash

@@ -165,8 +165,8 @@ def test_a_problem_that_differs_when_it_is_made_again_is_not_graded():
     [
         ({"colour": 3}, r"reasoning_gym/leg_counting: unknown option 'colour'; expected one of max_animals,"),
         ({"min_animals": 0}, r"reasoning_gym/leg_counting: the dataset refuses .*AssertionError"),
-        ({"train_tasks": 0, "test_tasks": 0}, "expected at least one task, came train_tasks=0, test_tasks=0"),
-        ({"train_tasks": -1}, "expected at least one task, came train_tasks=-1"),
+        ({"train_tasks": 0, "test_tasks": 0}, "expected at least one task, got train_tasks=0, test_tasks=0"),
+        ({"train_tasks": -1}, "expected at least one task, got train_tasks=-1"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):

@@ -89,14 +89,14 @@ def test_runs_that_are_alike_list_no_tasks(run, kept):
 def test_what_is_no_run_is_a_misuse(run, tmp_path):
     ran = run("report", str(tmp_path))
     assert ran.status == 2
-    assert "is no folder of a run" in ran.err
+    assert "is not the folder of a run" in ran.err
 
 
 def test_runs_that_have_nothing_in_common_are_a_misuse(run, kept):
     first = kept(make_outcome([[1.0]]))
     ran = run("compare", first, kept(make_outcome([[1.0]], run_id="run-b", environment="qa")))
     assert ran.status == 2
-    assert "runs of one environment are compared" in ran.err
+    assert "only runs of one environment can be compared" in ran.err
 
 
 def test_a_confidence_that_is_none_is_a_misuse(run, kept):
