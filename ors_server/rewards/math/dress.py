@@ -1,4 +1,4 @@
-r"""Removes what only dresses an answer: markdown, HTML, marks, rows of equations. Pure.
+r"""Removes the decoration of an answer: markdown, HTML, marks, rows of equations. Pure.
 
 `*129*`, `<b>129</b>`, `# 129`, `129 ✓`, `\begin{align*} T &= 129 \end{align*}` and "one hundred twenty-nine
 (129)" are all 129. Text that is struck through (`~~129~~`, `<del>`, `\cancel{129}`) is removed with what it

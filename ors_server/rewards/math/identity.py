@@ -120,12 +120,16 @@ def number_of(node: Node, budget: StepBudget) -> "rationals.Rational | None":
 
 def _judge_exactly(first: Node, second: Node, budget: StepBudget) -> bool | None:
     try:
-        mine, theirs = rationals.evaluate(first, budget), rationals.evaluate(second, budget)
+        first_value, second_value = rationals.evaluate(first, budget), rationals.evaluate(second, budget)
     except InexactError:
         return None
     except UndefinedError:
         return False
-    return mine == theirs or _is_float_of(first, mine, theirs) or _is_float_of(second, theirs, mine)
+    return (
+        first_value == second_value
+        or _is_float_of(first, first_value, second_value)
+        or _is_float_of(second, second_value, first_value)
+    )
 
 
 def _is_float_of(node: Node, value: rationals.Rational, other: rationals.Rational) -> bool:
@@ -197,15 +201,17 @@ def _sum_up(agreed: int, elsewhere: list[bool], limit: LimitError | None) -> boo
     return True if agreed else all(elsewhere) if elsewhere else None
 
 
-def _judge_at(first: Node, second: Node, point: SamplePoint, theirs: SamplePoint) -> tuple[bool | None, bool]:
+def _judge_at(
+    first: Node, second: Node, point: SamplePoint, second_point: SamplePoint
+) -> tuple[bool | None, bool]:
     try:
-        left, right = point.read(first), theirs.read(second)
+        left, right = point.read(first), second_point.read(second)
     except (InexactError, UndefinedError):
         return None, False
     if _is_printed_float(first, second):
         return _is_near(first, left, right) or _is_near(second, right, left), True
-    noise, bits = max(point.noise, theirs.noise), min(point.agreement, theirs.agreement)
-    is_real = not (point.is_off_reals or theirs.is_off_reals)
+    noise, bits = max(point.noise, second_point.noise), min(point.agreement, second_point.agreement)
+    is_real = not (point.is_off_reals or second_point.is_off_reals)
     return agree(left, right, noise, bits), is_real and precise.is_real(left) and precise.is_real(right)
 
 

@@ -68,11 +68,11 @@ _CODE: Final = re.compile(
     r"\b(?:True|False|None) (?:or|and)\b|\{comment\}|\w\(\)|\w\(['\"]|(?<!\\)\blambda\b[^:\n]{0,40}:|"
     r"\bimport\b|\bopen\(|=>|\bfor \w+ in\b"
 )
-"""Signs of code, whose numbers are no answers."""
+"""Signs of code, whose numbers are not answers."""
 _CODE_PARTS: Final = words_of(
     "__ () (' (\" => True False None echo exec( <script $(( range( {comment} lambda import open( for"
 )
-"""Texts without any of these are no code; looking for them takes a tenth of the pattern's time."""
+"""Texts without any of these are not code; the search for them takes a tenth of the pattern's time."""
 _NO_PROSE: Final = frozenset(FUNCTIONS) | frozenset(GREEK) | WORDS
 _PROSE: Final = re.compile(r"(?<![\\A-Za-z{])([A-Za-z]{2,})(?:['\s,.:]|$)")
 _OPENS_AS_PROSE: Final = re.compile(r"[^\W\d_]{2,}[\s,']|(?![A-Za-z])[^\W\d_]{2,}")
@@ -225,9 +225,9 @@ def find_last(response: str) -> Found | None:
     if strong and strong[0] is not None:
         return strong[0], "formula"
     for sentence in _last_sentences(tail):
-        found = _last_value(sentence)
-        if found is not None:
-            return found
+        value = _last_value(sentence)
+        if value is not None:
+            return value
     return None
 
 
@@ -259,11 +259,11 @@ def _last_value(sentence: str) -> Found | None:
 
 
 def _last_formula(sentence: str, formulas: list[re.Match[str]]) -> Found | None:
-    for place in range(len(formulas) - 1, max(len(formulas) - 4, -1), -1):
-        first = place
+    for last in range(len(formulas) - 1, max(len(formulas) - 4, -1), -1):
+        first = last
         while first and _JOINER.fullmatch(sentence, formulas[first - 1].end(), formulas[first].start()):
             first -= 1
-        reading = _read_formula(sentence[formulas[first].start() : formulas[place].end()])
+        reading = _read_formula(sentence[formulas[first].start() : formulas[last].end()])
         if reading is not None:
             return reading, "formula"
     return None

@@ -48,7 +48,7 @@ _STATING: Final = frozenset(
         "undecided",
     }
 )
-"""Classes of words that make a statement about a value and are no part of a unit."""
+"""Classes of words that make a statement about a value and are not part of a unit."""
 _CONJUNCTIONS: Final = words_of(
     "and or but than true false echo if else as by divided times from to at on with into thousand million "
     "billion trillion hundred dozen plus minus"
@@ -74,8 +74,8 @@ def agree(first: str, second: str) -> bool:
     if not first or not second or first == second:
         return True
     if first[0] == "~" and second[0] == "~":
-        mine, theirs = _singulars(first), _singulars(second)
-        return mine <= theirs or theirs <= mine
+        first_names, second_names = _singulars(first), _singulars(second)
+        return first_names <= second_names or second_names <= first_names
     if first[0] == "~" or second[0] == "~":
         return False
     return first.startswith("u") != second.startswith("u")
@@ -98,8 +98,8 @@ def is_noun_phrase(words: str) -> bool:
 
 def conversion(source: str, target: str) -> Fraction | None:
     """Return the factor from one unit to another, or `None` if they measure different things."""
-    (first, mine), (second, theirs) = _to_base(source), _to_base(target)
-    return first / second if mine == theirs else None
+    (first, source_factor), (second, target_factor) = _to_base(source), _to_base(target)
+    return first / second if source_factor == target_factor else None
 
 
 def _read(words: str) -> dict[str, int]:

@@ -1,9 +1,9 @@
 r"""The parser of answers with the notation of a computer algebra system.
 
-Beside the fast parser's conventions: `dx` may be first, last, in a numerator or between (`\int dx\, f`, `\int
-\frac{dx}{x}`); `\lim_{x\to0^+}` approaches from above; `\frac{d^2}{dx^2}` and `f''` derive; `\Gamma`,
-`\zeta`, `J_0` and the like before a bracket are functions; `\left.f\right|_{x=2}` and `\Big|_a^b` are values
-at places. A derivative applies to the product after it.
+In addition to the fast parser's conventions: `dx` may be first, last, in a numerator or between (`\int dx\,
+f`, `\int \frac{dx}{x}`); `\lim_{x\to0^+}` approaches from above; `\frac{d^2}{dx^2}` and `f''` derive;
+`\Gamma`, `\zeta`, `J_0` and the like before a bracket are functions; `\left.f\right|_{x=2}` and `\Big|_a^b`
+are values at places. A derivative applies to the product after it.
 """
 
 from typing import Final
@@ -69,13 +69,13 @@ class AlgebraParser(AnswerParser):
         scripts = self._parse_scripts()
         lower, upper = scripts["_"], scripts.get("^")
         if isinstance(lower, Relation):
-            variable, place = split_bound(lower)
+            variable, bound = split_bound(lower)
         else:
             (variable,) = symbols(node) if len(symbols(node)) == 1 else ("",)
-            place = lower
+            bound = lower
         if not variable:
             raise SyntaxUnknownError("a place of several variables")
-        below = Binder("at", variable, (place,), node)
+        below = Binder("at", variable, (bound,), node)
         if upper is None:
             return below
         return Add((Binder("at", variable, (_value_of(upper),), node), negate(below)))
@@ -181,10 +181,10 @@ class AlgebraParser(AnswerParser):
         is_in_integral, self._is_in_integral = self._is_in_integral, False
         top, bottom = self.parse_argument(), self.parse_argument()
         self._is_in_integral = is_in_integral
-        found = _derivative(top, bottom)
-        if found is None:
+        derivative = _derivative(top, bottom)
+        if derivative is None:
             return Multiply((top, invert(bottom)))
-        body, variables = found
+        body, variables = derivative
         if body is None:
             body = self.parse_term()
         for variable in reversed(variables):

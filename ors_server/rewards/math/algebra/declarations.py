@@ -54,7 +54,7 @@ class Declared:
 
 
 NATURAL: Final = -1
-_LEAST: Final = {
+_LOWER_BOUNDS: Final = {
     "positive integer": 1,
     "natural number": NATURAL,
     "nonnegative integer": 0,
@@ -105,8 +105,8 @@ def _read_kind(
     match: re.Match[str], names: list[str], whole: dict[str, int | None], constants: list[str]
 ) -> None:
     kind = match[2].replace("-", "").rstrip("s")
-    if kind in _LEAST:
-        whole.update(dict.fromkeys(names, _LEAST[kind]))
+    if kind in _LOWER_BOUNDS:
+        whole.update(dict.fromkeys(names, _LOWER_BOUNDS[kind]))
     else:
         constants += names
 

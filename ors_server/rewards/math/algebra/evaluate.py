@@ -104,9 +104,9 @@ class TreeEvaluator:
 
     def _symbol(self, node: Symbol) -> Reader:
         name = node.name
-        found = index_of(name, self._indices) if "_" in name and self._indices else None
-        if found is not None:
-            sequence, factor, variable = found
+        indexed = index_of(name, self._indices) if "_" in name and self._indices else None
+        if indexed is not None:
+            sequence, factor, variable = indexed
             return self._sequence(sequence, [lambda places: factor * places[variable]])
 
         def read(places: Places) -> Any:
@@ -128,10 +128,10 @@ class TreeEvaluator:
         return lambda places: member(name, tuple(index(places) for index in indices))
 
     def _constant(self, node: Constant) -> Reader:
-        known = {"pi": self.ctx.pi, "e": self.ctx.e, "i": self.ctx.mpc(0, 1), "inf": self.ctx.inf}
-        if node.name not in known:
+        constants = {"pi": self.ctx.pi, "e": self.ctx.e, "i": self.ctx.mpc(0, 1), "inf": self.ctx.inf}
+        if node.name not in constants:
             raise UnsureError(node.name)
-        value = +known[node.name]
+        value = +constants[node.name]
         return lambda _: value
 
     def _add(self, node: Add) -> Reader:
@@ -211,8 +211,8 @@ class TreeEvaluator:
 
     def _binder(self, node: Binder) -> Reader:
         if node.kind == "at":
-            place, body = self.read(node.bounds[0]), self.read(node.body)
-            return lambda places: body({**places, node.variable: place(places)})
+            point, body = self.read(node.bounds[0]), self.read(node.body)
+            return lambda places: body({**places, node.variable: point(places)})
         if node.kind == "int" and len(node.bounds) == 2:  # noqa: PLR2004  (a lower and an upper bound)
             return self._integral(node)
         if node.kind in ("sum", "prod"):
@@ -241,7 +241,7 @@ class TreeEvaluator:
         def read(places: Places) -> Any:
             floats = {name: _to_float(value) for name, value in places.items()}
             value = integrate(
-                lambda place: body(floats, place),
+                lambda x: body(floats, x),
                 _to_bound(low(places)),
                 _to_bound(high(places)),
                 is_inner=is_inner,
@@ -343,7 +343,7 @@ def _to_whole(value: Any) -> int:
 
 
 def value_of(reader: Reader, places: Places) -> Any:
-    """Return a value at a place; raises `UnsureError` if there is none."""
+    """Return a value at a place; raises `UnsureError` where it is undefined."""
     try:
         with mp.workdps(max(DIGITS, mp.dps)):
             value = reader(places)

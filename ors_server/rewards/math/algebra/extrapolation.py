@@ -30,6 +30,6 @@ def _extrapolate(values: list[Any]) -> Any:
     order = 1
     while len(values) > 1:
         scale = 2**order
-        values = [(scale * two - one) / (scale - 1) for one, two in pairwise(values)]
+        values = [(scale * fine - coarse) / (scale - 1) for coarse, fine in pairwise(values)]
         order += 1
     return values[0]

@@ -176,8 +176,8 @@ def _kinds(kind: str, bounds: list[Any]) -> dict[str, bool]:
 
 def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
     match kind, bounds:
-        case "at", [place]:
-            return body.doit().subs(variable, place)
+        case "at", [point]:
+            return body.doit().subs(variable, point)
         case "int", []:
             raise UnsureError("an integral without bounds")
         case "int", [low, high]:
@@ -188,9 +188,9 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
             if (high - low).is_Integer and high - low > _MAX_WHOLE:
                 raise UnsureError("a product of too many factors")
             return sympy.Product(body, (variable, low, high))
-        case (("lim" | "lim+" | "lim-"), [place]):
-            direction = "-" if place is sympy.oo else "+" if place == -sympy.oo else _DIRECTIONS[kind]
-            return _limit(body, variable, place, direction)
+        case (("lim" | "lim+" | "lim-"), [point]):
+            direction = "-" if point is sympy.oo else "+" if point == -sympy.oo else _DIRECTIONS[kind]
+            return _limit(body, variable, point, direction)
         case _:
             raise UnsureError(kind)
 
@@ -207,14 +207,14 @@ def _sum(body: Any, variable: Any, low: Any, high: Any) -> Any:
     return form.subs(last, high)
 
 
-def _limit(body: Any, variable: Any, place: Any, direction: str) -> Any:
+def _limit(body: Any, variable: Any, point: Any, direction: str) -> Any:
     """Compute a limit at once; with a variable of unknown sign, since the place decides its sign."""
     plain = sympy.Dummy(real=True) if direction == "+-" else variable
     body = body.doit().subs(variable, plain)
-    found = sympy.limit(body, plain, place, direction)
-    if found.has(sympy.Limit, sympy.AccumBounds) or found is sympy.nan:
+    limit = sympy.limit(body, plain, point, direction)
+    if limit.has(sympy.Limit, sympy.AccumBounds) or limit is sympy.nan:
         raise UnsureError("a limit that is not known")
-    return found
+    return limit
 
 
 def closed_form(node: Node, whole: frozenset[str]) -> tuple[Any, dict[str, Any]]:
@@ -237,9 +237,11 @@ def value_at(expression: Any, names: Mapping[str, Any], places: Mapping[str, Any
     Raises:
         UnsureError: It has none.
     """
-    known = {symbol: sympy.Rational(str(places[name])) for name, symbol in names.items() if name in places}
+    substitutions = {
+        symbol: sympy.Rational(str(places[name])) for name, symbol in names.items() if name in places
+    }
     try:
-        value = expression.subs(known).evalf(DIGITS)
+        value = expression.subs(substitutions).evalf(DIGITS)
         if value in (sympy.oo, -sympy.oo):
             return mpf("inf") if value is sympy.oo else mpf("-inf")
         if not value.is_number or value.has(sympy.nan, sympy.zoo):
