@@ -71,9 +71,9 @@ class RubricJudge(Reward):
         """
         if is_degenerate(final_response, self.options.min_characters):
             return RewardResult(0.0, extras={"judge_degenerate": 1}, reason="the answer has no content")
-        asked = task if task is not None else question
-        given = {"task": asked, "reference": answer, "answer": final_response}
-        blocks = {name: str(value) for name, value in given.items() if value is not None}
+        task_text = task if task is not None else question
+        fields = {"task": task_text, "reference": answer, "answer": final_response}
+        blocks = {name: str(value) for name, value in fields.items() if value is not None}
         messages = judge_messages(self.rubric.describe(), blocks, self.options.most_characters)
         try:
             return await self._graded(messages)
@@ -93,9 +93,12 @@ class RubricJudge(Reward):
     async def _graded(self, messages: Sequence[Message]) -> RewardResult:
         model = self._model or EndpointJudge.from_environment()
         answered = await sample_verdicts(model, messages, self.rubric, self.options)
-        agreed = agree([one.verdict for one in answered], self.rubric, self.options.combine)
-        used = sum((one.usage for one in answered), Usage())
-        parts = {f"rubric_{one.name}": one.value(agreed.choices[one.name]) for one in self.rubric.criteria}
+        agreed = agree([answer.verdict for answer in answered], self.rubric, self.options.combine)
+        used = sum((answer.usage for answer in answered), Usage())
+        parts = {
+            f"rubric_{criterion.name}": criterion.value(agreed.choices[criterion.name])
+            for criterion in self.rubric.criteria
+        }
         reasons = " ".join(verdict.reason for verdict in answered[0].verdict.values())
         return RewardResult(
             self.rubric.value(agreed.choices),
@@ -138,7 +141,7 @@ async def sample_verdicts(
         raise broken[0]
     if failed:
         failed[0].extras = _added(
-            [*(one.usage.as_extras() for one in answered.values()), *(error.extras for error in failed)]
+            [*(answer.usage.as_extras() for answer in answered.values()), *(error.extras for error in failed)]
         )
         raise failed[0]
     return [answered[sample] for sample in range(options.samples)]
@@ -158,7 +161,7 @@ def agree(samples: Sequence[Mapping[str, ReadVerdict]], rubric: Rubric, combine:
 
 def _added(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     names = {name for figure in figures for name in figure}
-    return {name: sum(one.get(name, 0) for one in figures) for name in sorted(names)}
+    return {name: sum(figure.get(name, 0) for figure in figures) for name in sorted(names)}
 
 
 def _most(ranks: Sequence[int]) -> int:
