@@ -153,32 +153,32 @@ class ClauseReader(SentenceRules):
         is_confirmed = sentence.is_question and self._is_yes(number + 1)
         sentence.is_granted = any("granted" in token.classes for token in sentence.tokens)
         sentence.has_one_value = sum(len(clause.values) for clause in sentence.clauses) == 1
-        for place, clause in enumerate(sentence.clauses):
+        for position, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
                 left, right = self._around(clause, index)
-                value.region = self._region(sentence, place, index)
-                if index == 0 and place and clause.lead is not None and clause.lead.word == ":":
-                    heading = sentence.clauses[place - 1]
+                value.region = self._region(sentence, position, index)
+                if index == 0 and position and clause.lead is not None and clause.lead.word == ":":
+                    heading = sentence.clauses[position - 1]
                     value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
                 is_ranged = index and clause.values[index - 1].polarity is Polarity.BOUNDED
                 if is_ranged and _is_range(clause, index):
                     is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
                     value.polarity = Polarity.ASSERTED if is_change else Polarity.BOUNDED
-                if right and right[-1].word in ("of", "among") and place + 1 < len(sentence.clauses):
-                    following = sentence.clauses[place + 1].lead
+                if right and right[-1].word in ("of", "among") and position + 1 < len(sentence.clauses):
+                    following = sentence.clauses[position + 1].lead
                     if following is not None and following.word in ("which", "whom"):
                         value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
-                    value.polarity = self._inherited(sentence, place, left, right) or value.polarity
-                if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, place):
+                    value.polarity = self._inherited(sentence, position, left, right) or value.polarity
+                if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, position):
                     value.polarity = Polarity.SUPPOSED
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
-                    value.polarity = self._after(sentence, place, value) or value.polarity
+                    value.polarity = self._after(sentence, position, value) or value.polarity
                 if (
                     value.polarity is Polarity.ASSERTED
                     and self.is_closed
-                    and self._trails_off(sentence, place, value)
+                    and self._trails_off(sentence, position, value)
                 ):
                     value.polarity = Polarity.INTERMEDIATE
                 if sentence.is_question and not is_confirmed:
@@ -202,8 +202,8 @@ class ClauseReader(SentenceRules):
         right = tokens[at + 1 : len(tokens) if following is None else tokens.index(following)]
         return left, right
 
-    def _region(self, sentence: Sentence, place: int, index: int) -> Span:
-        clause = sentence.clauses[place]
+    def _region(self, sentence: Sentence, position: int, index: int) -> Span:
+        clause = sentence.clauses[position]
         start = clause.start if index == 0 else clause.values[index - 1].token.end
         end = clause.end if index == len(clause.values) - 1 else clause.values[index].token.end
         return start, end
@@ -374,8 +374,8 @@ class ClauseReader(SentenceRules):
             ("intermediate" in seen or "operation" in first.classes, Polarity.INTERMEDIATE),
             (is_junk or self._is_about_the_work(left, right, before), Polarity.INTERMEDIATE),
         )
-        found = next((polarity for holds, polarity in rules if holds), None)
-        return found or self._as_subject(value, left, right, before, seen)
+        judged = next((polarity for holds, polarity in rules if holds), None)
+        return judged or self._as_subject(value, left, right, before, seen)
 
     def _is_reported(self, right: list[TextToken], seen: Classes) -> bool:
         reports = [token for token in right if "report" in token.classes]
@@ -458,15 +458,15 @@ class ClauseReader(SentenceRules):
         return any(token.classes & _STATING for token in (*left, *right))
 
     def _inherited(
-        self, sentence: Sentence, place: int, left: list[TextToken], right: list[TextToken]
+        self, sentence: Sentence, position: int, left: list[TextToken], right: list[TextToken]
     ) -> Polarity | None:
         """Return what the clause in front says of a value: a heading, or a list that the value continues."""
-        lead = sentence.clauses[place].lead
-        if place == 0 or lead is None:
+        lead = sentence.clauses[position].lead
+        if position == 0 or lead is None:
             return None
-        earlier = sentence.clauses[place - 1]
+        earlier = sentence.clauses[position - 1]
         if not earlier.values:
-            return self._behind_heading(sentence, place, left)
+            return self._behind_heading(sentence, position, left)
         is_reason = lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes
         if is_reason or "exceptive" in earlier.tokens[0].classes:
             return None  # "since 41 fails, 42", "unlike 41, 42 works"
@@ -498,9 +498,9 @@ class ClauseReader(SentenceRules):
         is_passed = polarity in _INHERITED or is_former  # "I considered A and B"
         return polarity if is_joined and not is_new and is_passed else None
 
-    def _behind_heading(self, sentence: Sentence, place: int, left: list[TextToken]) -> Polarity | None:
-        heading, lead = sentence.clauses[place - 1], sentence.clauses[place].lead
-        before = sentence.clauses[place - 2] if place > 1 else None
+    def _behind_heading(self, sentence: Sentence, position: int, left: list[TextToken]) -> Polarity | None:
+        heading, lead = sentence.clauses[position - 1], sentence.clauses[position].lead
+        before = sentence.clauses[position - 2] if position > 1 else None
         if lead is None:
             return None
         if before is not None and lead.word == "," and is_lone_denial(before):
@@ -569,27 +569,28 @@ class ClauseReader(SentenceRules):
         )
         return next((polarity for holds, polarity in rules if holds), None)
 
-    def _is_conditional(self, sentence: Sentence, place: int) -> bool:
+    def _is_conditional(self, sentence: Sentence, position: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
         clauses = sentence.clauses
         if sentence.is_granted:
             return False
-        own = clauses[place]
+        own = clauses[position]
         is_purpose = len(own.tokens) > NEAR and own.tokens[0].word == "to" and own.lead is None
-        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and place + 1 < len(clauses):
-            following = clauses[place + 1 : place + 4]
+        if is_purpose and own.tokens[1].classes & {"result", "epistemic"} and position + 1 < len(clauses):
+            following = clauses[position + 1 : position + 4]
             return any(token.word in _NEEDING for clause in following for token in clause.tokens)
         start = next(
-            (at for at in range(place, max(place - 2, 0), -1) if self._is_apart(clauses[at])), place - 2
+            (at for at in range(position, max(position - 2, 0), -1) if self._is_apart(clauses[at])),
+            position - 2,
         )
         following = [
             clause
-            for clause in clauses[place + 1 : place + 2]
+            for clause in clauses[position + 1 : position + 2]
             if not self._is_apart(clause) and not (clause.lead is not None and clause.lead.word in _REASONS)
         ]
         return any(
             is_mistaken_way(clause) or (is_condition(clause) and not is_own_work(clause))
-            for clause in clauses[max(start, 0) : place] + following
+            for clause in clauses[max(start, 0) : position] + following
         )
 
     def _is_apart(self, clause: Clause) -> bool:
@@ -598,13 +599,13 @@ class ClauseReader(SentenceRules):
             self._text[clause.lead.start] == ";" or clause.lead.word in ("but", "however", "whereas")
         )
 
-    def _after(self, sentence: Sentence, place: int, value: Value) -> Polarity | None:
+    def _after(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
-        opening = sentence.clauses[max(place - 1, 0) : place + 1]
+        opening = sentence.clauses[max(position - 1, 0) : position + 1]
         is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
         for clause, following in zip(
-            sentence.clauses[place + 1 : place + _MAX_REMARKS],
-            [*sentence.clauses[place + 2 : place + 1 + _MAX_REMARKS], None],
+            sentence.clauses[position + 1 : position + _MAX_REMARKS],
+            [*sentence.clauses[position + 2 : position + 1 + _MAX_REMARKS], None],
             strict=False,
         ):
             if clause.values:

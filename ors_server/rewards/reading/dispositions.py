@@ -1,4 +1,4 @@
-"""Tells what the words beside a value do with it: exclude it, go on with it, speak for another. Pure."""
+"""Tells what the words around a value do with it: exclude it, continue with it, or favour another. Pure."""
 
 from collections.abc import Sequence
 from typing import Final

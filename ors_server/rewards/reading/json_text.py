@@ -68,8 +68,8 @@ def find_json(response: str, extract: Extract) -> str:
 
 def _check_depth(text: str) -> None:
     depth = 0
-    for found in _BRACKET.finditer(text):
-        mark = found[0]
+    for bracket in _BRACKET.finditer(text):
+        mark = bracket[0]
         if mark in "[{":
             depth += 1
             if depth > MAX_DEPTH:
@@ -79,9 +79,9 @@ def _check_depth(text: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
+    entries = dict(pairs)
+    if len(entries) == len(pairs):
+        return entries
     seen: set[str] = set()
     twice = next(name for name, _ in pairs if name in seen or cast("Any", seen.add(name)))
     raise JSONTextError(f"the name {twice[:80]!r} is twice in one object")

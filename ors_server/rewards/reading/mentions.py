@@ -81,17 +81,17 @@ class Reading:
 
 
 def visible(text: str) -> str:
-    """Return a text without characters that take no space, which may stand inside of words."""
+    """Return a text without zero-width characters, which may be inside of words."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
 def outermost(mentions: Iterable[Mention]) -> list[Mention]:
     """Return mentions in order without those that overlap an earlier or longer one."""
-    kept: list[Mention] = []
+    outer: list[Mention] = []
     for mention in sorted(mentions, key=lambda item: (item.start, -item.end)):
-        if not kept or mention.start >= kept[-1].end:
-            kept.append(mention)
-    return kept
+        if not outer or mention.start >= outer[-1].end:
+            outer.append(mention)
+    return outer
 
 
 def read_mentions(
@@ -156,7 +156,7 @@ def final_assertion(readings: Sequence[Reading]) -> Reading | None:
 
 
 def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
-    """Return the final assertion, where candidates exclude each other; `None` if a rival is beside it.
+    """Return the final assertion, where candidates exclude each other; `None` if it comes with a rival.
 
     A rival names another candidate: joined by "and" or "or"; or in the same way in the same line, without a
     word of correction or contrast between the two; or in lines of nothing but candidates.

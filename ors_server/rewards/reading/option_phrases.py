@@ -202,7 +202,7 @@ def is_declined(clause: Clause) -> bool:
 
 
 def restart_of(left: Sequence[TextToken]) -> int:
-    """Return where the words behind "contrary to" and its object begin anew: "contrary to legend it is A"."""
+    """Return where a new clause begins behind "contrary to" and its object: "contrary to legend it is A"."""
     if "copula" not in left[-1].classes:
         return 0
     return next(
@@ -258,14 +258,14 @@ def replaces(sentences: Sequence[Sentence], last: Value, *, is_definite: bool) -
         or classes_in(openers) & _LEAVING_OPEN
     ):
         return False
-    place = final.clauses.index(clause)
+    position = final.clauses.index(clause)
     is_alone = clause.tokens == [last.token]
-    behind = [token.word for part in final.clauses[place + 1 :] for token in part.tokens]
+    behind = [token.word for part in final.clauses[position + 1 :] for token in part.tokens]
     if is_alone and " ".join(behind) in _POSTPOSED:
-        return place == 0  # "Riga. Porto, I mean."
-    is_headed = is_alone and place > 0 and clause.lead is not None and clause.lead.word == ":"
-    is_stated = (is_alone and not place) or is_definite
-    has_words = len(sentences) > 2 or place > 0  # noqa: PLR2004  (words between the two names)
+        return position == 0  # "Riga. Porto, I mean."
+    is_headed = is_alone and position > 0 and clause.lead is not None and clause.lead.word == ":"
+    is_stated = (is_alone and not position) or is_definite
+    has_words = len(sentences) > 2 or position > 0  # noqa: PLR2004  (words between the two names)
     return not behind and has_words and (is_headed or is_stated)
 
 

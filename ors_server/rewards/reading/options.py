@@ -435,7 +435,7 @@ class OptionReader(ClauseReader):
     def _set_against(self, sentence: Sentence, number: int) -> None:
         """Read "A sounds right, but only B fits", "B, and not, as some say, A", "A fails. B doesn't."."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        positions = {id(clause): place for place, clause in enumerate(sentence.clauses)}
+        positions = {id(clause): position for position, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
             places = [positions[id(value.clause)] for value in (first, second)]
             tokens, lead = first.clause.tokens, second.clause.lead
@@ -457,7 +457,7 @@ class OptionReader(ClauseReader):
     def _hedge_sides(self, sentence: Sentence) -> None:
         """Read "A in theory, B in practice": it states neither."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        places = {id(clause): place for place, clause in enumerate(sentence.clauses)}
+        places = {id(clause): position for position, clause in enumerate(sentence.clauses)}
         for first, second in pairwise(values):
             lead = second.clause.lead
             is_beside = lead is not None and lead.word in ("and", ",", ";", "but") and is_side(second)
@@ -472,22 +472,22 @@ class OptionReader(ClauseReader):
 
     def _finish(self, sentence: Sentence) -> None:
         """Read "For A, one needs a prism", and "B has a flaw, A doesn't"."""
-        for place, clause in enumerate(sentence.clauses):
+        for position, clause in enumerate(sentence.clauses):
             if not clause.values:
                 continue
             value = clause.values[-1]
             at = clause.tokens.index(value.token)
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
-            following = sentence.clauses[place + 1 :]
+            following = sentence.clauses[position + 1 :]
             is_denial = bool(following) and "negative" in following[0].tokens[0].classes  # "in A, not in B"
             goes_on = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
             if len(left) == 1 and left[0].word in _FRONTED and goes_on:
                 value.polarity = Polarity.INTERMEDIATE
-            earlier = sentence.clauses[place - 1].classes() if place else NO_CLASSES
+            earlier = sentence.clauses[position - 1].classes() if position else NO_CLASSES
             is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004
             if is_contrast and not left and earlier & {"reject", "fault"} and "negative" not in earlier:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
-            heading = sentence.clauses[place - 1] if place else clause
+            heading = sentence.clauses[position - 1] if position else clause
             is_end = clause is sentence.clauses[-1]
             if is_end and _asks_for_answer(clause, heading) and value.polarity is Polarity.ASSERTED:
                 value.is_framed = True  # "The question asks where it started: Riga."
@@ -499,11 +499,11 @@ class OptionReader(ClauseReader):
     def _judge_lists(self, sentence: Sentence) -> None:
         """Read "A, B: eliminated" and "A looks right but isn't"."""
         earlier: list[Value] = []
-        for place, clause in enumerate(sentence.clauses):
+        for position, clause in enumerate(sentence.clauses):
             if clause.values or clause.lead is None or not earlier:
                 earlier += clause.values
                 continue
-            if denies_each(clause) and place + 1 == len(sentence.clauses):
+            if denies_each(clause) and position + 1 == len(sentence.clauses):
                 for value in earlier:
                     value.polarity, value.is_framed = Polarity.DENIED, False
             classes = clause.classes()
@@ -513,14 +513,14 @@ class OptionReader(ClauseReader):
                 classes & {"reject", "fault"}
             )
             is_bare = all(token.kind == "value" for token in sentence.clauses[0].tokens)
-            is_last = place + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004
+            is_last = position + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004
             if is_verdict and is_bare and is_last and "negative" not in classes:
                 for value in earlier:
                     value.polarity = Polarity.DENIED
             if clause.tokens[0].word in _POSTPOSED:
                 earlier[-1].polarity, earlier[-1].is_framed = Polarity.DENIED, False
             is_elliptic = clause.lead.word in _OPPOSED and clause.tokens[-1].word in _AUXILIARIES
-            if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[place - 1]:
+            if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[position - 1]:
                 earlier[-1].polarity = Polarity.DENIED
 
     def _leave_undecided(self, values: Sequence[Value]) -> None:
@@ -744,7 +744,7 @@ _GENERAL: Final = words_of(
 )
 
 
-def _has_condition(sentence: Sentence, place: int) -> bool:
+def _has_condition(sentence: Sentence, position: int) -> bool:
     """Whether the clause at a place is a condition: "A if the diary is right"."""
-    lead = sentence.clauses[place].lead if place < len(sentence.clauses) else None
+    lead = sentence.clauses[position].lead if position < len(sentence.clauses) else None
     return lead is not None and lead.word in ("if", "when", "provided", "assuming")

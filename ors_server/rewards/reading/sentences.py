@@ -1,6 +1,6 @@
 """Cuts a text into sentences, clauses and words, and gives words their classes. Pure.
 
-A value of the text is one token, whatever it is made of; so is a phrase of the lexicon. A sentence ends at a
+A value of the text is one token, of any characters; so is a phrase of the lexicon. A sentence ends at a
 full stop, a question mark or the end of a line that does not break it; a clause at punctuation and at
 conjunctions. A clause has a greatest length, so that the work on it is bounded.
 """
@@ -105,7 +105,7 @@ _EXCEPTIVES: Final = frozenset(
 _ORDERS_NOT: Final = frozenset({"don't", "never", "dont"})
 _BEFORE_VERBS: Final = words_of("would will might could should may to they you many some i we he she")
 _COMPLEMENTIZERS: Final = words_of("dass daß ob że iż czy что чтобы будто")
-"""Words of other languages that open an object clause behind a comma; "that" of English has none."""
+"""Words of other languages that open an object clause behind a comma; English "that" has no comma."""
 _NOBODY: Final = frozenset({"no one", "not even", "not one"})
 _STARTERS: Final = words_of(
     "the this that that's it it's we no don't there there's here hope let note do does sorry oops wait "
@@ -124,7 +124,7 @@ _MAX_CLAUSE: Final = 60
 _TRANSPARENT: Final = frozenset({"retract", "pronoun", "yes", "pivot"})
 """Classes of phrases whose words keep their own classes."""
 _ADDED: Final = frozenset({"choosing", "outranks", "outranked", "tied"})
-"""Classes of options that a word has beside its others."""
+"""Classes of options that a word has in addition to its others."""
 _FAULTY: Final = re.compile(
     r"un(?!den|mist|amb|beat|quest|ass|avoid|disp|chall|equal|paral|riv|contest|doubt|der|anim)\w{3,}(?:ed|ing|ive|ful|able|ible)"
     r"|(?:mis|over|dis)(?!play|cuss|cov|cern|tin)\w{4,}s|ir(?:rel|reg|rat)\w+|il(?:log|leg)\w+"
@@ -457,7 +457,7 @@ class SentenceReader:
         return sentences
 
     def _is_wrapped(self, index: int) -> bool:
-        """Whether a line end is inside of a sentence: small letters go on in the next line."""
+        """Whether a line end is inside of a sentence: the next line continues with a small letter."""
         before = self._tokens[index - 1] if index else None
         following = index + 1
         while (
@@ -558,9 +558,7 @@ def _look_up(lexicons: Sequence[Lexicon], words: list[str], index: int) -> tuple
         own, foreign = lexicons[0].words.get(word, NO_CLASSES), NO_CLASSES
         for lexicon in lexicons[1:]:
             foreign |= lexicon.words.get(word, NO_CLASSES)
-        own = (
-            foreign or own
-        )  # "war" says nothing of a value in a German sentence, whatever it says in English
+        own = foreign or own  # German "war" (was) says nothing of a value, though the English word does
         return 1, own | {"negative"} if word.endswith("n't") or word.startswith("n'") else own
     parts = words[index : index + length]
     own = NO_CLASSES.union(*(lexicon.words.get(part, NO_CLASSES) for lexicon in lexicons for part in parts))

@@ -162,7 +162,7 @@ def read_statements(
         is_same: Whether two different texts are one value, which "or" then only repeats ("3/4, or 0.75").
         is_closed: Whether words that are not known to make a sentence assert nothing: "shy of 42".
         are_labels: Whether the values are labels or names: as the subject of a verb that does not confirm it,
-            such a value is no answer ("B comes close").
+            such a value is not an answer ("B comes close").
     """
     ordered = sorted(set(spans))
     if not ordered:
@@ -184,10 +184,10 @@ def read_statements(
         container = struck[index] if index >= 0 and span[1] <= struck[index][1] else None
         if container is not None:
             polarity, region = Polarity.RETRACTED, container
-        place = _place_of(text, span)
+        position = _place_of(text, span)
         is_definite = reader.is_definite(value)
         statements.append(
-            Statement(*span, polarity, place, region, value.is_framed, is_definite, value.sentence)
+            Statement(*span, polarity, position, region, value.is_framed, is_definite, value.sentence)
         )
     return statements
 
@@ -203,21 +203,21 @@ def _place_of(text: str, span: Span) -> Place:
         (FIELD_KEY.search(before) is not None, Place.FIELD),
         (not line.strip(" \t.*_`"), Place.LINE),
     )
-    return next((place for holds, place in marks if holds), Place.SENTENCE)
+    return next((position for holds, position in marks if holds), Place.SENTENCE)
 
 
 def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     """Return a text without what it does not assert."""
-    kept: list[str] = []
+    texts: list[str] = []
     position = 0
     for start, end in _merged(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
         # An asserted value inside of the region of another one stays (`the sum of 41, not 42`).
-        kept.append(text[position : max(position, start)])
+        texts.append(text[position : max(position, start)])
         position = max(position, end)
-    kept.append(text[position:])
-    if len(kept) == 1:
+    texts.append(text[position:])
+    if len(texts) == 1:
         return text
-    pieces = [kept[0], *(_FRAGMENT_START.sub(" ", piece) for piece in kept[1:])]
+    pieces = [texts[0], *(_FRAGMENT_START.sub(" ", piece) for piece in texts[1:])]
     return "\n".join(piece for piece in pieces if piece.strip(" .\t"))
 
 
@@ -276,7 +276,7 @@ def _verb_of(value: Value) -> str | None:
 
 
 def _sets_beside(clause: Clause) -> bool:
-    """Whether a clause brings a second answer beside another one."""
+    """Whether a clause adds a second answer to another one."""
     return any("alternative" in token.classes for token in (clause.lead, *clause.tokens) if token is not None)
 
 
@@ -440,18 +440,18 @@ class _Reader(CharacterReader):
         is_aside = bool(words & _TO_ABSURDITY) or any(t.word in _ELSE for t in sentence.tokens)
         if sentence.is_question or is_aside or words & {"why", "how"}:
             return False
-        for place, clause in enumerate(sentence.clauses):
+        for position, clause in enumerate(sentence.clauses):
             if any(value.polarity is not Polarity.INTERMEDIATE for value in clause.values):
                 break
-            is_relative = place and clause.lead is not None and clause.lead.word in _RELATIVES
+            is_relative = position and clause.lead is not None and clause.lead.word in _RELATIVES
             if clause.values or (is_relative and sentence.tokens[0].word.startswith("there")):
                 continue
             if clause.lead is not None and clause.lead.word in ("if", "in case"):
                 continue  # "Let me know if I made a mistake."
-            is_entry = place and clause.lead is not None and clause.lead.word == ":"
+            is_entry = position and clause.lead is not None and clause.lead.word == ":"
             if is_entry and len(clause.tokens) == 1 and clause.tokens[0].word in ("none", "nil"):
                 continue  # "Units: none"
-            following = sentence.clauses[place + 1].lead if place + 1 < len(sentence.clauses) else None
+            following = sentence.clauses[position + 1].lead if position + 1 < len(sentence.clauses) else None
             if has_value and following is not None and following.word == ":":
                 continue  # a heading: it judges the value behind it
             if self._clause_takes_back(clause, has_value=has_value):
@@ -600,7 +600,7 @@ class _Reader(CharacterReader):
         for sentence in self._sentences:
             self._hedge_choice(sentence)
             values = [value for clause in sentence.clauses for value in clause.values]
-            places = {id(clause): place for place, clause in enumerate(sentence.clauses)}
+            places = {id(clause): position for position, clause in enumerate(sentence.clauses)}
             for earlier, value in pairwise(values):
                 lead = value.clause.lead
                 opener = earlier.clause.lead
@@ -669,7 +669,7 @@ class _Reader(CharacterReader):
                 self._hedge_all(asserted)
 
     def _hedge_alternatives(self) -> None:
-        """Decide for no value beside which a text sets another one: "Another candidate is 43."."""
+        """Decide for no value if the text adds an alternative: "Another candidate is 43."."""
         if self._takes_alternatives:
             return
         earlier: list[Value] = []
@@ -737,5 +737,5 @@ class _Reader(CharacterReader):
         )
 
     def _differ(self, value: Value, other: Value) -> bool:
-        written, others = self._written(value), self._written(other)
-        return written != others and not (self.is_same is not None and self.is_same(written, others))
+        written, other_text = self._written(value), self._written(other)
+        return written != other_text and not (self.is_same is not None and self.is_same(written, other_text))

@@ -36,13 +36,13 @@ MAX_CALLS = 200
 """Function calls in the text of one query."""
 MAX_PATTERN_BYTES = 200
 PROCESSOR_SECONDS = 5.0
-"""Of one query, in the calling thread."""
+"""Processor time of one query, in the calling thread."""
 MAX_GROWTH = 512 * MIB
 """How much the process may grow while one query runs, in bytes."""
 STEPS_BETWEEN = 100
-"""Steps of the virtual machine between two looks at the bounds."""
+"""Steps of the virtual machine between two checks of the bounds."""
 LOOKS_BETWEEN = 16
-"""Looks at the bounds between two looks at the memory, which cost more."""
+"""Checks of the bounds between two checks of the memory, which cost more."""
 _PAGE = resource.getpagesize()
 _READS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -228,8 +228,8 @@ def _fill(connection: sqlite3.Connection, database: Database) -> None:
         if path.suffix.lower() == ".sql":
             _fill_from_dump(connection, path.read_text(encoding="utf-8"))
         else:
-            place = f"file:{quote(str(path.resolve()))}?mode=ro"
-            with contextlib.closing(sqlite3.connect(place, uri=True)) as source:
+            uri = f"file:{quote(str(path.resolve()))}?mode=ro"
+            with contextlib.closing(sqlite3.connect(uri, uri=True)) as source:
                 source.backup(connection)
 
 

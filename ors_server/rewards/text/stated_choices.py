@@ -156,7 +156,7 @@ def boxes(text: str, choices: Choices) -> Iterator[Mention]:
 
 
 def pick(text: str, choices: Choices) -> str | None:
-    """Return the choice that a short text is; `None` if it is none, or several."""
+    """Return the choice that a short text names; `None` if it names no choice, or several."""
     bare = " ".join(_DRESS.sub(" ", text).split())
     bare = bare[1:-1] if _EMPHASISED.fullmatch(bare) else bare
     bare = _NOUN.sub("", bare, count=1)
@@ -216,9 +216,9 @@ def _mentions(text: str, choices: Choices, places: Iterable[Mention]) -> list[Me
     """Return where a text names the choices; a label and its text side by side are one mention."""
     texts = _texts(text, choices)
     labels = [mention for mention in _labels(text, choices) if not _is_inside(mention, texts)]
-    found = sorted([*texts, *labels], key=lambda mention: mention.start)
+    mentions = sorted([*texts, *labels], key=lambda mention: mention.start)
     merged: list[_Named] = []
-    for mention in found:
+    for mention in mentions:
         last = merged[-1] if merged else None
         if last is not None and _is_attached(text, last, mention):
             merged[-1] = _Named(last.start, mention.end, last.name if last.name == mention.name else None)
@@ -242,7 +242,7 @@ def _without_list(text: str, mentions: list[_Named], choices: Choices) -> list[_
 
 
 def _is_inside(mention: Mention, places: Sequence[Mention]) -> bool:
-    return any(place.start <= mention.start < place.end for place in places)
+    return any(span.start <= mention.start < span.end for span in places)
 
 
 def _is_attached(text: str, first: "_Named", second: "_Named") -> bool:
@@ -263,7 +263,7 @@ def _texts(text: str, choices: Choices) -> list[_Named]:
         return []
     form = re.sub(r"\s", " ", form)
     sought = {choice for choice in folded if len(choice) > 1}
-    places = sorted(word_places(form, sought), key=lambda place: (place[0], -len(place[1])))
+    places = sorted(word_places(form, sought), key=lambda span: (span[0], -len(span[1])))
     return [
         _Named(start, start + len(choice), folded[choice])
         for start, choice in places
@@ -281,9 +281,9 @@ def _goes_on(text: str, end: int) -> bool:
 
 
 def _labels(text: str, choices: Choices) -> Iterator[_Named]:
-    for found in _label_pattern(tuple(choices)).finditer(text):
-        label = found[0]
-        start, end = _with_brackets(text, found.start(), found.end())
+    for match in _label_pattern(tuple(choices)).finditer(text):
+        label = match[0]
+        start, end = _with_brackets(text, match.start(), match.end())
         is_lower = label not in choices
         before, after = text[max(0, start - 16) : start], text[end : end + 1]
         is_alone = not before.rpartition("\n")[2].strip(_LINE_START) and not text[
@@ -301,7 +301,7 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             and (
                 (
                     label in ("A", "I")
-                    and start == found.start()
+                    and start == match.start()
                     and not before.endswith((", ", "; "))  # an article there is written small
                     and _is_article(text, end)
                 )
