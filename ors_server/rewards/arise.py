@@ -87,8 +87,8 @@ def efficiency_reward(trajectory: Trajectory) -> float:
 
 
 def _strict(trajectory: Trajectory, match: Match) -> RewardResult:
-    known = [trajectory.metadata.get(name) for name in ("expected_output", "expected")]
-    texts = [str(value) for value in known if value is not None and str(value).strip()]
+    candidates = [trajectory.metadata.get(name) for name in ("expected_output", "expected")]
+    texts = [str(value) for value in candidates if value is not None and str(value).strip()]
     if not texts:
         return RewardResult.without(RewardStatus.BAD_GOLD, "no expected value is known")
     return RewardResult(float(_is_in(texts[0], trajectory.outcome, match)))

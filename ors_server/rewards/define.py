@@ -92,11 +92,12 @@ class Reward(ABC):
         names = self.positional if args else ()
         if len(args) > len(names):
             raise RewardFieldError(
-                f"{self.name} takes {len(names)} fields by position ({', '.join(names)}), not {len(args)}"
+                f"{self.name}: expected at most {len(names)} fields by position ({', '.join(names)}), "
+                f"got {len(args)}"
             )
-        given = {**dict(zip(names, args, strict=False)), **fields}
-        trajectory = given.get("trajectory")
-        return {**fields_of_trajectory(trajectory), **given} if isinstance(trajectory, Trajectory) else given
+        named = {**dict(zip(names, args, strict=False)), **fields}
+        trajectory = named.get("trajectory")
+        return {**fields_of_trajectory(trajectory), **named} if isinstance(trajectory, Trajectory) else named
 
     async def _later(self, raw: Awaitable[object]) -> Any:
         return self._as_called(await raw)
@@ -238,7 +239,7 @@ def as_reward(value: object) -> Reward:
     other = cast("Any", value)
     if callable(other):
         return reward(other)
-    raise RewardDefinitionError(f"a reward must be a callable or a class with `call`, not {value!r:.80}")
+    raise RewardDefinitionError(f"expected a reward as a callable or a class with `call`, got {value!r:.80}")
 
 
 def _with_fields_fixed(value: Any) -> Reward | None:
@@ -251,7 +252,7 @@ def _with_fields_fixed(value: Any) -> Reward | None:
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:
-    """Render a result as AgentFly does: `reward`, and the extras beside it."""
+    """Render a result as AgentFly does: `reward` and the extras in one object."""
     return {KEY: result.reward, **result.extras}
 
 

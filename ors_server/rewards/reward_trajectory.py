@@ -117,7 +117,7 @@ def read_trajectory(value: object) -> Any:
     `transcripts.rows`.
 
     Raises:
-        RewardFieldError: It is none of these, or it has a key, role or type that is not understood, which
+        RewardFieldError: It is not one of these, or it has a key, role or type that is not understood, which
             the message names.
     """
     if isinstance(value, Trajectory):
@@ -142,7 +142,7 @@ def fields_of_trajectory(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def from_messages(messages: object, prompt: object = None) -> Trajectory:
-    """Read a trajectory from a conversation in any shape; `prompt` is what came before the agent's part.
+    """Read a trajectory from a conversation in any shape; `prompt` precedes the agent's part.
 
     Each call that the agent made is a step, and so is each result without a call.
 
@@ -209,7 +209,7 @@ def is_conversation(value: object) -> bool:
 
 
 def last_message(messages: Sequence[Message]) -> str:
-    """Return the text of the assistant's last message; empty if there is none."""
+    """Return the text of the assistant's last message; empty without such a message."""
     return next((text_of(message) for message in reversed(messages) if message.get("role") == ASSISTANT), "")
 
 
@@ -230,7 +230,7 @@ def _from_mapping(value: Mapping[str, Any]) -> Trajectory:
         entries["timestamp"] = datetime.fromisoformat(str(entries["timestamp"]))
     metadata = entries.get("metadata")
     if not isinstance({} if metadata is None else metadata, Mapping):
-        raise RewardFieldError(f"a trajectory's metadata is an object, not {show(metadata)}")
+        raise RewardFieldError(f"expected a trajectory's metadata as an object, got {show(metadata)}")
     entries["metadata"] = dict(cast("Mapping[str, Any]", metadata or {}))
     entries["messages"] = entries.get("messages") or ()
     return _complete(Trajectory(**entries, steps=[_step(step, at) for at, step in enumerate(steps, 1)]))

@@ -36,20 +36,20 @@ def as_openreward(
     """Make an async function that judges and returns a tool's output, which ends the episode.
 
     Its keywords are the reward's fields, and `text`, which the agent reads (by default only whether the
-    answer could be judged). The output's reward is `None` if there is none; its metadata are the extras,
+    answer could be judged). The output's reward is `None` if nothing was judged; its metadata are the extras,
     `reward_status`, and `reward_reason` if there is one.
 
     Raises:
         ImportError: If the package is not installed.
     """
-    theirs: Any = import_module(package)
-    asked = own_reward(reward)
+    toolkit: Any = import_module(package)
+    judged = own_reward(reward)
 
     async def judge(*, text: str | None = None, **fields: Any) -> Any:
-        (result,) = await judge_together(asked, [fields])
+        (result,) = await judge_together(judged, [fields])
         default = "The answer was judged." if result.reward is not None else "The answer could not be judged."
-        block = theirs.TextBlock(text=default if text is None else text)
-        return theirs.ToolOutput(
+        block = toolkit.TextBlock(text=default if text is None else text)
+        return toolkit.ToolOutput(
             blocks=[block], metadata=_metadata(result), reward=result.reward, finished=True
         )
 
@@ -68,8 +68,8 @@ def as_score_group(
         ImportError: If the package is not installed.
         NoRewardError: From the function, if there is no reward for a candidate.
     """
-    theirs: Any = import_module(package)
-    asked = own_reward(reward)
+    toolkit: Any = import_module(package)
+    judge = own_reward(reward)
 
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
@@ -77,13 +77,13 @@ def as_score_group(
             conversation_fields(None, list(map(_as_message, candidate.messages)), task)
             for candidate in candidates
         ]
-        if is_group_reward(asked):
+        if is_group_reward(judge):
             judged = [row["trajectory"] for row in rows]
-            results = list(await evaluate_group(asked, judged, task))
+            results = list(await evaluate_group(judge, judged, task))
         else:
-            results = await judge_together(asked, rows)
+            results = await judge_together(judge, rows)
         return [
-            theirs.GroupScore(reward=demand_number(result, asked.name), metadata=_metadata(result))
+            toolkit.GroupScore(reward=demand_number(result, judge.name), metadata=_metadata(result))
             for result in results
         ]
 
@@ -108,14 +108,14 @@ def from_openreward(
     """
     who = name or name_of(function)
 
-    def read(given: Any) -> RewardResult:
-        if given is None or isinstance(given, int | float):
-            return read_number(given, who)
-        output = getattr(given, "root", given)  # what the package makes of a call
+    def read(raw: Any) -> RewardResult:
+        if raw is None or isinstance(raw, int | float):
+            return read_number(raw, who)
+        output = getattr(raw, "root", raw)  # what the package makes of a call
         output = getattr(output, "output", output)
         if not hasattr(output, "reward"):
             raise RewardValueError(
-                f"expected a number or an object with a reward from {who}, got a {type(given).__name__}"
+                f"expected a number or an object with a reward from {who}, got a {type(raw).__name__}"
             )
         extras: Mapping[str, Any] = output.metadata or {}
         return read_number(output.reward, who).with_extras(dict(extras))

@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: bool = False) -> RewardResult:
     """Compares words: the F1 of the response's and the answer's tokens.
 
@@ -59,7 +59,7 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: b
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def qa_f1_reward_tool(
     final_response: str, answer: str | Sequence[str], trajectory: Trajectory
 ) -> RewardResult:
@@ -79,7 +79,7 @@ def qa_f1_reward_tool(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardResult:
     """Compares words with the best of several answers: the greatest F1, in [0, 1].
 
@@ -94,7 +94,7 @@ def ok_vqa_reward(final_response: str, answers: str | Sequence[str]) -> RewardRe
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def infoseek_reward(
     final_response: str, answer_eval: Sequence[Any], trajectory: Trajectory, answer: Any = None
 ) -> RewardResult:
@@ -203,7 +203,7 @@ def math_reward_thought_with_tool(
 
 
 @reward(range=(0.0, 1.0))
-@reads_answer(most=MAX_ANSWER)
+@reads_answer(max_characters=MAX_ANSWER)
 def math_string_equal_reward_tool(
     final_response: str, answer: str, trajectory: Trajectory
 ) -> dict[str, float]:
@@ -211,13 +211,13 @@ def math_string_equal_reward_tool(
 
     Reads: the answer (`answer_from`). Pays 1 for the same text, 0.1 for another, 0 without a tool.
 
-    Hazards: signs and decimals are ignored, so "-42" is "42", and digits count whatever the text states of
-    them; `math_equal_reward_tool` compares numbers.
+    Hazards: signs and decimals are ignored, so "-42" is "42", and digits count regardless of what the text
+    says of them; `math_equal_reward_tool` compares numbers.
 
     Source: AgentFly at 1256586.
     """
-    found = _DIGITS.findall(final_response)
-    return {"reward": _gated(trajectory, is_right=bool(found) and found[-1] == answer)}
+    numbers = _DIGITS.findall(final_response)
+    return {"reward": _gated(trajectory, is_right=bool(numbers) and numbers[-1] == answer)}
 
 
 def count_tool_results(trajectory: Trajectory | Sequence[Message]) -> int:
@@ -245,8 +245,8 @@ def gold_texts(answers: object) -> list[str]:
 
 def no_gold(answers: object, extras: Mapping[str, Any] | None = None) -> RewardResult:
     """Make the result of a task whose gold answers are missing or not text."""
-    given = "an empty list" if answers == [] else f"a {type(answers).__name__}"
-    reason = f"expected a gold answer as text, or a list of such texts, got {given}"
+    description = "an empty list" if answers == [] else f"a {type(answers).__name__}"
+    reason = f"expected a gold answer as text, or a list of such texts, got {description}"
     return RewardResult.without(RewardStatus.BAD_GOLD, reason, extras)
 
 

@@ -1,7 +1,7 @@
 """Puts turns and results together: messages in one form, and every call with its result.
 
 What holds of a `ReadTranscript`: its messages have the roles `system`, `user`, `assistant` and `tool`; calls
-stand in `tool_calls` of the assistant's messages, as OpenAI writes them, or flat where they came so; each
+are in `tool_calls` of the assistant's messages, as OpenAI writes them, or flat if they were flat; each
 call that the agent made is in `calls` once, in order, and so is each result that answers no call.
 """
 

@@ -1,7 +1,7 @@
 """Rows that `ors-server export` wrote: which calls are the episode's, which failed, and what was submitted.
 
 A row for training shows less than the record: the call that ended the episode is its last message, and only
-the description beside the messages says how the episode ended. So a row is read with its description into
+the description next to the messages says how the episode ended. So a row is read with its description into
 what the record itself would be read into, and refused where it leaves out what that takes.
 """
 

@@ -89,7 +89,7 @@ def read_role_message(message: Mapping[str, Any], where: str) -> Iterator[Event]
 
 
 def answers_and_turn(answers: Sequence[ToolAnswer], turn: SaidTurn, where: str) -> Iterator[Event]:
-    """Return the results that stand in a message's content, then its turn, unless it had only results.
+    """Return the results in a message's content, then its turn, unless it had only results.
 
     Raises:
         TranscriptError: A role other than the assistant's makes calls.
@@ -117,16 +117,16 @@ def read_role(role: object, where: str) -> str:
 def combine_calls(
     apart: tuple[WrittenCall, ...], inside: tuple[WrittenCall, ...], where: str
 ) -> tuple[WrittenCall, ...]:
-    """Return the calls of a message that may stand both beside its content and in it.
+    """Return the calls of a message that may be both next to its content and in it.
 
     Raises:
-        TranscriptError: They stand in both and are not the same.
+        TranscriptError: They are in both and differ.
     """
     if not apart or not inside:
         return apart or inside
     if [_written(call) for call in apart] != [_written(call) for call in inside]:
         raise TranscriptError(
-            f"{where}: expected the calls of the content ({_names(inside)}) to be those beside it "
+            f"{where}: expected the calls of the content ({_names(inside)}) to be those next to it "
             f"({_names(apart)}), with the same arguments"
         )
     return apart

@@ -74,10 +74,10 @@ def read_text_calls(text: str, where: str) -> TextCalls:
 
 
 def read_text_answers(text: str, where: str) -> tuple[str, ...]:
-    """Return the results that Qwen's template writes into the user's text; empty if the text has none.
+    """Return the results that Qwen's template writes into the user's text; empty if the text has no results.
 
     Raises:
-        TranscriptError: The text has a result beside other text, or in another form.
+        TranscriptError: The text has a result next to other text, or in another form.
     """
     if "<tool_response" not in text and "[TOOL_RESULTS]" not in text and "<｜tool▁output" not in text:
         return ()
@@ -105,7 +105,7 @@ def _bare_calls(text: str) -> tuple[WrittenCall, ...]:
     try:
         value = parse_json(bare)
         return tuple(map(_call, cast("list[object]", value) if isinstance(value, list) else [value]))
-    except (ValueError, TranscriptError):  # an answer in JSON that is no call
+    except (ValueError, TranscriptError):  # an answer in JSON that is not a call
         return ()
 
 
