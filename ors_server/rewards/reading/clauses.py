@@ -150,9 +150,11 @@ class ClauseReader(SentenceRules):
     """Reads each sentence of a text by itself."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
+        # A question that the next sentence answers with "yes" states its value.
         is_confirmed = sentence.is_question and self._is_yes(number + 1)
         sentence.is_granted = any("granted" in token.classes for token in sentence.tokens)
         sentence.has_one_value = sum(len(clause.values) for clause in sentence.clauses) == 1
+        # The order of the steps matters: most of them look only at values that are still asserted.
         for position, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
                 left, right = self._around(clause, index)
@@ -161,6 +163,8 @@ class ClauseReader(SentenceRules):
                     heading = sentence.clauses[position - 1]
                     value.is_framed = not heading.values and "answer" in heading.classes()
                 self._judge(value, left, right)
+                # A range: if its beginning is a bound, so is its end, unless the sentence tells a change from
+                # one to the other.
                 is_ranged = index and clause.values[index - 1].polarity is Polarity.BOUNDED
                 if is_ranged and _is_range(clause, index):
                     is_change = any(token.word.startswith(_CHANGES) for token in clause.tokens[: NEAR + 2])
@@ -176,6 +180,7 @@ class ClauseReader(SentenceRules):
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
                     value.polarity = self._after(sentence, position, value) or value.polarity
                 if (
+                    # Only for a value that is still asserted: words that no list knows are weak evidence.
                     value.polarity is Polarity.ASSERTED
                     and self.is_closed
                     and self._trails_off(sentence, position, value)
@@ -183,6 +188,7 @@ class ClauseReader(SentenceRules):
                     value.polarity = Polarity.INTERMEDIATE
                 if sentence.is_question and not is_confirmed:
                     value.polarity = Polarity.ASKED
+        # Then the rules over all values of the sentence, which need the polarity of each.
         self._share_predicate(sentence)
         self._reject_all(sentence)
         self._side_with(sentence)
@@ -209,6 +215,7 @@ class ClauseReader(SentenceRules):
         return start, end
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
+        # Words that are about an earlier value of the clause must not judge this one twice.
         left = _in_scope(left)
         before = classes_in(left)
         after = classes_in(right)
@@ -255,6 +262,7 @@ class ClauseReader(SentenceRules):
         is_report = "report" in before and not is_own_report(near_value) and not is_of_subject(left, "report")
         is_reported = is_report or is_answer_of_another(near_value)
         is_task = "unfinished" in before and left[0].word == "what" and "copula" in left[-1].classes
+        # The first rule that holds decides, so each may assume that none above it holds.
         rules: tuple[tuple[bool, Polarity | None], ...] = (
             (has_label and last is not None and "answer" in last.classes, None),
             (has_label, Polarity.INTERMEDIATE),
@@ -328,6 +336,7 @@ class ClauseReader(SentenceRules):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes
     ) -> Polarity:
         """Return what the words behind a value say; the first rule that holds decides."""
+        # Nothing behind the value: its frame alone decides.
         if not right:
             return self._framed_or_weak(value, left, right)
         first = right[0]
@@ -437,6 +446,7 @@ class ClauseReader(SentenceRules):
 
     def _has_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> bool:
         """Whether a clause is a sentence that may state a value, not just words around one."""
+        # An open reader (the gold answer is not mathematics) takes any words for a frame.
         if not self.is_closed:
             return True
         words = [token for token in left if token.kind == "word" and not is_filler(token)]
@@ -468,6 +478,7 @@ class ClauseReader(SentenceRules):
         if not earlier.values:
             return self._behind_heading(sentence, position, left)
         is_reason = lead.word == "," and earlier.lead is not None and "reason" in earlier.lead.classes
+        # Such a clause is complete: the value behind its comma belongs to the main clause.
         if is_reason or "exceptive" in earlier.tokens[0].classes:
             return None  # "since 41 fails, 42", "unlike 41, 42 works"
         polarity = earlier.values[-1].polarity
@@ -527,6 +538,8 @@ class ClauseReader(SentenceRules):
         is_told = lead.word == ":" and "report" in classes and "harmless" not in classes and is_source_named
         if (
             (heading.tokens[0].word in _ACCORDING and is_source and "theorem" not in classes)
+            # A colon, a comma or "according to" with a source quotes somebody else, unless the author is the
+            # source.
             or ("grading" in classes and not is_named)
             or (is_told and heading.tokens[0].word != "sorry" and not is_own_report(heading.tokens))
             or (self.are_labels and lead.word == "," and is_saying(heading))
@@ -571,6 +584,7 @@ class ClauseReader(SentenceRules):
 
     def _is_conditional(self, sentence: Sentence, position: int) -> bool:
         """Whether the clauses around a value make it conditional: "if x = 1, then 42", "42 if it rains"."""
+        # "if the coin is fair, as stated": the sentence says itself that its condition holds.
         clauses = sentence.clauses
         if sentence.is_granted:
             return False
@@ -605,6 +619,7 @@ class ClauseReader(SentenceRules):
         is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)
         for clause, following in zip(
             sentence.clauses[position + 1 : position + _MAX_REMARKS],
+            # Up to the next value and no farther, so that the work on a sentence is linear.
             [*sentence.clauses[position + 2 : position + 1 + _MAX_REMARKS], None],
             strict=False,
         ):
@@ -677,7 +692,7 @@ class ClauseReader(SentenceRules):
         for earlier, value in zip([None, *values], values, strict=False):
             is_first = not value.is_framed or value.clause.values[0] is not value
             lead = value.clause.lead
-            goes_on = (
+            continues = (
                 earlier is not None
                 and earlier in secondary
                 and lead is not None
@@ -688,7 +703,7 @@ class ClauseReader(SentenceRules):
                 and "reason" in earlier.clause.lead.classes
                 and not classes_in(value.clause.tokens[:2]) & {"copula", "first_person"}
             )
-            if is_first and (self._is_secondary(value) or goes_on):
+            if is_first and (self._is_secondary(value) or continues):
                 secondary.append(value)
         if len(secondary) < len(values):
             for value in secondary:
@@ -754,6 +769,7 @@ def _in_scope(left: list[TextToken]) -> list[TextToken]:
 
     "Instead of 41 we find 42", "I reject 41 in favour of 42"; but "not 41 and 42".
     """
+    # "in favour of" turns the sentence: what was rejected is in front of it.
     turn = max((index for index, token in enumerate(left) if token.word in _IN_FAVOUR), default=-1)
     if turn >= 0 and classes_in(left[:turn]) & {"reject", "retract", "leave"}:
         return left[turn:]

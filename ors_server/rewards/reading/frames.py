@@ -278,7 +278,7 @@ def is_label_of(left: Sequence[TextToken]) -> bool:
     if len(left) < 2 or "copula" not in left[-1].classes:  # noqa: PLR2004  (a noun and its verb)
         return False
     noun = left[-2]
-    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004
+    is_numbered = noun.word == "number" and len(left) > 2 and "label" in left[-3].classes  # noqa: PLR2004  (what is numbered, "number", a verb)
     return is_numbered or ("label" in noun.classes and noun.word.endswith("number"))
 
 

@@ -178,7 +178,7 @@ class OptionReader(ClauseReader):
         self, value: Value, left: Sequence[TextToken], right: Sequence[TextToken]
     ) -> bool:
         """Whether a name only says more about a noun: "the Basel Philharmonic", "the old Porto road"."""
-        is_name = value.token.end - value.token.start > 2 and self._text[value.token.start].isupper()  # noqa: PLR2004
+        is_name = value.token.end - value.token.start > 2 and self._text[value.token.start].isupper()  # noqa: PLR2004  (a name, not a letter)
         noun = right[0] if right else None
         return (
             is_name
@@ -291,7 +291,7 @@ class OptionReader(ClauseReader):
             return Polarity.INTERMEDIATE
         if self.are_labels and is_declined(clause):
             return Polarity.RETRACTED  # "I'd say A if I had to guess, but I won't"
-        is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004
+        is_marked = clause.lead is not None and clause.lead.word == "as" and len(clause.tokens) <= 2  # noqa: PLR2004  ("wrong", "a mistake")
         if self.are_labels and is_marked and clause.classes() & {"reject", "fault"}:
             return Polarity.DENIED  # "I marked A as wrong"
         return super()._judge_remark(clause, polarity, is_framed=is_framed, is_corrected=is_corrected)
@@ -337,7 +337,7 @@ class OptionReader(ClauseReader):
         for first, second in pairwise(values):
             between = words[positions[id(first.token)] + 1 : positions[id(second.token)]]
             before = words[max(0, positions[id(first.token)] - 4) : positions[id(first.token)]]
-            if len(between) > 2 and not any(" " in word.word or "copula" in word.classes for word in between):  # noqa: PLR2004
+            if len(between) > 2 and not any(" " in word.word or "copula" in word.classes for word in between):  # noqa: PLR2004  (longer than a comparison such as "is over")
                 between = [word for word in between if word.word not in _ORDER_PREPOSITIONS]
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
             if not classes & _ORDER:
@@ -420,7 +420,7 @@ class OptionReader(ClauseReader):
             lead = second.clause.lead
             if second.clause is first.clause:
                 between = tokens[tokens.index(first.token) + 1 : at]
-                is_relation = len(between) > 2 and between[-1].word in _RELATING  # noqa: PLR2004
+                is_relation = len(between) > 2 and between[-1].word in _RELATING  # noqa: PLR2004  (a verb, a word, a relation)
                 if is_relation and "copula" in between[0].classes and not classes_in(between) & _ORDER:
                     first.polarity = second.polarity = Polarity.INTERMEDIATE
                 continue
@@ -480,11 +480,11 @@ class OptionReader(ClauseReader):
             left, right = clause.tokens[:at], clause.tokens[at + 1 :]
             following = sentence.clauses[position + 1 :]
             is_denial = bool(following) and "negative" in following[0].tokens[0].classes  # "in A, not in B"
-            goes_on = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
-            if len(left) == 1 and left[0].word in _FRONTED and goes_on:
+            has_more = bool(right) or not (all(map(_is_nearby, following)) or is_denial)
+            if len(left) == 1 and left[0].word in _FRONTED and has_more:
                 value.polarity = Polarity.INTERMEDIATE
             earlier = sentence.clauses[position - 1].classes() if position else NO_CLASSES
-            is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004
+            is_contrast = bool(right) and right[-1].word in _AUXILIARIES and len(right) <= 2  # noqa: PLR2004  ("doesn't", "certainly does")
             if is_contrast and not left and earlier & {"reject", "fault"} and "negative" not in earlier:
                 value.polarity, value.is_framed = Polarity.ASSERTED, True
             heading = sentence.clauses[position - 1] if position else clause
@@ -513,7 +513,7 @@ class OptionReader(ClauseReader):
                 classes & {"reject", "fault"}
             )
             is_bare = all(token.kind == "value" for token in sentence.clauses[0].tokens)
-            is_last = position + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004
+            is_last = position + 1 == len(sentence.clauses) and len(clause.tokens) <= 2  # noqa: PLR2004  ("eliminated", "is out")
             if is_verdict and is_bare and is_last and "negative" not in classes:
                 for value in earlier:
                     value.polarity = Polarity.DENIED
@@ -543,7 +543,7 @@ class OptionReader(ClauseReader):
         values = [value for clause in sentence.clauses for value in clause.values]
         listed = _listed(sentence)
         is_none = bool(sentence.clauses) and sentence.clauses[0].tokens[0].word in ("none", "neither")
-        if len(listed) == 2 and _choose_by_place(sentence, listed):  # noqa: PLR2004
+        if len(listed) == 2 and _choose_by_place(sentence, listed):  # noqa: PLR2004  ("the former" and "the latter")
             return
         if is_none:
             for clause in sentence.clauses:
@@ -698,7 +698,7 @@ def _is_rhetorical(sentence: Sentence) -> bool:
     words = [token for token in _words(sentence) if token.kind == "word"]
     if [" ".join(word.word for word in words)] in (["who else but"], ["where else but"], ["what else but"]):
         return True
-    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004
+    if len(words) < 3 or not any(word.word in _RHETORICAL for word in words[1:4]):  # noqa: PLR2004  (a pronoun, a verb, an object)
         return False
     rest = words[1:]
     opening = words[0].word

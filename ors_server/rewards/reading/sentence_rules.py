@@ -76,7 +76,7 @@ class SentenceRules(SentenceReader):
         for clause in sentence.clauses:
             tokens = [token for token in clause.tokens if token.word not in ("and", "but")]
             classes = [token.classes for token in tokens[1:]]
-            is_verdict = len(classes) == 2 and "copula" in classes[0] and "approval" in classes[1]  # noqa: PLR2004
+            is_verdict = len(classes) == 2 and "copula" in classes[0] and "approval" in classes[1]  # noqa: PLR2004  (a verb and an approval)
             if clause.values or not is_verdict:
                 continue
             said = [value for value in values if value.clause.tokens[0].word == tokens[0].word]
@@ -189,7 +189,7 @@ class SentenceRules(SentenceReader):
     def _contrast(self, sentence: Sentence) -> None:
         """Assert what is set against a value that a sentence denies: "we eliminate 41 and retain 42"."""
         values = [value for clause in sentence.clauses for value in clause.values]
-        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004
+        if any(value.polarity is Polarity.ASSERTED for value in values) or len(values) < 2:  # noqa: PLR2004  (the denied value and its rival)
             return
         denied = [
             value

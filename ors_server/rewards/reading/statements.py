@@ -167,6 +167,7 @@ def read_statements(
     ordered = sorted(set(spans))
     if not ordered:
         return []
+    # Struck text first: it is a property of the text, not of a sentence.
     struck = struck_regions(text)
     struck_starts = [start for start, _ in struck]
     reader = _Reader(
@@ -210,6 +211,7 @@ def keep_asserted(text: str, statements: Sequence[Statement]) -> str:
     """Return a text without what it does not assert."""
     texts: list[str] = []
     position = 0
+    # Regions overlap where several values share a clause.
     for start, end in _merged(s.region for s in statements if s.polarity is not Polarity.ASSERTED):
         # An asserted value inside of the region of another one stays (`the sum of 41, not 42`).
         texts.append(text[position : max(position, start)])
@@ -233,6 +235,7 @@ def _merged(regions: Iterable[Span]) -> list[Span]:
 
 def struck_regions(text: str) -> list[Span]:
     r"""Return what is struck through, in order: `~~42~~`, `<s>`, `<del>`, `\\sout{}`, `\\cancel{}`."""
+    # Most texts have none of these signs.
     regions: list[Span] = []
     if "<" not in text and "~~" not in text and "\\" not in text:
         return regions
@@ -304,6 +307,8 @@ class _Reader(CharacterReader):
         for index, sentence in enumerate(self._sentences):
             if any(clause.values for clause in sentence.clauses):
                 self._read_sentence(sentence, index)
+        # Rules across sentences, whose order matters: only a value that is still asserted can be taken back,
+        # corrected or hedged.
         if self.are_labels:
             self._frame_opening()
         self._quote()
@@ -324,6 +329,7 @@ class _Reader(CharacterReader):
         asserted = [value for value in values if value.polarity is Polarity.ASSERTED]
         if not asserted or asserted[0] is not self._values[0] or self._is_item(asserted[0]):
             return
+        # A later name may replace the first one, unless it only continues it.
         first, last = asserted[0], self._values[-1]
         if any("refuse" in classes_in(sentence.tokens) for sentence in self._sentences[: first.sentence]):
             return
@@ -349,6 +355,7 @@ class _Reader(CharacterReader):
             return
         starts = [value.token.start for value in self._values]
         for match in _QUOTATION.finditer(self._text):
+            # Quotation marks around a single word or formula are emphasis, not a quotation.
             if not _QUOTED_WORDS.search(match[0]):
                 continue
             before = self._text[max(0, match.start() - WINDOW) : match.start()]
@@ -386,6 +393,7 @@ class _Reader(CharacterReader):
 
     def _take_back(self) -> None:
         """Take back the values in front of sentences that do so: "No.", "That is wrong."."""
+        # Values that a later sentence could still take back.
         open_values: list[Value] = []
         is_announced = is_asked = False
         for sentence in self._sentences:
@@ -490,6 +498,7 @@ class _Reader(CharacterReader):
         earlier: list[Value] = []
         is_led = False
         led_at = 0
+        # A correction announces a value within the next sentences; after that it was a remark.
         for number, sentence in enumerate(self._sentences):
             if number > led_at + _MAX_LED:
                 is_led = False
@@ -564,6 +573,7 @@ class _Reader(CharacterReader):
 
     def _resolve(self) -> None:
         """Assert the value for which a text decides in the end: "Either 41 or 42; hence 42"."""
+        # Only the last value can settle what was open.
         last = self._values[-1]
         if last.polarity is not Polarity.HEDGED or last.is_maybe:
             return

@@ -64,6 +64,7 @@ def read_made(calls: Sequence[ToolCall], change: Change | None = None) -> list[M
             texts = {name: canonical_text(value) for name, value in arguments.items()}
         except NotJSONError:
             call, texts = replace(call, arguments=None), {}  # noqa: PLW2901  (what it counts as)
+        # Summed over all calls, since each is compared with every gold call.
         size += sum(map(len, texts.values()))
         if size > MAX_ARGUMENT_CHARACTERS:
             raise TooManyArgumentsError(
@@ -90,6 +91,7 @@ class CallRules:
     def _is_right(self, gold: GoldCall, call: MadeCall, name: str) -> bool:
         if name not in call.texts or call.call.arguments is None:
             return name in gold.optional
+        # Equal texts are the common case, and need no numbers.
         if call.texts[name] in gold.texts.get(name, ()):
             return True
         allowed = self.tolerance.get(name, 0.0) if isinstance(self.tolerance, Mapping) else self.tolerance
@@ -103,6 +105,7 @@ def _is_near(gold: Any, answer: Any, allowed: float) -> bool:
     """Whether numbers, or arrays with numbers in them, differ by no more than is allowed."""
     first, second = exact_number(gold), exact_number(answer)
     if first is not None and second is not None:
+        # `repr` first: the decimal 0.1, not the float nearest to it.
         return abs(first - second) <= Decimal(repr(float(allowed)))
     if is_array(gold) and is_array(answer):
         return len(gold) == len(answer) and all(
@@ -144,6 +147,7 @@ def _gold_call(value: Any, change: Change | None) -> GoldCall:
     if not all(is_array(alternatives[key]) for key in alternatives):
         raise BadCallsError(f"{name}: expected alternatives as lists of values")
     accepted: dict[str, tuple[Any, ...]] = {key: (arguments[key],) for key in arguments}
+    # An argument that only `alternatives` lists is demanded as well.
     for key in alternatives:
         accepted[key] = (*accepted.get(key, ()), *alternatives[key])
     if not all(accepted.values()) or not set(optional) <= set(accepted):
@@ -186,6 +190,7 @@ def pair_calls(
     fits = [
         [number for number, call in enumerate(calls) if _fits(expected, call, rules)] for expected in gold
     ]
+    # Without an order a greedy choice could take the call that another gold call needs.
     pairs = _in_order(fits, len(calls)) if is_ordered else _most_pairs(fits)
     return CallReport(gold, calls, pairs)
 

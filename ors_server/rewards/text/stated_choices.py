@@ -111,9 +111,11 @@ class _Named(Mention):
 
 def stated_choice(text: str, choices: Choices) -> str | None:
     """Return the choice that a response without reasoning states in the end; `None` if it states none."""
+    # The end only, without zero-width characters, which could split words.
     text = visible(text[-MAX_TAIL:])
     readings = _read(text, choices, [*boxes(text, choices), *_elements(text, choices)])
     final = single_assertion(text, readings)
+    # A later "Answer: both" revokes a choice that was read in front of it.
     return None if final is None or _answers_otherwise(text, final) else final.mention.name
 
 
@@ -132,6 +134,7 @@ def cued_choice(text: str, choices: Choices) -> str | None:
     chosen = None
     for start, end in sorted(spans):
         inside = [reading for reading in readings if start <= reading.mention.start < end]
+        # A quoted statement ("others answer B") leaves the one before it in force.
         if any(reading.statement.polarity is not Polarity.QUOTED for reading in inside):
             chosen = _name(single_assertion(text, inside))
     return chosen
@@ -139,6 +142,7 @@ def cued_choice(text: str, choices: Choices) -> str | None:
 
 def whole_choice(text: str, choices: Choices) -> str | None:
     """Return the choice that is the whole response."""
+    # The whole response may still deny the choice.
     label = pick(visible(text), choices) if len(text) <= MAX_LINE else None
     return label if label is not None and stated_choice(text, choices) == label else None
 
@@ -184,6 +188,7 @@ def _led(text: str, choices: Choices) -> str | None:
     form = normalise_text(text[led.end() :])
     if form.startswith(choices[label]):
         return label
+    # A small letter in front of other words is a word: "a dog".
     if led[1] != label:
         return None
     names = {mention.name for mention in _mentions(text, choices, ())}
@@ -215,6 +220,7 @@ def _read(text: str, choices: Choices, places: Iterable[Mention]) -> list[Readin
 def _mentions(text: str, choices: Choices, places: Iterable[Mention]) -> list[Mention]:
     """Return where a text names the choices; a label and its text side by side are one mention."""
     texts = _texts(text, choices)
+    # A label inside a choice's text is part of the text.
     labels = [mention for mention in _labels(text, choices) if not _is_inside(mention, texts)]
     mentions = sorted([*texts, *labels], key=lambda mention: mention.start)
     merged: list[_Named] = []
@@ -257,21 +263,23 @@ def _is_attached(text: str, first: "_Named", second: "_Named") -> bool:
 
 def _texts(text: str, choices: Choices) -> list[_Named]:
     form, folded = text.casefold(), {choice: label for label, choice in choices.items()}
+    # Offsets in the folded text must be offsets in the text; otherwise texts are not searched.
     if len(form) != len(text):
         form = text.lower()
     if len(form) != len(text):
         return []
     form = re.sub(r"\s", " ", form)
+    # Texts of one character are left to the labels.
     sought = {choice for choice in folded if len(choice) > 1}
     places = sorted(word_places(form, sought), key=lambda span: (span[0], -len(span[1])))
     return [
         _Named(start, start + len(choice), folded[choice])
         for start, choice in places
-        if not _goes_on(text, start + len(choice))
+        if not _begins_noun_phrase(text, start + len(choice))
     ]
 
 
-def _goes_on(text: str, end: int) -> bool:
+def _begins_noun_phrase(text: str, end: int) -> bool:
     """Whether a choice's text is only the beginning of a noun phrase: "a dog house"."""
     following = _NOUN_BEHIND.match(text, end)
     if following is None or following[1].endswith("ly"):
@@ -294,6 +302,7 @@ def _labels(text: str, choices: Choices) -> Iterator[_Named]:
             is_alone or text[start] == "(" or (_OPTION.search(before) and not is_lower)
         ):
             continue
+        # `_A_` is emphasis; an underscore at one side only is part of a name.
         if (after == "_") is not before.endswith("_"):
             continue
         if (
@@ -322,6 +331,7 @@ def _line_end(text: str, start: int) -> int:
 
 def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
     """Take the brackets or the emphasis around a label to it."""
+    # Twice, for brackets inside of emphasis and emphasis inside of brackets.
     for opening, closing in (("(", ")"), ("**", "**"), ("(", ")"), ("**", "**")):
         if (
             text.startswith(opening, max(0, start - len(opening)))

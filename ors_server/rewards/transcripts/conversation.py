@@ -84,6 +84,7 @@ def assemble(prompt: Iterable[Event], play: Iterable[Event]) -> ReadTranscript:
         TranscriptError: A result cannot be given to its call, a call that is written as text cannot be read,
             or the texts are too long.
     """
+    # One assembly for both parts, since a result may answer a call of the prompt; its calls are then dropped.
     assembly = _Assembly()
     for event in prompt:
         assembly.add(event)
@@ -136,6 +137,7 @@ class _Assembly:
     def close(self) -> None:
         """End a turn: of results without ids there must be as many as calls, or none."""
         missing = sum(call.result is None for call in self.open)
+        # Results without ids are given in order; if some are missing, nothing says which.
         if self.answered_in_order and missing:
             raise TranscriptError(
                 f"message {len(self.messages)}: {len(self.open)} calls have {self.answered_in_order} results "
@@ -150,6 +152,8 @@ class _Assembly:
         calls = combine_calls(event.calls, read.calls, where)
         content = _written(event.content) if read.text == text else _replaced(event.content, read.text)
         last = self.messages[-1] if self.messages else {}
+        # Items of one turn (text, reasoning, calls) come apart in some shapes; the earlier message takes them
+        # in.
         if event.joins and last.get("role") == ASSISTANT:
             last["content"] = _joined(last["content"], content)
         else:
@@ -157,11 +161,13 @@ class _Assembly:
             self.open = []
             last = {**event.source, "role": ASSISTANT, "content": content}
             self._append(last)
+        # A source's own `tool_calls` stay as they were written.
         if calls and "tool_calls" not in event.source:
             last["tool_calls"] = [*last.get("tool_calls", ()), *map(_as_openai, calls)]
         answered = [AnsweredCall(call.name, _arguments(call), call.id) for call in calls]
         self.open += answered
         self.calls += answered
+        # By id: a later turn may use an id again, so the oldest open call of an id is answered first.
         for call in answered:
             if call.id is not None:
                 self.unanswered.setdefault(call.id, []).append(call)
@@ -174,12 +180,15 @@ class _Assembly:
     def _answer(self, answer: ToolAnswer) -> None:
         text = text_of_content(answer.content)
         waiting = [call for call in self.open if call.result is None]
+        # One message may hold a JSON list with a result for every waiting call.
         if answer.is_joined and len(waiting) > 1 and (texts := _split(text, len(waiting))):
             for part in texts:
                 self._answer(ToolAnswer(part))
             return
         call = self._find_call(answer, waiting)
         text = text or answer.error or ""
+        # Only where the shape does not say: the text of a result is the tool's, and may only look like an
+        # error.
         failed = is_failure(text) if answer.is_error is None else answer.is_error
         call.result, call.error = text, (answer.error or text or "error") if failed else None
         message: dict[str, Any] = {"role": TOOL, "content": _written(answer.content) or text}
@@ -193,6 +202,7 @@ class _Assembly:
             return self.unanswered[answer.call_id].pop(0)
         if not self.open:
             return self._without_call(answer)
+        # A result with an id answers by position only where calls have none.
         if answer.call_id is None or any(call.id is None for call in self.open):
             call = next((call for call in waiting if answer.name in {None, call.name}), None)
             if call is not None:
@@ -215,6 +225,7 @@ class _Assembly:
         return call
 
     def _append(self, message: dict[str, Any]) -> None:
+        # A message of the user or the system ends the turn: results behind it answer nothing in front of it.
         if message["role"] in {USER, SYSTEM}:
             self.close()
             self.open = []
