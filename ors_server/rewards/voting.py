@@ -91,7 +91,7 @@ def rank_scores(scores: Sequence[float | None]) -> list[float | None]:
     for score in scores:
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
         if score is not None and not (is_number and math.isfinite(score)):
-            raise RewardFieldError(f"expected a finite score, got {score!r:.80}")
+            raise RewardFieldError(f"expected a finite number as score, got {score!r:.80}")
     ranked = sorted(score for score in scores if score is not None)
     last = len(ranked) - 1
     if last < 1:
