@@ -98,7 +98,11 @@ def score_answer(answer: str, gold: str | Sequence[str], options: QAOptions = DE
     if len(texts) < len(golds) or not isinstance(response, str):
         raise TypeError(f"expected answers as texts, got {response!r:.80} and {golds!r:.80}")
     if not isinstance(gold, str):
-        texts = _answerable(texts, options)
+        # SQuAD v2.0 drops golds that normalise to nothing, v1.1 keeps them all; none means that there is no
+        # answer.
+        if options.empty == "squad2":
+            texts = [text for text in texts if normalise_answer(text, options)]
+        texts = texts or [""]
     if len(response) > MAX_ANSWER:
         return WRONG
     read = _NormalisedAnswer(response, normalise_answer(response, options), options)
@@ -113,14 +117,6 @@ def count_f1(shared: int, answer: int, gold: int) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0
     precision, recall = shared / answer, shared / gold
     return 2 * precision * recall / (precision + recall), precision, recall
-
-
-def _answerable(golds: list[str], options: QAOptions) -> list[str]:
-    """Return the golds that count: SQuAD v2.0 drops those that normalise to nothing, v1.1 keeps them all."""
-    nonempty = (
-        [gold for gold in golds if normalise_answer(gold, options)] if options.empty == "squad2" else golds
-    )
-    return nonempty or [""]  # no gold means that there is no answer
 
 
 def _without_articles(words: list[str]) -> Iterator[str]:

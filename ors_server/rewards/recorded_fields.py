@@ -50,7 +50,10 @@ def find_submitted_answer(
     last = _ending(record, steps)
     number = None if last is None else last.number
     if source is None:
-        return SubmittedAnswer("" if last is None else _submitted(last), number)
+        return SubmittedAnswer(
+            "" if last is None else (submitted_answer(last.tool, last.arguments, text_of_step(last)) or ""),
+            number,
+        )
     tool, _, argument = source.partition(".")
     for step in reversed(steps):
         if step.tool == tool and step.status in _ANSWERED and (not argument or argument in step.arguments):
@@ -158,7 +161,3 @@ def _ending(record: EpisodeRecord, steps: Sequence[Step]) -> Step | None:
     if last is None or not last.finished or last.status not in _ANSWERED:
         return None
     return last if record.summary.stop_reason == COMPLETED else None
-
-
-def _submitted(step: Step) -> str:
-    return submitted_answer(step.tool, step.arguments, text_of_step(step)) or ""

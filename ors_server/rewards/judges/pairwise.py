@@ -1,7 +1,7 @@
 """Has a language model compare two answers, in both orders, so that the order does not matter."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
@@ -93,16 +93,12 @@ class PairwiseJudge:
         messages = judge_messages(self._rubric.describe(), blocks, self._options.most_characters)
         answered = await sample_verdicts(model, messages, self._rubric, self._options)
         choices = [answer.verdict["better"].choice for answer in answered]
-        winner = _most_frequent(choices)
+        counts = Counter(choices)
+        leaders = [choice for choice, count in counts.items() if count == max(counts.values())]
+        # Equally frequent choices are a tie: the order of the samples must not decide.
+        winner = cast("Winner", leaders[0]) if len(leaders) == 1 else "tie"
         return (
             winner,
             choices.count(winner) / len(choices),
             sum((answer.usage for answer in answered), Usage()),
         )
-
-
-def _most_frequent(choices: Sequence[str]) -> Winner:
-    """Return the most frequent choice of the samples; equally frequent ones are a tie."""
-    counts = Counter(choices)
-    leaders = [choice for choice, count in counts.items() if count == max(counts.values())]
-    return cast("Winner", leaders[0]) if len(leaders) == 1 else "tie"

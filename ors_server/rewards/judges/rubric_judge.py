@@ -140,9 +140,11 @@ async def sample_verdicts(
     if broken:
         raise broken[0]
     if failed:
-        failed[0].extras = _added(
-            [*(answer.usage.as_extras() for answer in answered.values()), *(error.extras for error in failed)]
-        )
+        # The error carries the cost of all samples: those that were answered were paid for, too.
+        figures = [*(answer.usage.as_extras() for answer in answered.values())]
+        figures += [dict(error.extras) for error in failed]
+        names = sorted({name for figure in figures for name in figure})
+        failed[0].extras = {name: sum(figure.get(name, 0) for figure in figures) for name in names}
         raise failed[0]
     return [answered[sample] for sample in range(options.samples)]
 
@@ -153,17 +155,10 @@ def agree(samples: Sequence[Mapping[str, ReadVerdict]], rubric: Rubric, combine:
     shares: list[float] = []
     for criterion in rubric.criteria:
         ranks = [criterion.choices.index(sample[criterion.name].choice) for sample in samples]
-        rank = _most(ranks) if combine == "majority" else sorted(ranks)[(len(ranks) - 1) // 2]
+        counts = Counter(ranks)
+        # The worse of two equal choices: ranks count from the worst.
+        most_frequent = min(counts, key=lambda rank: (-counts[rank], rank))
+        rank = most_frequent if combine == "majority" else sorted(ranks)[(len(ranks) - 1) // 2]
         choices[criterion.name] = criterion.choices[rank]
         shares.append(ranks.count(rank) / len(ranks))
     return Agreed(choices, sum(shares) / len(shares))
-
-
-def _added(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = {name for figure in figures for name in figure}
-    return {name: sum(figure.get(name, 0) for figure in figures) for name in sorted(names)}
-
-
-def _most(ranks: Sequence[int]) -> int:
-    counts = Counter(ranks)
-    return min(counts, key=lambda rank: (-counts[rank], rank))

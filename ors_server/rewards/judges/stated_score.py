@@ -154,7 +154,11 @@ def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
 class _Reply:
     def __init__(self, text: str, scale: _Scale) -> None:
         self.scale = scale
-        self.text = _prepared(text)
+        text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
+        text = _TAG.sub(_untagged, text).translate(_MARKUP)
+        for pattern, spelling in _REWRITES:
+            text = pattern.sub(spelling, text)
+        self.text = text
         self.numbers = _numbers(self.text, scale)
 
     def labelled_number(self) -> _Number | None:
@@ -262,14 +266,6 @@ class _Reply:
         near = self.text[max(0, start - 40) : start].rpartition("\n")[2].rstrip(" ").casefold()
         word = re.search(r"[a-z]{1,40}(?:['’-][a-z]{1,40})?$", near)
         return "" if word is None else word[0]
-
-
-def _prepared(text: str) -> str:
-    text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
-    text = _TAG.sub(_untagged, text).translate(_MARKUP)
-    for pattern, spelling in _REWRITES:
-        text = pattern.sub(spelling, text)
-    return text
 
 
 def _untagged(tag: re.Match[str]) -> str:

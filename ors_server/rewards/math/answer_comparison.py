@@ -170,16 +170,13 @@ class AnswerComparison:
         if gold_name is not None and answer_name is not None:
             (name, value), (other_name, other) = gold_name, answer_name
             if are_alike(name, other_name):
-                return self._same_values(value, other, gold, answer)
+                if self.same(value, other):
+                    return True
+                both = isinstance(gold, Relation) and isinstance(answer, Relation)
+                return both and same_relation(gold, answer, self.same, self.budget)  # type: ignore[arg-type]  # both are relations
         if isinstance(gold, Relation) and isinstance(answer, Relation):
             return same_relation(gold, answer, self.same, self.budget) or self._same_spans(gold, answer)
         return self._same_spans(gold, answer)
-
-    def _same_values(self, value: Node, other: Node, gold: Node, answer: Node) -> bool:
-        if self.same(value, other):
-            return True
-        both = isinstance(gold, Relation) and isinstance(answer, Relation)
-        return both and same_relation(gold, answer, self.same, self.budget)  # type: ignore[arg-type]  # both are relations
 
     def same_listing(self, gold: Node, answer: Node) -> bool:
         """Lists are compared by name, in order, or without order, as far as their members have names."""

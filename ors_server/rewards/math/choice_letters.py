@@ -101,11 +101,11 @@ def label_in(response: str) -> str | None:
 
 def _asserts(text: str, position: int) -> bool:
     """Return whether a text asserts the letter at a place: not "C is wrong"."""
-    return any(item.mention.start == position and not _is_ruled_out(item) for item in _read(text))
-
-
-def _is_ruled_out(reading: Reading) -> bool:
-    return reading.statement.polarity not in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+    return any(
+        item.mention.start == position
+        and item.statement.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+        for item in _read(text)
+    )
 
 
 def _read(text: str) -> list[Reading]:

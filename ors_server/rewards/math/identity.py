@@ -208,15 +208,11 @@ def _judge_at(
         left, right = point.read(first), second_point.read(second)
     except (InexactError, UndefinedError):
         return None, False
-    if _is_printed_float(first, second):
+    if any(isinstance(node, Number) and node.digits >= _FLOATING and node.places for node in (first, second)):
         return _is_near(first, left, right) or _is_near(second, right, left), True
     noise, bits = max(point.noise, second_point.noise), min(point.agreement, second_point.agreement)
     is_real = not (point.is_off_reals or second_point.is_off_reals)
     return agree(left, right, noise, bits), is_real and precise.is_real(left) and precise.is_real(right)
-
-
-def _is_printed_float(*nodes: Node) -> bool:
-    return any(isinstance(node, Number) and node.digits >= _FLOATING and node.places for node in nodes)
 
 
 def _is_near(node: Node, value: precise.Complex, other: precise.Complex) -> bool:

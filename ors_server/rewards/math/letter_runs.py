@@ -95,14 +95,11 @@ def _right(text: str, end: int) -> str:
     if match["sign"]:
         return "real" if not match["space"] or match["spaced"] else "bad"
     if match["command"]:
-        return _beside(match["command"])
+        name = match["command"]
+        if name in COMMANDS or name in RELATIONS or name in ("right", "}", ")"):
+            return "real"
+        return "weak" if name in GREEK or name in FUNCTIONS or name in CONSTANTS or name == "left" else "bad"
     return "real" if match["real"] else "weak"
-
-
-def _beside(name: str) -> str:
-    if name in COMMANDS or name in RELATIONS or name in ("right", "}", ")"):
-        return "real"
-    return "weak" if name in GREEK or name in FUNCTIONS or name in CONSTANTS or name == "left" else "bad"
 
 
 def is_term_end(before: list[Token]) -> bool:

@@ -373,7 +373,11 @@ class OperandParser(Cursor, ABC):
         while self.is_next("_", "^"):
             mark = self.take()
             scripts[mark] = self.parse_script(is_exponent=False)
-        arguments = self._parse_arguments()
+        if self.is_next("(", "{", "["):
+            group = self._parse_brace() if self.is_next("{") else self._parse_group()
+            arguments = group.items if isinstance(group, Brackets) else (group,)
+        else:
+            arguments = (self._parse_implicit_product(),)
         if name == "log" and "_" in scripts:
             arguments = (*arguments[:1], scripts["_"])
         exponent = scripts.get("^")
@@ -382,12 +386,6 @@ class OperandParser(Cursor, ABC):
             return Function(f"a{name}", arguments)
         applied = Function(name, arguments)
         return applied if exponent is None else Power(applied, exponent)
-
-    def _parse_arguments(self) -> tuple[Node, ...]:
-        if self.is_next("(", "{", "["):
-            group = self._parse_brace() if self.is_next("{") else self._parse_group()
-            return group.items if isinstance(group, Brackets) else (group,)
-        return (self._parse_implicit_product(),)
 
     def _parse_binder(self) -> Node:
         kind = self.take()
@@ -406,16 +404,14 @@ class OperandParser(Cursor, ABC):
         scripts: dict[str, Node] = {}
         while self.is_next("_", "^") or self.peek()[1] == "limits":
             mark = self.take()
-            if mark != "limits":
-                scripts[mark] = self._parse_bound()
+            if mark == "limits":
+                continue
+            if self.skip("{"):
+                scripts[mark] = self.parse_item()
+                self.expect("}")
+            else:
+                scripts[mark] = self.parse_script(is_exponent=False)
         return scripts
-
-    def _parse_bound(self) -> Node:
-        if not self.skip("{"):
-            return self.parse_script(is_exponent=False)
-        bound = self.parse_item()
-        self.expect("}")
-        return bound
 
     def _parse_integral(self, scripts: dict[str, Node]) -> Node:
         outer, self._is_in_integral = self._is_in_integral, True

@@ -111,7 +111,10 @@ def _read(words: str) -> dict[str, int]:
         elif piece in ("square", "sq", "cubic", "cu"):
             pending = 2 if piece.startswith("s") else 3
         elif piece[0] == "^" or piece in ("squared", "cubed"):
-            _raise_last(powers, last, {"squared": 2, "cubed": 3}.get(piece) or int(piece[1:]))
+            exponent = {"squared": 2, "cubed": 3}.get(piece) or int(piece[1:])
+            if not last or abs(exponent) > _MAX_EXPONENT:
+                raise ValueError(last)
+            powers[last] *= exponent
         elif piece not in ".,*-":
             for unit, power in _COMPOUNDS.get(piece) or ((_known(piece), pending),):
                 powers[unit] = powers.get(unit, 0) + sign * power
@@ -125,12 +128,6 @@ def _known(piece: str) -> str:
     if unit is None:
         raise ValueError(piece)
     return unit
-
-
-def _raise_last(powers: dict[str, int], last: str, exponent: int) -> None:
-    if not last or abs(exponent) > _MAX_EXPONENT:
-        raise ValueError(last)
-    powers[last] *= exponent
 
 
 def _singulars(words: str) -> set[str]:

@@ -71,7 +71,6 @@ from ors_server.rewards.reading.sentences import (
     NEAR,
     Clause,
     Sentence,
-    Span,
     TextToken,
     Value,
     classes_in,
@@ -158,7 +157,10 @@ class ClauseReader(SentenceRules):
         for position, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
                 left, right = self._around(clause, index)
-                value.region = self._region(sentence, position, index)
+                value.region = (
+                    clause.start if index == 0 else clause.values[index - 1].token.end,
+                    clause.end if index == len(clause.values) - 1 else value.token.end,
+                )
                 if index == 0 and position and clause.lead is not None and clause.lead.word == ":":
                     heading = sentence.clauses[position - 1]
                     value.is_framed = not heading.values and "answer" in heading.classes()
@@ -207,12 +209,6 @@ class ClauseReader(SentenceRules):
         following = clause.values[index + 1].token if index + 1 < len(clause.values) else None
         right = tokens[at + 1 : len(tokens) if following is None else tokens.index(following)]
         return left, right
-
-    def _region(self, sentence: Sentence, position: int, index: int) -> Span:
-        clause = sentence.clauses[position]
-        start = clause.start if index == 0 else clause.values[index - 1].token.end
-        end = clause.end if index == len(clause.values) - 1 else clause.values[index].token.end
-        return start, end
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         # Words that are about an earlier value of the clause must not judge this one twice.
@@ -401,7 +397,13 @@ class ClauseReader(SentenceRules):
             return Polarity.INTERMEDIATE
         if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
             return Polarity.ASSERTED  # "41 isn't right; 42 is."
-        if len(right) == 1 and "copula" in right[0].classes and not left and self._is_behind_question(value):
+        if (
+            len(right) == 1
+            and "copula" in right[0].classes
+            and not left
+            and value.sentence > 0
+            and self._sentences[value.sentence - 1].is_question
+        ):
             return Polarity.ASSERTED  # "How many are free? 42 are."
         is_predicate = bool(right[0].classes & {"copula", "maybe"}) or (
             self.are_labels
@@ -424,9 +426,6 @@ class ClauseReader(SentenceRules):
         confirming = {"answer"} if is_one_of_many else {"confirm", "answer", "harmless"}
         value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
-
-    def _is_behind_question(self, value: Value) -> bool:
-        return value.sentence > 0 and self._sentences[value.sentence - 1].is_question
 
     def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
         value.is_weak = not self._has_frame(value, left, right)
@@ -527,7 +526,8 @@ class ClauseReader(SentenceRules):
         is_all = self.are_labels and any(token.word in _EVERYTHING for token in heading.tokens)
         is_denied = "negative" in classes
         is_absent = is_denied and heading.tokens[0].word.startswith("there") and lead.word in _HEADED
-        if is_absent or (is_exception and (is_all or (not is_denied and _is_all(heading.tokens)))):
+        is_of_every = len(heading.tokens) <= NEAR + 1 and heading.tokens[0].word in ("every", "each", "any")
+        if is_absent or (is_exception and (is_all or (is_of_every and not is_denied))):
             return Polarity.DENIED  # "every number but 42 works", "There is no way in which 42 comes out"
         if lead.word == "when" and any("retract" in t.classes and " " in t.word for t in heading.tokens):
             return Polarity.RETRACTED
@@ -734,11 +734,6 @@ class ClauseReader(SentenceRules):
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
         )
-
-
-def _is_all(tokens: Sequence[TextToken]) -> bool:
-    """Whether words are about all things of a kind: "every number"."""
-    return len(tokens) <= NEAR + 1 and tokens[0].word in ("every", "each", "any")
 
 
 def _is_range(clause: Clause, index: int) -> bool:

@@ -165,7 +165,10 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
     if final is None:
         return None
     index = next(index for index, reading in enumerate(readings) if reading is final)
-    if any(_denies(reading, final) for reading in readings[index + 1 :]):
+    if any(
+        reading.mention.name == final.mention.name and reading.statement.polarity in _DENIED
+        for reading in readings[index + 1 :]
+    ):
         return None
     for neighbour in (*readings[max(0, index - 1) : index], *readings[index + 1 : index + 2]):
         first, last = sorted((neighbour.mention, final.mention), key=lambda mention: mention.start)
@@ -194,10 +197,6 @@ def single_assertion(text: str, readings: Sequence[Reading]) -> Reading | None:
             classes_of(word) & _CONTRAST for word in _WORDS.findall(gap.casefold())
         )
     return None if is_beside else final
-
-
-def _denies(reading: Reading, final: Reading) -> bool:
-    return reading.mention.name == final.mention.name and reading.statement.polarity in _DENIED
 
 
 def is_joined(gap: str) -> bool:

@@ -508,7 +508,10 @@ class OptionReader(ClauseReader):
                     value.polarity, value.is_framed = Polarity.DENIED, False
             classes = clause.classes()
             if "undecided" in classes:
-                self._leave_undecided(earlier[-_MAX_LISTED:])
+                listed = earlier[-_MAX_LISTED:]
+                if len({self._text[value.token.start : value.token.end] for value in listed}) > 1:
+                    for value in listed:
+                        value.polarity, value.is_framed = Polarity.HEDGED, False
             is_verdict = clause.lead.word in (":", "\u2013", "\u2014", "-") and bool(
                 classes & {"reject", "fault"}
             )
@@ -522,12 +525,6 @@ class OptionReader(ClauseReader):
             is_elliptic = clause.lead.word in _OPPOSED and clause.tokens[-1].word in _AUXILIARIES
             if is_elliptic and is_last and earlier[-1].clause is sentence.clauses[position - 1]:
                 earlier[-1].polarity = Polarity.DENIED
-
-    def _leave_undecided(self, values: Sequence[Value]) -> None:
-        """Take names behind which a sentence says that it does not decide for no answer."""
-        if len({self._text[value.token.start : value.token.end] for value in values}) > 1:
-            for value in values:
-                value.polarity, value.is_framed = Polarity.HEDGED, False
 
     def _tick(self, sentence: Sentence) -> None:
         """Read boxes in front of options: "[ ] A", "[x] B"."""

@@ -105,7 +105,12 @@ def sql_match_reward(
         return RewardResult.without(RewardStatus.BAD_GOLD, f"expected a query as gold, got {answer!r:.80}")
     query, problem = _find_query(final_response)
     try:
-        results = _run_where_it_fits(places, answer, query, rules)
+        try:
+            results = _run_all(places, answer, query, rules, is_alone=False)
+        except MemoryGrowthError:
+            # Another thread may have grown the process: in a process alone only the queries can.
+            limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
+            results = offload.call(run_alone, places, answer, query, rules, limits=limits)
     except QueryLimitError as error:
         return RewardResult.without(RewardStatus.LIMIT, str(error))
     except (DatabaseError, QueryError) as error:
@@ -152,16 +157,6 @@ def _run_all(
         results.append(result)
         query = None if result.is_over else query
     return results
-
-
-def _run_where_it_fits(
-    places: list[Database], gold: str, query: str | None, rules: SQLOptions
-) -> list[_QueryVerdict]:
-    try:
-        return _run_all(places, gold, query, rules, is_alone=False)
-    except MemoryGrowthError:
-        limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
-        return offload.call(run_alone, places, gold, query, rules, limits=limits)
 
 
 def run_alone(places: list[Database], gold: str, query: str | None, rules: SQLOptions) -> list[_QueryVerdict]:

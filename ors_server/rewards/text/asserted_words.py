@@ -97,7 +97,7 @@ def picks_gold(text: str, golds: Sequence[str], wrong: Collection[str], form: Te
         raise UnparsedAnswerError(
             f"the answer is too long to search for {len(sought)} texts: {len(text)} characters"
         )
-    if _is_yes_or_no(golds):
+    if all(gold in _YES_NO for gold in golds):
         text = _without_echo(text)
     written, searched = _forms(text, form)
     listed = _mentions(searched, sought)
@@ -116,10 +116,6 @@ def picks_gold(text: str, golds: Sequence[str], wrong: Collection[str], form: Te
     is_list = bool(wrong) and len(names) > max(1, len(wrong) // 2)
     is_gold = final is not None and final.mention.name == GOLD and not is_list
     return is_gold, not is_gold and GOLD in open_names and len(open_names) > 1
-
-
-def _is_yes_or_no(golds: Sequence[str]) -> bool:
-    return all(gold in _YES_NO for gold in golds)
 
 
 def _without_echo(text: str) -> str:

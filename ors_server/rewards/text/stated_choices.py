@@ -122,7 +122,11 @@ def stated_choice(text: str, choices: Choices) -> str | None:
 def boxed_choice(text: str, choices: Choices) -> str | None:
     """Return the choice of the last box that a response asserts."""
     text = visible(text[-MAX_TAIL:])
-    return _last_marked(text, _read(text, choices, boxes(text, choices)))
+    return _name(
+        single_assertion(
+            text, [item for item in _read(text, choices, boxes(text, choices)) if item.mention.is_marked]
+        )
+    )
 
 
 def cued_choice(text: str, choices: Choices) -> str | None:
@@ -206,10 +210,6 @@ def _answers_otherwise(text: str, final: Reading) -> bool:
 
 def _name(assertion: Reading | None) -> str | None:
     return None if assertion is None else assertion.mention.name
-
-
-def _last_marked(text: str, assertions: Iterable[Reading]) -> str | None:
-    return _name(single_assertion(text, [item for item in assertions if item.mention.is_marked]))
 
 
 def _read(text: str, choices: Choices, places: Iterable[Mention]) -> list[Reading]:

@@ -128,7 +128,9 @@ class _Assembly:
             self._answer(event)
         elif event.role == ASSISTANT:
             self._said_by_assistant(event)
-        elif event.role == USER and (answers := self._answers_in_text(event)):
+        elif event.role == USER and (
+            answers := read_text_answers(text_of_content(event.content), f"message {len(self.messages) + 1}")
+        ):
             for text in answers:
                 self._answer(ToolAnswer(text))
         else:
@@ -174,9 +176,6 @@ class _Assembly:
         if len(self.open) > MAX_TURN_CALLS:
             raise TranscriptError(f"{where}: expected at most {MAX_TURN_CALLS} calls in one turn, got more")
 
-    def _answers_in_text(self, event: SaidTurn) -> tuple[str, ...]:
-        return read_text_answers(text_of_content(event.content), f"message {len(self.messages) + 1}")
-
     def _answer(self, answer: ToolAnswer) -> None:
         text = text_of_content(answer.content)
         waiting = [call for call in self.open if call.result is None]
@@ -201,7 +200,9 @@ class _Assembly:
         if answer.call_id is not None and self.unanswered.get(answer.call_id):
             return self.unanswered[answer.call_id].pop(0)
         if not self.open:
-            return self._without_call(answer)
+            # The conversation does not have the call, but something was called: the result counts as one.
+            self.calls.append(AnsweredCall(answer.name or "", {}, answer.call_id))
+            return self.calls[-1]
         # A result with an id answers by position only where calls have none.
         if answer.call_id is None or any(call.id is None for call in self.open):
             call = next((call for call in waiting if answer.name in {None, call.name}), None)
@@ -217,12 +218,6 @@ class _Assembly:
     def _forget(self, call: AnsweredCall) -> None:
         if call.id is not None:
             self.unanswered[call.id].remove(call)
-
-    def _without_call(self, answer: ToolAnswer) -> AnsweredCall:
-        """Count a result whose call the conversation does not have: something was called."""
-        call = AnsweredCall(answer.name or "", {}, answer.call_id)
-        self.calls.append(call)
-        return call
 
     def _append(self, message: dict[str, Any]) -> None:
         # A message of the user or the system ends the turn: results behind it answer nothing in front of it.

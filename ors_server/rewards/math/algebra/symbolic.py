@@ -246,14 +246,10 @@ def value_at(expression: Any, names: Mapping[str, Any], places: Mapping[str, Any
             return mpf("inf") if value is sympy.oo else mpf("-inf")
         if not value.is_number or value.has(sympy.nan, sympy.zoo):
             raise UnsureError("no value")
-        return _to_complex(value)
+        real, imaginary = value.as_real_imag()
+        if not (real.is_Float or real.is_Rational) or not (imaginary.is_Float or imaginary.is_Rational):
+            raise UnsureError("no number")
+        parts = [mpf(str(sympy.N(part, DIGITS))) for part in (real, imaginary)]
+        return mpc(*parts) if parts[1] else parts[0]
     except FAILURES as error:
         raise unsure(error) from error
-
-
-def _to_complex(value: Any) -> Any:
-    real, imaginary = value.as_real_imag()
-    if not (real.is_Float or real.is_Rational) or not (imaginary.is_Float or imaginary.is_Rational):
-        raise UnsureError("no number")
-    parts = [mpf(str(sympy.N(part, DIGITS))) for part in (real, imaginary)]
-    return mpc(*parts) if parts[1] else parts[0]

@@ -79,7 +79,11 @@ def same_value(gold: Node, answer: Node, whole: Iterable[str], closed_form: Clos
         named = {name: +_NAMED[name] for name in gold_names ^ answer_names if name in _NAMED}
         for places in places_for(names, integers):
             first, second = (side.at({**places, **named}) for side in sides)
-            if first is None or second is None or not (is_complex or _are_real(first, second)):
+            if first is None or second is None:
+                continue
+            if not is_complex and not all(
+                isinstance(value, mp.matrix) or is_real(value) for value in (first, second)
+            ):
                 continue
             if not agree(first, second, part):
                 return False
@@ -89,10 +93,6 @@ def same_value(gold: Node, answer: Node, whole: Iterable[str], closed_form: Clos
     if agreed < min(_ENOUGH, len(names) + 1):
         raise UnsureError("too few places at which both have a value")
     return True
-
-
-def _are_real(*values: Any) -> bool:
-    return all(isinstance(value, mp.matrix) or is_real(value) for value in values)
 
 
 def _without_units(*nodes: Node) -> tuple[Node, ...]:
