@@ -37,7 +37,7 @@ def reads_answer(
 
     def decorate(function: Function) -> Function:
         for documented in (function, inspect.unwrap(function)):
-            documented.__doc__ = _with_place(inspect.getdoc(function) or "", place)
+            documented.__doc__ = _document_place(inspect.getdoc(function) or "", place)
         signature = inspect.signature(function)
         names = list(signature.parameters)
 
@@ -51,10 +51,10 @@ def reads_answer(
                 response = fields[RESPONSE] = from_messages(response).final_response
             if not isinstance(response, str):
                 return function(**fields)
-            extracted = _bounded(find_answer(response, source), max_characters)
+            extracted = _refuse_long_answer(find_answer(response, source), max_characters)
             fields[RESPONSE] = extracted.text
             raw = function(**fields)
-            return raw if extracted.problem is None else _unanswered(raw, extracted.problem)
+            return raw if extracted.problem is None else _pay_nothing(raw, extracted.problem)
 
         option = inspect.Parameter(FIELD, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=AnswerFrom)
         parameters = list(signature.parameters.values())
@@ -67,21 +67,21 @@ def reads_answer(
     return decorate
 
 
-def _with_place(documentation: str, answer_place: Place) -> str:
+def _document_place(documentation: str, answer_place: Place) -> str:
     """Add the paragraph "Reads:" before "Source:", unless the documentation has one."""
     if "Reads:" in documentation or answer_place not in _READS:
         return documentation
     return documentation.replace("\nSource:", f"\n{_READS[answer_place]}\n\nSource:", 1)
 
 
-def _bounded(answer: FoundAnswer, max_characters: int | None) -> FoundAnswer:
+def _refuse_long_answer(answer: FoundAnswer, max_characters: int | None) -> FoundAnswer:
     length = len(answer.text)
     if max_characters is None or length <= max_characters:
         return answer
     return FoundAnswer("", f"the answer has {length} characters; at most {max_characters} are read")
 
 
-def _unanswered(raw: object, problem: str) -> RewardResult:
+def _pay_nothing(raw: object, problem: str) -> RewardResult:
     result = RewardResult.from_raw(raw)
     if result.reward is None:
         return result

@@ -90,7 +90,7 @@ class CatalogueEntry:
 def find_reward(name: str) -> Reward:
     """Return a reward by its name, `module:name`, or `file.py:name`; raise a `RewardError` without one."""
     if ":" in name:
-        return as_reward(_at(name))
+        return as_reward(_load(name))
     if (home := home_of(name)) is not None:
         return as_reward(getattr(import_module(home), name))
     near = difflib.get_close_matches(name, list(reward_names()), n=1)
@@ -152,7 +152,7 @@ def _paragraph(doc: str, beginning: re.Pattern[str]) -> str:
     return ""
 
 
-def _at(qualified_name: str) -> Any:
+def _load(qualified_name: str) -> Any:
     module, _, name = qualified_name.rpartition(":")
     try:
         if module.endswith(".py"):

@@ -130,12 +130,12 @@ async def gather_in_order(calls: Iterable[Callable[[], Awaitable[Result]]]) -> l
     """Await calls at the same time; the results are in the order of the calls."""
     results: dict[int, Result] = {}
 
-    async def await_one(index: int, call: Callable[[], Awaitable[Result]]) -> None:
+    async def await_call(index: int, call: Callable[[], Awaitable[Result]]) -> None:
         results[index] = await call()
 
     async with anyio.create_task_group() as tasks:
         for index, call in enumerate(calls):
-            tasks.start_soon(await_one, index, call)
+            tasks.start_soon(await_call, index, call)
     return [results[index] for index in sorted(results)]
 
 
@@ -183,7 +183,7 @@ def gather_fields(reward: Reward, trajectory: object, fields: Mapping[str, Any])
         # Fields that were passed win over those that the trajectory implies.
         named = {**fields_of_trajectory(read), **named, "trajectory": read}
     elif "trajectory" in taken:
-        named["trajectory"] = _made_of(named, is_required="trajectory" in reward.signature.required)
+        named["trajectory"] = _make_trajectory(named, is_required="trajectory" in reward.signature.required)
     # After everything else: the prompt may come from the conversation that was just read.
     if PROMPT in taken and named.get(PROMPT) is None and (question := _find_question(named)):
         named[PROMPT] = question
@@ -208,7 +208,7 @@ def _refuse_without_a_turn(read: Trajectory, fields: Mapping[str, Any]) -> None:
         )
 
 
-def _made_of(fields: Mapping[str, Any], *, is_required: bool) -> Trajectory:
+def _make_trajectory(fields: Mapping[str, Any], *, is_required: bool) -> Trajectory:
     outcome = fields.get("final_response", fields.get("outcome", ""))
     if not isinstance(outcome, str):
         raise RewardFieldError(f"expected a final response as a string, got {outcome!r:.80}")
@@ -232,7 +232,7 @@ def _judge_now(reward: Reward, fields: Mapping[str, Any]) -> RewardResult:
     try:
         raw = reward.judge(fields)
         # A reward that is not async may still return an awaitable.
-        return anyio.run(_awaited, reward, raw) if inspect.isawaitable(raw) else reward.read(raw)
+        return anyio.run(_read_awaited, reward, raw) if inspect.isawaitable(raw) else reward.read(raw)
     except Exception as error:  # noqa: BLE001  (any exception of a reward is a failure to judge)
         return failure(error)
 
@@ -246,5 +246,5 @@ def _store_on_trajectory(fields: Mapping[str, Any], result: RewardResult) -> Rew
     return result
 
 
-async def _awaited(reward: Reward, raw: Any) -> RewardResult:
+async def _read_awaited(reward: Reward, raw: Any) -> RewardResult:
     return reward.read(await raw)

@@ -55,9 +55,9 @@ def majority_vote_reward(
         raise RewardFieldError(f"expected least_share in [0, 1], got {least_share!r}")
     source = read_source(answer_from, "answer")
     answers = [find_answer(rollout.final_response, source).text.strip() for rollout in rollouts]
-    kinds = _sort_out(answers, _text_key if same == "text" else None)
+    kinds = _number_answers(answers, _text_key if same == "text" else None)
     votes = [sum(1 for other in kinds if other is not None and other == kind) for kind in kinds]
-    return _voted(kinds, votes, least_share)
+    return _pay_majority(kinds, votes, least_share)
 
 
 @reward(range=(0.0, 1.0))
@@ -102,7 +102,9 @@ def rank_scores(scores: Sequence[float | None]) -> list[float | None]:
     ]
 
 
-def _voted(kinds: Sequence[int | None], votes: Sequence[int], least_share: float) -> list[RewardResult]:
+def _pay_majority(
+    kinds: Sequence[int | None], votes: Sequence[int], least_share: float
+) -> list[RewardResult]:
     max_votes = max(votes, default=0)
     leading = {
         kind for kind, count in zip(kinds, votes, strict=True) if kind is not None and count == max_votes
@@ -123,7 +125,7 @@ def _voted(kinds: Sequence[int | None], votes: Sequence[int], least_share: float
     return results
 
 
-def _sort_out(answers: Sequence[str], key: Callable[[str], str] | None) -> list[int | None]:
+def _number_answers(answers: Sequence[str], key: Callable[[str], str] | None) -> list[int | None]:
     """Numbers the different answers; equal ones have one number."""
     seen: dict[str, int] = {}
     kinds: list[int | None] = []

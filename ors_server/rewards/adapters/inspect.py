@@ -140,7 +140,7 @@ def _result(score: Any, key: str | None, who: str) -> RewardResult:
     if score is None:
         return RewardResult.without(RewardStatus.ERROR, f"{who} returned no score")
     why = ": ".join(text for text in (score.reason, score.explanation) if text) or "without a reason"
-    value, extras = _picked(score.value, key, who)
+    value, extras = _pick_value(score.value, key, who)
     if isinstance(value, float) and math.isnan(value):
         return RewardResult.without(RewardStatus.ERROR, f"{who} left the sample unscored: {why}", extras)
     if isinstance(value, str):
@@ -152,7 +152,7 @@ def _result(score: Any, key: str | None, who: str) -> RewardResult:
     return RewardResult.from_raw(value).with_extras({**extras, **(score.metadata or {})})
 
 
-def _picked(value: Any, key: str | None, who: str) -> tuple[Any, dict[str, Any]]:
+def _pick_value(value: Any, key: str | None, who: str) -> tuple[Any, dict[str, Any]]:
     if not isinstance(value, Mapping):
         return value, {}
     whole = dict(cast("Mapping[str, Any]", value))

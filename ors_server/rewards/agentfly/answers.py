@@ -50,7 +50,7 @@ def qa_f1_reward(final_response: str, answer: str | Sequence[str], *, denials: b
             has no such rules.
     """
     final_response = unquoted(final_response) if denials else final_response
-    score = _compared(final_response, answer)
+    score = _compare(final_response, answer)
     if score is None:
         return no_gold(answer)
     if denials and score.f1 and denies_golds(final_response, gold_texts(answer)):
@@ -72,10 +72,10 @@ def qa_f1_reward_tool(
 
     Source: AgentFly's page "Predefined Rewards"; its code pays the F1 from two tool results on.
     """
-    score = _compared(final_response, answer)
+    score = _compare(final_response, answer)
     if score is None:
         return no_gold(answer)
-    return RewardResult(_gated(trajectory, is_right=score.em == 1.0), extras=score.as_extras())
+    return RewardResult(_pay_if_tool_used(trajectory, is_right=score.em == 1.0), extras=score.as_extras())
 
 
 @reward(range=(0.0, 1.0))
@@ -158,7 +158,7 @@ def math_equal_reward_tool(
     Source: AgentFly's page "Predefined Rewards", with this library's own grader of mathematics.
     """
     verdict = _grade(final_response, answer, prompt)
-    paid = _gated(trajectory, is_right=verdict.is_equal)
+    paid = _pay_if_tool_used(trajectory, is_right=verdict.is_equal)
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
@@ -179,7 +179,7 @@ def math_equal_reward_think(
     """
     verdict = _grade(final_response, answer, prompt)
     is_formed = all("</think>" in turn for turn in _turns(trajectory))
-    paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
+    paid = _pay_if_tool_used(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(paid == 1.0)}, paid)
 
 
@@ -198,7 +198,7 @@ def math_reward_thought_with_tool(
     """
     verdict = _grade(final_response, answer, prompt)
     is_formed = all(turn.strip().lower().startswith("thought") for turn in _turns(trajectory))
-    paid = _gated(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
+    paid = _pay_if_tool_used(trajectory, is_right=verdict.is_equal) if is_formed else 0.0
     return _math(verdict, {"acc": float(verdict.is_equal)}, paid)
 
 
@@ -217,7 +217,7 @@ def math_string_equal_reward_tool(
     Source: AgentFly at 1256586.
     """
     numbers = _DIGITS.findall(final_response)
-    return {"reward": _gated(trajectory, is_right=bool(numbers) and numbers[-1] == answer)}
+    return {"reward": _pay_if_tool_used(trajectory, is_right=bool(numbers) and numbers[-1] == answer)}
 
 
 def count_tool_results(trajectory: Trajectory | Sequence[Message]) -> int:
@@ -250,7 +250,7 @@ def no_gold(answers: object, extras: Mapping[str, Any] | None = None) -> RewardR
     return RewardResult.without(RewardStatus.BAD_GOLD, reason, extras)
 
 
-def _compared(response: str, answer: str | Sequence[str]) -> QAScore | None:
+def _compare(response: str, answer: str | Sequence[str]) -> QAScore | None:
     golds = gold_texts(answer)
     return score_answer(response, answer if isinstance(answer, str) else golds, HOTPOT) if golds else None
 
@@ -263,7 +263,7 @@ def _turns(trajectory: Trajectory) -> list[str]:
     return [text_of(message) for message in played_messages(episode) if message["role"] == "assistant"]
 
 
-def _gated(trajectory: Trajectory, *, is_right: bool) -> float:
+def _pay_if_tool_used(trajectory: Trajectory, *, is_right: bool) -> float:
     if not count_tool_results(trajectory):
         return 0.0
     return 1.0 if is_right else TOOL_USED

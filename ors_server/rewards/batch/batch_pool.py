@@ -87,7 +87,7 @@ class BatchPool:
     def _dispatch(self) -> None:
         self._take()
         while self._waiting:
-            worker = self._free(self._waiting[0])
+            worker = self._find_free_worker(self._waiting[0])
             if worker is None:
                 break
             # Half of the capacity at a time, so that the last rows of a batch are shared among the workers.
@@ -106,7 +106,7 @@ class BatchPool:
         while self._wants_rows and self._source is not None and (row := self._source.take()) is not None:
             if row.text is None:
                 # A result at once: an unreadable row needs no worker, but keeps its place in the order.
-                self._results[self._taken] = _same(row, RewardStatus.ERROR, row.fault)
+                self._results[self._taken] = _results_for_row(row, RewardStatus.ERROR, row.fault)
             else:
                 self._waiting.append(QueuedRow(self._taken, row))
             self._taken += 1
@@ -116,7 +116,7 @@ class BatchPool:
         # Both bounds keep the source from being read ahead: it may be a slow or endless pipe.
         return len(self._waiting) < self._jobs and self._taken - self._yielded < LOOK_AHEAD
 
-    def _free(self, queued: QueuedRow) -> BatchWorker | None:
+    def _find_free_worker(self, queued: QueuedRow) -> BatchWorker | None:
         ready = [worker for worker in self._workers if worker.capacity > 0]
         if queued.is_suspect:
             # A suspect goes to an idle worker, so that no other row is suspected with it.
@@ -160,7 +160,9 @@ class BatchPool:
                     raise BatchError(reason)
                 continue
             number, _, results = line.partition(b"\t")
-            self._results[worker.remove(int(number)).number] = [_read(load) for load in json.loads(results)]
+            self._results[worker.remove(int(number)).number] = [
+                _read_result(load) for load in json.loads(results)
+            ]
 
     def _expire(self, worker: BatchWorker) -> None:
         if not worker.is_ready:
@@ -186,7 +188,7 @@ class BatchPool:
         # One suspect is the cause; of several, each is judged again by itself.
         if len(suspects) == 1:
             row = suspects[0].row
-            self._results[suspects[0].number] = _same(row, status, f"{row.where}: {reason}")
+            self._results[suspects[0].number] = _results_for_row(row, status, f"{row.where}: {reason}")
             suspects = []
         for queued in suspects:  # judged alone, the one that ends its worker shows
             queued.is_suspect = True
@@ -194,10 +196,10 @@ class BatchPool:
         self._waiting.extendleft(reversed([*suspects, *innocent]))
 
 
-def _same(row: Row, status: RewardStatus, reason: str) -> list[RewardResult]:
+def _results_for_row(row: Row, status: RewardStatus, reason: str) -> list[RewardResult]:
     return [RewardResult.without(status, reason)] * max(1, row.group)
 
 
-def _read(result: dict[str, Any]) -> RewardResult:
+def _read_result(result: dict[str, Any]) -> RewardResult:
     extras = MappingProxyType(result["extras"])
     return RewardResult(result["reward"], RewardStatus(result["status"]), extras, result.get("reason"))

@@ -58,7 +58,7 @@ class WorkerChannel:
         # Unbounded, but the owner sends only what `capacity` allows.
         self._pieces: SimpleQueue[list[bytes] | None] = SimpleQueue()
         self._lines: deque[bytes] = deque()
-        self._written: list[str] = []
+        self._waiting_lines: list[str] = []
         self._last_write = time.monotonic()
         self._progress = open_progress(int(sys.argv[2]))
         self._judging = 0
@@ -92,7 +92,7 @@ class WorkerChannel:
         """Record that a judgement has ended; its line is written together with others of the same moment."""
         with self._lock:
             self._judging -= 1
-            self._written.append(line)
+            self._waiting_lines.append(line)
         # Results wait a few milliseconds for others, so that cheap rewards do not wake the owner for every
         # row.
         if time.monotonic() - self._last_write > WRITE_SECONDS:
@@ -101,7 +101,7 @@ class WorkerChannel:
     def flush(self) -> None:
         """Write the waiting lines."""
         with self._lock:
-            lines, self._written = self._written, []
+            lines, self._waiting_lines = self._waiting_lines, []
             self._last_write = time.monotonic()
             if lines:
                 self.write("\n".join(lines))
@@ -185,11 +185,11 @@ def read_fields(text: bytes, where: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-def _refuse(word: str) -> None:
+def _refuse_constant(word: str) -> None:
     raise ValueError(f"JSON has no {word}")
 
 
-def _finite(text: str) -> float:
+def _read_finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"the number {text:.40} is too large")
@@ -197,7 +197,7 @@ def _finite(text: str) -> float:
 
 
 # Strict JSON both ways: NaN and infinities are no JSON, and a reward must not see them from a row.
-_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_read_finite)
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
@@ -227,7 +227,7 @@ def _judge_each(channel: WorkerChannel, reward: Reward, keywords: Mapping[str, A
         # `SystemExit` too: a reward that calls `sys.exit` must not end the worker.
         except (Exception, SystemExit) as error:  # noqa: BLE001  (a reward may raise anything)
             results = (failure(_as_error(error)),) * max(1, int(group))
-        channel.end(_written(number, results))
+        channel.end(_write_line(number, results))
 
 
 def read_group(
@@ -281,16 +281,16 @@ async def _judge_one(
             results = (await evaluate(reward, gathered, time_limit=time_limit),)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
         results = (failure(_as_error(error)),) * max(1, int(group))
-    channel.end(_written(number, results))
+    channel.end(_write_line(number, results))
     # At once: the thread in `next` flushes only before it waits, not while it waits.
     channel.flush()
 
 
-def _written(number: bytes, results: Sequence[RewardResult]) -> str:
-    return f"{number.decode()}\t[{', '.join(map(_rendered, results))}]"
+def _write_line(number: bytes, results: Sequence[RewardResult]) -> str:
+    return f"{number.decode()}\t[{', '.join(map(_write_or_fail, results))}]"
 
 
-def _rendered(result: RewardResult) -> str:
+def _write_or_fail(result: RewardResult) -> str:
     try:
         return write_result(result)
     except Exception as error:  # noqa: BLE001  (extras may be any object)

@@ -57,7 +57,7 @@ async def code_stdio_reward(
     """
     check_words(pays=(pays, Pays))
     argv = PythonProgram(program) if isinstance(program, str) else list(program)
-    return await _paid(
+    return await _pay_cases(
         cases, StdioCase, pays, lambda read: grade_stdio(evidence, argv, read, time_limit=time_limit)
     )
 
@@ -84,7 +84,7 @@ async def code_functions_reward(
     `shown`. Dots in the function's name lead into classes. It returns as `code_stdio_reward`.
     """
     check_words(pays=(pays, Pays))
-    return await _paid(
+    return await _pay_cases(
         cases,
         FunctionCase,
         pays,
@@ -118,12 +118,12 @@ async def code_pytest_reward(
     """
     check_words(pays=(pays, Pays))
     files = {"test_hidden.py": tests} if isinstance(tests, str) else tests
-    return await _judged(
+    return await _pay_report(
         lambda: grade_pytest(evidence, files, modules=modules, classes=classes, time_limit=time_limit), pays
     )
 
 
-async def _paid(
+async def _pay_cases(
     cases: Sequence[_Case | Mapping[str, Any]],
     kind: type[_Case],
     pays: Pays,
@@ -133,10 +133,10 @@ async def _paid(
         read = _read_cases(cases, kind)
     except BadCasesError as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
-    return await _judged(lambda: grade(read), pays)
+    return await _pay_report(lambda: grade(read), pays)
 
 
-async def _judged(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> RewardResult:
+async def _pay_report(grade: Callable[[], Awaitable[CaseReport]], pays: Pays) -> RewardResult:
     try:
         report = await grade()
     except GradingError as error:  # the author's: no answer could be graded

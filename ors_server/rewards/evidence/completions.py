@@ -89,14 +89,14 @@ async def code_completion_reward(
         return RewardResult(0.0, reason=f"the program has more than {MAX_PROGRAM} characters")
     chosen: dict[str, Any] = {name: options[name] for name in ("pays", "time_limit") if name in options}
     judge = _JUDGES[kind]
-    async with _left_behind(program, backend) as evidence:
+    async with _sandbox_with_program(program, backend) as evidence:
         arguments: dict[str, Any] = {"evidence": evidence, **fields, **chosen}
         result = judge.read(await judge.judge(arguments))
     return replace(result, extras={**result.extras, "program_characters": len(program)})
 
 
 @asynccontextmanager
-async def _left_behind(program: str, backend: Backend | None) -> AsyncGenerator[Evidence]:
+async def _sandbox_with_program(program: str, backend: Backend | None) -> AsyncGenerator[Evidence]:
     """Make a sandbox with the program in it."""
     chosen = None if backend is not None else await choose()
     try:
@@ -138,7 +138,7 @@ def _from_json(value: Any) -> Any:
 
 
 def _from_columns(columns: Mapping[str, Any], function: object) -> tuple[str, dict[str, Any]]:
-    inputs, outputs = _listed(columns.get("inputs")), _listed(columns.get("outputs"))
+    inputs, outputs = _as_list(columns.get("inputs")), _as_list(columns.get("outputs"))
     if not inputs or len(inputs) != len(outputs):
         raise BadTestsError("expected inputs and outputs of tests as lists of the same length")
     cases = [
@@ -149,7 +149,7 @@ def _from_columns(columns: Mapping[str, Any], function: object) -> tuple[str, di
 
 
 def _from_cases(cases: Any, function: object) -> tuple[str, dict[str, Any]]:
-    listed = [_case(case) for case in _listed(cases)]
+    listed = [_case(case) for case in _as_list(cases)]
     if not listed:
         raise BadTestsError(
             "no tests: expected a list of cases, inputs and outputs, or the text of a test file"
@@ -174,11 +174,14 @@ def _as_call(case: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
     arguments, expected = case.get("input"), case.get("output")
     if isinstance(arguments, str):
-        arguments = [_parsed(line) for line in arguments.split("\n") if line.strip()]
-    only = _listed(expected)
+        arguments = [_parse_or_keep(line) for line in arguments.split("\n") if line.strip()]
+    only = _as_list(expected)
     if len(only) == 1:
         expected = only[0]  # PRIME keeps what is returned in a list
-    return {"arguments": arguments, "expected": _parsed(expected) if isinstance(expected, str) else expected}
+    return {
+        "arguments": arguments,
+        "expected": _parse_or_keep(expected) if isinstance(expected, str) else expected,
+    }
 
 
 def _as_run(case: dict[str, Any]) -> dict[str, Any]:
@@ -187,7 +190,7 @@ def _as_run(case: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in case.items() if name not in {"fn_name", "type"}}
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if is_array(value) else []
 
 
@@ -197,7 +200,7 @@ def _text(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _parsed(text: str) -> Any:
+def _parse_or_keep(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -196,14 +196,14 @@ def _changes(start: str, goal: str, content: bytes) -> tuple[dict[str, Any], boo
     """Return the figures of a change, and whether the goal is reached."""
     text = content.decode(errors="surrogateescape")
     before = Counter(start.split("\n"))
-    needed, changed = _changed(before, goal), _changed(before, text)
+    needed, changed = _changed_lines(before, goal), _changed_lines(before, text)
     shared = sum((needed & changed).values())
     needed_count, changed_count = needed.total(), changed.total()
     f1 = 2 * shared / (needed_count + changed_count) if needed_count + changed_count else 0.0
     return {"f1": f1, "wanted": needed_count, "made": changed_count}, text == goal
 
 
-def _changed(before: Counter[str], text: str) -> Counter[tuple[str, str]]:
+def _changed_lines(before: Counter[str], text: str) -> Counter[tuple[str, str]]:
     after = Counter(text.split("\n"))
     changes = {("+", line): count for line, count in (after - before).items()}
     changes |= {("-", line): count for line, count in (before - after).items()}

@@ -70,8 +70,8 @@ class Usage:
 
 def usage_of(completion: Completion, prompt_length: int, price: Price | None) -> Usage:
     """Return what one reply used; `prompt_length` is the messages' length in characters, for an estimate."""
-    prompt = _counted(completion.prompt_tokens, prompt_length)
-    written = _counted(completion.completion_tokens, len(completion.text))
+    prompt = _count_or_estimate(completion.prompt_tokens, prompt_length)
+    written = _count_or_estimate(completion.completion_tokens, len(completion.text))
     cost = None if price is None else (prompt * price.prompt + written * price.completion) / PER
     is_estimate = completion.prompt_tokens is None or completion.completion_tokens is None
     return Usage(
@@ -135,5 +135,5 @@ class Budget:
             self.spent += usage
 
 
-def _counted(tokens: int | None, characters: int) -> int:
+def _count_or_estimate(tokens: int | None, characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN) if tokens is None else tokens

@@ -114,12 +114,12 @@ def asserted_reply(text: str) -> str:
     denied = [(item.start, item.end) for item in gone if item.polarity in _REPLACED]
     retracted = [(item.start, item.end) for item in gone if item.polarity not in _REPLACED]
     retracted += [match.span("gone") for pattern in _NOT_SCORES for match in pattern.finditer(text)]
-    blanks = dict.fromkeys((*retracted, *_quotations(text), *_refused(text, spans)), _NO_SCORE)
+    blanks = dict.fromkeys((*retracted, *_quotations(text), *_find_refused(text, spans)), _NO_SCORE)
     denied += [match.span("gone") for match in _TOO_MUCH.finditer(text)]
-    return _blanked(text, blanks | dict.fromkeys(denied, GAP))
+    return _blank_out(text, blanks | dict.fromkeys(denied, GAP))
 
 
-def _refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
+def _find_refused(text: str, numbers: Sequence[Span]) -> Iterator[Span]:
     """Yield the numbers of a reply that refuses to score, but for a score that it states behind that."""
     refusal = next(iter(deque(_REFUSAL.finditer(text), 1)), None)
     if refusal is None:
@@ -166,7 +166,7 @@ def _quotations(text: str) -> Iterator[Span]:
             yield part.span()
 
 
-def _blanked(text: str, blanks: Mapping[Span, str]) -> str:
+def _blank_out(text: str, blanks: Mapping[Span, str]) -> str:
     texts: list[str] = []
     position = 0
     for start, end in sorted(blanks):

@@ -58,7 +58,9 @@ _BROKEN = {"<": "&lt;", "[": "&#91;"}
 def clean(text: str) -> str:
     """Remove zero-width, bidirectional and other control characters; lone surrogates become U+FFFD."""
     text = _SELECTORS.sub("", text)
-    return text.translate({ord(letter): _seen(letter) for letter in set(text) if _seen(letter) != letter})
+    return text.translate(
+        {ord(letter): _visible(letter) for letter in set(text) if _visible(letter) != letter}
+    )
 
 
 def shorten(text: str, max_characters: int = MAX_CHARACTERS) -> str:
@@ -80,7 +82,7 @@ def fence(blocks: Mapping[str, str], max_characters: int = MAX_CHARACTERS) -> st
     in a cache). Tags of blocks, and marks of chat templates, are escaped within the texts. Of each text at
     most `max_characters` characters are kept.
     """
-    texts = {name: _shown(text, max_characters) for name, text in blocks.items()}
+    texts = {name: _clean_and_cut(text, max_characters) for name, text in blocks.items()}
     # With names and lengths, so that text cannot be moved from one block to another under the same hash.
     whole = "".join(f"{name}:{len(text)}:{text}" for name, text in texts.items())
     nonce = hashlib.sha256(whole.encode()).hexdigest()[:NONCE_CHARACTERS]
@@ -107,11 +109,11 @@ def is_degenerate(answer: str, min_characters: int = 1) -> bool:
     reach = _REACH * max(MAX_CHARACTERS, min_characters)
     # As in `_shown`: the work is bounded for answers of any length.
     seen = clean(answer if len(answer) <= 2 * reach else answer[:reach] + answer[-reach:])
-    bare, plain = _without(seen, "PZC"), _without(seen.lower(), "PC")
+    bare, plain = _drop_categories(seen, "PZC"), _drop_categories(seen.lower(), "PC")
     return len(bare) < min_characters or " ".join(plain.split()) in _OPENERS
 
 
-def _shown(text: str, max_characters: int) -> str:
+def _clean_and_cut(text: str, max_characters: int) -> str:
     """Return the cleaned text, cut as by `shorten`; only the ends of a very long one are cleaned."""
     reach, tail = _REACH * max_characters, max_characters // 4
     if len(text) <= 2 * reach:
@@ -121,13 +123,13 @@ def _shown(text: str, max_characters: int) -> str:
     return _cut(first, last, len(text) - len(first) - len(last))
 
 
-def _without(text: str, categories: str) -> str:
+def _drop_categories(text: str, categories: str) -> str:
     return text.translate(
         {ord(character): None for character in set(text) if unicodedata.category(character)[0] in categories}
     )
 
 
-def _seen(letter: str) -> str:
+def _visible(letter: str) -> str:
     category = unicodedata.category(letter)
     if category == "Cs":
         return "\ufffd"

@@ -106,7 +106,7 @@ class EndpointJudge:
     ) -> None:
         self.name = model
         self.sampling = sampling or Sampling()
-        self.options = options or _renamed(renamed) or EndpointOptions()
+        self.options = options or _read_old_keyword(renamed) or EndpointOptions()
         self.takes_schema = True
         """Whether the endpoint is sent schemas; false after it has refused one."""
         self._base_url = base_url
@@ -144,7 +144,11 @@ class EndpointJudge:
             raise JudgeSettingsError(f"{missing} pass a model, or set {variables.model}")
         key = os.environ.get(variables.api_key, "")
         return cls(
-            named, base_url=base_url, api_key=key, sampling=sampling, options=options or _renamed(renamed)
+            named,
+            base_url=base_url,
+            api_key=key,
+            sampling=sampling,
+            options=options or _read_old_keyword(renamed),
         )
 
     async def __aenter__(self) -> Self:
@@ -239,7 +243,7 @@ class EndpointJudge:
         return drawn if requested is None else min(self.options.longest_wait, requested + drawn / 2)
 
 
-def _renamed(keywords: dict[str, EndpointOptions | None]) -> EndpointOptions | None:
+def _read_old_keyword(keywords: dict[str, EndpointOptions | None]) -> EndpointOptions | None:
     """Return the options under their old keyword, `manners`."""
     if unknown := keywords.keys() - {"manners"}:
         raise TypeError(f"EndpointJudge has no argument {', '.join(sorted(unknown))}")

@@ -108,7 +108,7 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
     # An object without a score may be an example; the text behind it then states the score.
     if scores_object is None or (not listed and re.search(r"\d", rest)):
         return ReadScore(
-            _checked(find_score(rest if scores_object is not None else reply, low, high), low, high)
+            _check_score(find_score(rest if scores_object is not None else reply, low, high), low, high)
         )
     if not listed:
         raise UnusableReplyError(f"the object has no key score; its keys are {sorted(scores_object)[:20]}")
@@ -163,7 +163,7 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, tuple[int, int]]:
     """
     decoder = json.JSONDecoder(
         # A very long integer is slow to convert, and cannot be a score.
-        object_pairs_hook=_once,
+        object_pairs_hook=_mark_repeated,
         parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else math.inf,
     )
     last: dict[str, Any] | None = None
@@ -189,7 +189,7 @@ def _find_object(text: str) -> tuple[dict[str, Any] | None, tuple[int, int]]:
     return last, (start, over)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     # A repeated key is marked, not refused: only the object that counts must be unambiguous.
     return entries if len(entries) == len(pairs) else _Repeated(entries)
@@ -252,11 +252,11 @@ def _scores_of(reply: Mapping[str, Any]) -> list[Any]:
 
 def _as_score(value: object, low: float, high: float) -> float:
     if isinstance(value, str):
-        return _checked(find_score(value, low, high), low, high)
-    return _checked(value, low, high)
+        return _check_score(find_score(value, low, high), low, high)
+    return _check_score(value, low, high)
 
 
-def _checked(score: object, low: float, high: float) -> float:
+def _check_score(score: object, low: float, high: float) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise UnusableReplyError(f"the score has to be a number, not {score!r:.80}")
     if not (low <= score <= high and math.isfinite(score)):

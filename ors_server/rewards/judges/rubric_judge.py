@@ -76,7 +76,7 @@ class RubricJudge(Reward):
         blocks = {name: str(value) for name, value in fields.items() if value is not None}
         messages = judge_messages(self.rubric.describe(), blocks, self.options.most_characters)
         try:
-            return await self._graded(messages)
+            return await self._ask_and_grade(messages)
         except JudgeError as error:
             if self.options.on_error == "raise":
                 raise
@@ -90,7 +90,7 @@ class RubricJudge(Reward):
         """Judge answers that deserve nothing; `fields` are the other fields, such as `task`."""
         return await probe(self, fields)
 
-    async def _graded(self, messages: Sequence[Message]) -> RewardResult:
+    async def _ask_and_grade(self, messages: Sequence[Message]) -> RewardResult:
         model = self._model or EndpointJudge.from_environment()
         answered = await sample_verdicts(model, messages, self.rubric, self.options)
         agreed = agree([answer.verdict for answer in answered], self.rubric, self.options.combine)

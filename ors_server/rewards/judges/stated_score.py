@@ -155,7 +155,7 @@ class _Reply:
     def __init__(self, text: str, scale: _Scale) -> None:
         self.scale = scale
         text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
-        text = _TAG.sub(_untagged, text).translate(_MARKUP)
+        text = _TAG.sub(_untag, text).translate(_MARKUP)
         for pattern, spelling in _REWRITES:
             text = pattern.sub(spelling, text)
         self.text = text
@@ -268,7 +268,7 @@ class _Reply:
         return "" if word is None else word[0]
 
 
-def _untagged(tag: re.Match[str]) -> str:
+def _untag(tag: re.Match[str]) -> str:
     return f" {tag[2]}: " if not tag[1] and re.fullmatch(_LABELS, tag[2].casefold()) else " "
 
 
@@ -288,13 +288,13 @@ def _numbers(text: str, scale: _Scale) -> list[_Number]:
                 end=start + len(bare),
                 value=None if score is None else scale.to_score(score),
                 is_score=score is not None,
-                is_count=bare.isdecimal() and _counts(text, words, index),
+                is_count=bare.isdecimal() and _is_counting(text, words, index),
             )
         )
     return numbers
 
 
-def _counts(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
+def _is_counting(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
     word = words[index]
     earlier = words[index - 1][0].casefold().rstrip(_STOPS) if index else ""
     later = words[index + 1] if index + 1 < len(words) else None

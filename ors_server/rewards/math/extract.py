@@ -107,10 +107,10 @@ def _tagged(response: str) -> str | None:
     if hashes:
         return without_lead(hashes[-1])
     fields = _FIELD.findall(response) if '"' in response or "'" in response else []
-    return _balanced(fields[-1][0] or fields[-1][1]) if fields else None
+    return _cut_at_json_end(fields[-1][0] or fields[-1][1]) if fields else None
 
 
-def _balanced(text: str) -> str:
+def _cut_at_json_end(text: str) -> str:
     """Return a text up to the brace or comma that ends the JSON object around it."""
     depth = 0
     for index, char in enumerate(text):

@@ -72,7 +72,7 @@ def grade_math(
         # limit is too generous for the caller's stack.
         reference = _read_gold(unify(gold[-RESPONSE_CHARS:]))
     except (LimitError, RecursionError) as error:
-        return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold, answer)
+        return _refuse("bad_gold", f"the gold exceeds a limit: {_describe_limit(error)}", gold, answer)
     if reference is None or (not reference.is_math and _is_broken(gold)):
         why = "the gold is empty" if reference is None else "the gold's braces do not match"
         return _refuse("bad_gold", why, gold, answer)
@@ -135,11 +135,15 @@ def _grade_by_trees(
     except (LimitError, RecursionError) as error:
         if _gold_exceeds_limits(gold, options):
             # The blame decides the status: a gold that cannot be compared with anything is the task's fault.
-            return _refuse("bad_gold", f"the gold exceeds a limit: {_why(error)}", gold.text, response.text)
-        return _refuse("limit", f"the answer exceeds a limit: {_why(error)}", gold.text, response.text)
+            return _refuse(
+                "bad_gold", f"the gold exceeds a limit: {_describe_limit(error)}", gold.text, response.text
+            )
+        return _refuse(
+            "limit", f"the answer exceeds a limit: {_describe_limit(error)}", gold.text, response.text
+        )
 
 
-def _why(error: LimitError | RecursionError) -> str:
+def _describe_limit(error: LimitError | RecursionError) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 

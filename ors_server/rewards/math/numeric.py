@@ -116,9 +116,9 @@ class SamplePoint:
         base, exponent = self.read(node.base), self.read(node.exponent)
         if node.base == Constant("e"):
             return precise.apply("exp", exponent)
-        return self._note(precise.power(base, exponent), base, exponent)
+        return self._note_off_reals(precise.power(base, exponent), base, exponent)
 
-    def _note(self, value: Complex, *parts: Complex) -> Complex:
+    def _note_off_reals(self, value: Complex, *parts: Complex) -> Complex:
         # A value off the real line counts only if the whole comparison finds no point where both are real.
         if not precise.is_real(value) and all(map(precise.is_real, parts)):
             self.is_off_reals = True
@@ -149,11 +149,11 @@ class SamplePoint:
             return precise.from_rational(rationals.evaluate(node, self.budget))
         arguments = [self.read(argument) for argument in node.arguments]
         if node.name in precise.ELEMENTARY and len(arguments) == 1:
-            return self._note(precise.apply(node.name, arguments[0]), *arguments)
+            return self._note_off_reals(precise.apply(node.name, arguments[0]), *arguments)
         function = _FUNCTIONS.get(node.name)
         if function is None or not rationals.has_arity(node.name, len(arguments)):
             raise InexactError(node.name)
-        return self._note(function(*arguments), *arguments)
+        return self._note_off_reals(function(*arguments), *arguments)
 
     def _read_binder(self, node: Binder) -> Complex:
         if node.kind in ("lim", "diff"):

@@ -156,7 +156,7 @@ class ClauseReader(SentenceRules):
         # The order of the steps matters: most of them look only at values that are still asserted.
         for position, clause in enumerate(sentence.clauses):
             for index, value in enumerate(clause.values):
-                left, right = self._around(clause, index)
+                left, right = self._words_around(clause, index)
                 value.region = (
                     clause.start if index == 0 else clause.values[index - 1].token.end,
                     clause.end if index == len(clause.values) - 1 else value.token.end,
@@ -176,11 +176,11 @@ class ClauseReader(SentenceRules):
                     if following is not None and following.word in ("which", "whom"):
                         value.polarity = Polarity.INTERMEDIATE
                 if value.polarity is Polarity.ASSERTED and index == 0:
-                    value.polarity = self._inherited(sentence, position, left, right) or value.polarity
+                    value.polarity = self._inherit(sentence, position, left, right) or value.polarity
                 if value.polarity is Polarity.ASSERTED and self._is_conditional(sentence, position):
                     value.polarity = Polarity.SUPPOSED
                 if value.polarity in (Polarity.ASSERTED, Polarity.QUOTED) and index == len(clause.values) - 1:
-                    value.polarity = self._after(sentence, position, value) or value.polarity
+                    value.polarity = self._judge_by_following(sentence, position, value) or value.polarity
                 if (
                     # Only for a value that is still asserted: words that no list knows are weak evidence.
                     value.polarity is Polarity.ASSERTED
@@ -202,7 +202,7 @@ class ClauseReader(SentenceRules):
         self._contrast(sentence)
         self._subordinate(sentence)
 
-    def _around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
+    def _words_around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
         at = tokens.index(clause.values[index].token)
         left = tokens[:at]
@@ -334,7 +334,7 @@ class ClauseReader(SentenceRules):
         """Return what the words behind a value say; the first rule that holds decides."""
         # Nothing behind the value: its frame alone decides.
         if not right:
-            return self._framed_or_weak(value, left, right)
+            return self._judge_by_frame(value, left, right)
         first = right[0]
         relative = next((index for index, token in enumerate(right) if token.word in _RELATIVE_PRONOUNS), 0)
         seen = classes_in(right[:relative] if relative else right)
@@ -393,7 +393,7 @@ class ClauseReader(SentenceRules):
         self, value: Value, left: list[TextToken], right: list[TextToken], before: Classes, seen: Classes
     ) -> Polarity:
         """Return what a predicate makes of a value that nothing speaks against."""
-        if self._framed_or_weak(value, left, right) is Polarity.INTERMEDIATE:
+        if self._judge_by_frame(value, left, right) is Polarity.INTERMEDIATE:
             return Polarity.INTERMEDIATE
         if self.are_labels and len(right) == 1 and "copula" in right[0].classes and not left:
             return Polarity.ASSERTED  # "41 isn't right; 42 is."
@@ -427,7 +427,7 @@ class ClauseReader(SentenceRules):
         value.is_weak = is_subject and not seen & confirming
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
-    def _framed_or_weak(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
+    def _judge_by_frame(self, value: Value, left: list[TextToken], right: list[TextToken]) -> Polarity:
         value.is_weak = not self._has_frame(value, left, right)
         return Polarity.INTERMEDIATE if value.is_weak else Polarity.ASSERTED
 
@@ -466,7 +466,7 @@ class ClauseReader(SentenceRules):
             return True
         return any(token.classes & _STATING for token in (*left, *right))
 
-    def _inherited(
+    def _inherit(
         self, sentence: Sentence, position: int, left: list[TextToken], right: list[TextToken]
     ) -> Polarity | None:
         """Return what the clause in front says of a value: a heading, or a list that the value continues."""
@@ -517,9 +517,11 @@ class ClauseReader(SentenceRules):
             return Polarity.DENIED  # "42 and not, as some say, 43"
         if before is not None and lead.word == ")" and before.values:
             return None  # "41 (crossed out) 42"
-        return self._introduced(heading, lead, left)
+        return self._judge_by_introduction(heading, lead, left)
 
-    def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
+    def _judge_by_introduction(
+        self, heading: Clause, lead: TextToken, left: list[TextToken]
+    ) -> Polarity | None:
         """Return what a clause without a value says of the value behind it: "Rejected: 42"."""
         classes = heading.classes()
         is_exception = lead.word in ("but", "save", "except") and not left
@@ -550,9 +552,9 @@ class ClauseReader(SentenceRules):
         if lead.word == ":" and announces_denial(heading):
             return Polarity.DENIED
         is_heading = lead.word in (":", "]", ")") and not left and len(heading.tokens) <= _MAX_HEADING
-        return self._headed(heading) if is_heading else None
+        return self._judge_by_heading(heading) if is_heading else None
 
-    def _headed(self, heading: Clause) -> Polarity | None:
+    def _judge_by_heading(self, heading: Clause) -> Polarity | None:
         """Return what a heading says of the value behind its colon: "Rejected: 42", "First guess: 42"."""
         classes = heading.classes()
         is_order = heading.tokens[0].word in ("do", "don't", "never") and "negative" in classes
@@ -613,7 +615,7 @@ class ClauseReader(SentenceRules):
             self._text[clause.lead.start] == ";" or clause.lead.word in ("but", "however", "whereas")
         )
 
-    def _after(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
+    def _judge_by_following(self, sentence: Sentence, position: int, value: Value) -> Polarity | None:
         """Return what the clauses behind a value, up to the next value, make of it."""
         opening = sentence.clauses[max(position - 1, 0) : position + 1]
         is_corrected = any("correction" in token.classes for clause in opening for token in clause.tokens)

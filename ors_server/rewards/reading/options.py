@@ -249,7 +249,9 @@ class OptionReader(ClauseReader):
             return question[0].word == "why" and not classes_in(question) & _WRONGNESS
         return "pronoun" in tokens[0].classes and "confirm" in classes
 
-    def _introduced(self, heading: Clause, lead: TextToken, left: list[TextToken]) -> Polarity | None:
+    def _judge_by_introduction(
+        self, heading: Clause, lead: TextToken, left: list[TextToken]
+    ) -> Polarity | None:
         if self.are_labels and lead.word == ":" and not left and _denies_what_follows(heading):
             return Polarity.DENIED
         opening = heading.tokens[0].word if len(heading.tokens) == 1 and lead.word == "," and not left else ""
@@ -258,9 +260,9 @@ class OptionReader(ClauseReader):
         is_impression = lead.word == "," and len(heading.tokens) == 1 and "report" in heading.classes()
         if self.are_labels and is_impression and "first_person" not in heading.classes():
             return Polarity.QUOTED  # "At first glance, A"
-        return super()._introduced(heading, lead, left)
+        return super()._judge_by_introduction(heading, lead, left)
 
-    def _headed(self, heading: Clause) -> Polarity | None:
+    def _judge_by_heading(self, heading: Clause) -> Polarity | None:
         is_correction = any("retract" in token.classes and " " in token.word for token in heading.tokens)
         if self.are_labels and is_correction and "negative" not in heading.classes():
             return None  # "I take that back: B"
@@ -271,7 +273,7 @@ class OptionReader(ClauseReader):
         is_replaced = "exceptive" in heading.tokens[0].classes and len(heading.tokens) > 1
         if self.are_labels and is_replaced and "negative" not in heading.tokens[-1].classes:
             return None  # "Instead of Riga: Porto"
-        return super()._headed(heading)
+        return super()._judge_by_heading(heading)
 
     def _judge_remark(
         self, clause: Clause, polarity: Polarity, *, is_framed: bool, is_corrected: bool

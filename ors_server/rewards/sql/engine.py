@@ -269,7 +269,7 @@ def _authorise_dump(action: int, *_where: str | None) -> int:
     return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
 
 
-def _trimmed(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:
+def _trim(value: Any, marks: Any, *, left: bool, right: bool) -> str | None:
     """Trim as SQLite does; its own takes the product of both lengths, which a query could choose."""
     if value is None or marks is None:
         return None
@@ -292,7 +292,7 @@ def _as_text(value: Any) -> str:
 
 
 _TRIMS: dict[str, Any] = {
-    "trim": partial(_trimmed, left=True, right=True),
-    "ltrim": partial(_trimmed, left=True, right=False),
-    "rtrim": partial(_trimmed, left=False, right=True),
+    "trim": partial(_trim, left=True, right=True),
+    "ltrim": partial(_trim, left=True, right=False),
+    "rtrim": partial(_trim, left=False, right=True),
 }

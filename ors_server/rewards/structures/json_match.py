@@ -77,7 +77,7 @@ class _Comparison:
         elif not _holds_others(gold):
             yield path, ("right" if self._is_same(gold, answer) else "different")
         else:
-            yield from _each(_leaves(gold, path), "different")
+            yield from _with_verdict(_leaves(gold, path), "different")
 
     def _is_same(self, gold: JSONValue, answer: JSONValue) -> bool:
         if self.mode == "subset" and is_object(gold):
@@ -91,17 +91,19 @@ class _Comparison:
             if name in answer:
                 yield from self.of(value, answer[name], pointer(path, name))
             else:
-                yield from _each(_leaves(value, pointer(path, name)), "missing")
+                yield from _with_verdict(_leaves(value, pointer(path, name)), "missing")
         if self.mode == "equal":
-            yield from _each((pointer(path, name) for name in answer if name not in gold), "extra")
+            yield from _with_verdict((pointer(path, name) for name in answer if name not in gold), "extra")
 
     def _arrays(self, gold: Sequence[Any], answer: Sequence[Any], path: str) -> _Fields:
         for index, value in enumerate(gold):
             if index < len(answer):
                 yield from self.of(value, answer[index], pointer(path, str(index)))
             else:
-                yield from _each(_leaves(value, pointer(path, str(index))), "missing")
-        yield from _each((pointer(path, str(index)) for index in range(len(gold), len(answer))), "extra")
+                yield from _with_verdict(_leaves(value, pointer(path, str(index))), "missing")
+        yield from _with_verdict(
+            (pointer(path, str(index)) for index in range(len(gold), len(answer))), "extra"
+        )
 
     def _bags(self, gold: Sequence[Any], answer: Sequence[Any], path: str) -> _Fields:
         left = Counter(canonical_text(value) for value in answer)
@@ -112,10 +114,12 @@ class _Comparison:
             yield pointer(path, str(index)), ("right" if is_there else "missing")
         if self.mode == "equal":
             count = sum(left.values())
-            yield from _each((pointer(path, f"extra {number}") for number in range(1, count + 1)), "extra")
+            yield from _with_verdict(
+                (pointer(path, f"extra {number}") for number in range(1, count + 1)), "extra"
+            )
 
 
-def _each(places: Iterable[str], verdict: FieldVerdict) -> _Fields:
+def _with_verdict(places: Iterable[str], verdict: FieldVerdict) -> _Fields:
     for path in places:
         yield path, verdict
 

@@ -59,7 +59,7 @@ def state_match_reward(
         return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=f"the final state: {error}")
     if isinstance(answer, str):
         return RewardResult(float(came == answer), extras={"hash": came})
-    verdicts = {path: _verdict(_at(answer, path), _at(state, path)) for path in paths}
+    verdicts = {path: _verdict(_follow_pointer(answer, path), _follow_pointer(state, path)) for path in paths}
     right = sum(verdict == "right" for verdict in verdicts.values()) / len(verdicts)
     wrong = {path: verdict for path, verdict in verdicts.items() if verdict != "right"}
     extras = {"fraction": right, "paths": wrong, "hash": came}
@@ -68,7 +68,7 @@ def state_match_reward(
 
 def hash_state(state: JSONValue, paths: Sequence[str]) -> str:
     """Return `sha256:` and the hash of a state's values at some paths, whose order counts."""
-    values = [_at(state, path) for path in paths]
+    values = [_follow_pointer(state, path) for path in paths]
     return canonical_hash(
         [[path, *([] if value is _ABSENT else [value])] for path, value in zip(paths, values, strict=True)]
     )
@@ -81,7 +81,7 @@ def _check_goal(goal: JSONValue, paths: Sequence[str], start: JSONValue, pays: P
     try:
         if isinstance(goal, str):
             return _check_hash(goal, paths, start, pays)
-        missing = [path for path in paths if _at(goal, path) is _ABSENT]
+        missing = [path for path in paths if _follow_pointer(goal, path) is _ABSENT]
         if missing:
             return f"the goal has nothing at {missing[0]!r:.80}"
         goal_hash = hash_state(goal, paths)
@@ -108,7 +108,7 @@ def _verdict(goal: Any, came: Any) -> FieldVerdict:
     return "right" if canonical_text(goal) == canonical_text(came) else "different"
 
 
-def _at(value: Any, path: str) -> Any:
+def _follow_pointer(value: Any, path: str) -> Any:
     """Follow a JSON pointer; `_ABSENT` if nothing is there."""
     if path and not path.startswith("/"):
         raise BadPathError(f"{path!r:.80} is not a JSON pointer: it must begin with /")

@@ -33,7 +33,7 @@ def json_valid_reward(final_response: str, extract: Extract = "whole") -> Reward
     try:
         parse_json(find_json(final_response, extract))
     except JSONTextError as error:
-        return _unread(error)
+        return _unparsed(error)
     return RewardResult(1.0)
 
 
@@ -54,7 +54,7 @@ def json_schema_reward(final_response: str, schema: Schema | str, extract: Extra
     """
     check_words(extract=(extract, Extract))
     try:
-        return _checked(gold_schemas.checker(_gold(schema)), final_response, extract)
+        return _pay_valid(gold_schemas.checker(_gold(schema)), final_response, extract)
     except (JSONTextError, BadSchemaError) as error:
         return RewardResult.without(RewardStatus.BAD_GOLD, str(error))
 
@@ -99,17 +99,17 @@ def json_match_reward(
     try:
         answer_value = parse_json(find_json(final_response, extract), exact=True)
     except JSONTextError as error:
-        return _unread(error)
+        return _unparsed(error)
     report = compare_values(gold, answer_value, mode=mode, is_ordered=ordered)
     paid = report.fraction if pays == "fraction" else float(report.is_match)
     return RewardResult(paid, extras=report.as_extras())
 
 
-def _checked(checker: SchemaChecker, response: str, extract: Extract) -> RewardResult:
+def _pay_valid(checker: SchemaChecker, response: str, extract: Extract) -> RewardResult:
     try:
         violations = find_violations(checker, parse_json(find_json(response, extract)))
     except JSONTextError as error:
-        return _unread(error)
+        return _unparsed(error)
     except (TooMuchWorkError, PatternTimeoutError) as error:
         return RewardResult(0.0, reason=str(error))
     return RewardResult(float(not violations), extras={"violations": violations})
@@ -119,5 +119,5 @@ def _gold(value: Any, *, exact: bool = False) -> Any:
     return parse_json(value, exact=exact) if isinstance(value, str) else value
 
 
-def _unread(error: Exception) -> RewardResult:
+def _unparsed(error: Exception) -> RewardResult:
     return RewardResult(0.0, RewardStatus.UNPARSED_ANSWER, reason=str(error))

@@ -95,14 +95,14 @@ def _shapes(name: str, value: Any) -> list[Any]:
     """Return every value that one of the leaderboard's stands for."""
     if is_object(value):
         parts = [_parts(name, key, choices) for key, choices in value.items()]
-        _bound(name, parts)
+        _check_shapes(name, parts)
         return [
             {key: shape for pair in chosen if pair is not None for key, shape in [pair]}
             for chosen in product(*parts)
         ]
     if is_array(value) and any(is_object(item) for item in value):
         parts = [_shapes(name, item) for item in value]
-        _bound(name, parts)
+        _check_shapes(name, parts)
         return [list(chosen) for chosen in product(*parts)]
     return [value]
 
@@ -115,7 +115,7 @@ def _parts(name: str, key: str, choices: object) -> list[tuple[str, Any] | None]
     return [*parts, None] if is_array(choices) and _LEFT_OUT in listed else parts
 
 
-def _bound(name: str, parts: Sequence[Sequence[Any]]) -> None:
+def _check_shapes(name: str, parts: Sequence[Sequence[Any]]) -> None:
     count = 1
     for part in parts:
         count *= max(1, len(part))
@@ -218,7 +218,7 @@ def distinct_tool_use_reward(
     if isinstance(counted_tools, str):
         raise RewardFieldError(f"expected counted_tools as a list of names, got {counted_tools!r:.80}")
     calls = [call for call in read_calls(trajectory) if counted_tools is None or call.name in counted_tools]
-    useful_calls = _useful(calls)
+    useful_calls = _find_useful(calls)
     useful = len({call.name for call in useful_calls}) if by == "tool" else len(useful_calls)
     return RewardResult(min(1.0, useful / wanted_calls), extras={"useful": useful, "made": len(calls)})
 
@@ -246,11 +246,11 @@ def _extras(report: CallReport, rules: CallRules) -> dict[str, Any]:
         "made": len(report.calls),
         "missing": [expected.name for expected in report.missing][:MAX_REPORTED],
         "extra": [call.call.name for call in report.extra][:MAX_REPORTED],
-        "wrong_arguments": _wrong(report, rules),
+        "wrong_arguments": _find_wrong_arguments(report, rules),
     }
 
 
-def _wrong(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
+def _find_wrong_arguments(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
     """Names, for each missing call, the wrong arguments of the nearest extra call of its name."""
     wrong: list[dict[str, Any]] = []
     for gold in report.missing[:MAX_REPORTED]:
@@ -263,7 +263,7 @@ def _wrong(report: CallReport, rules: CallRules) -> list[dict[str, Any]]:
     return wrong
 
 
-def _useful(calls: Sequence[ToolCall]) -> list[ToolCall]:
+def _find_useful(calls: Sequence[ToolCall]) -> list[ToolCall]:
     seen: set[str] = set()
     useful: list[ToolCall] = []
     for call in calls:

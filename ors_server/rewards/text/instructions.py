@@ -139,7 +139,7 @@ def _words(value: object) -> list[str]:
     return [_text(word, "a word").strip() for word in listed]
 
 
-def _counting(count: Callable[[str], int]) -> Callable[..., Check]:
+def _make_counting_check(count: Callable[[str], int]) -> Callable[..., Check]:
     def make(*, at_least: object = None, at_most: object = None) -> Check:
         fits = _between(at_least, at_most)
         return lambda text: fits(count(text))
@@ -200,12 +200,14 @@ def _count_paragraphs(text: str) -> int:
 
 _KINDS: Mapping[str, Callable[..., Check]] = MappingProxyType(
     {
-        "words": _counting(lambda text: len(_WORD.findall(text))),
-        "sentences": _counting(lambda text: sum(1 for part in _END.split(text) if _WORD.search(part))),
-        "paragraphs": _counting(_count_paragraphs),
-        "bullets": _counting(lambda text: len(_BULLET.findall(text))),
-        "highlights": _counting(lambda text: len(_MARKED.findall(_BULLET.sub("x", text)))),
-        "placeholders": _counting(lambda text: len(_PLACEHOLDER.findall(text))),
+        "words": _make_counting_check(lambda text: len(_WORD.findall(text))),
+        "sentences": _make_counting_check(
+            lambda text: sum(1 for part in _END.split(text) if _WORD.search(part))
+        ),
+        "paragraphs": _make_counting_check(_count_paragraphs),
+        "bullets": _make_counting_check(lambda text: len(_BULLET.findall(text))),
+        "highlights": _make_counting_check(lambda text: len(_MARKED.findall(_BULLET.sub("x", text)))),
+        "placeholders": _make_counting_check(lambda text: len(_PLACEHOLDER.findall(text))),
         "include": _include,
         "forbid": _forbid,
         "starts_with": _starts_with,

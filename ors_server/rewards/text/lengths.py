@@ -92,7 +92,7 @@ def cosine_length_reward(
         gold = rest.get("solution") if answer is None else answer
         if gold is None or response is None:
             raise RewardFieldError("cosine_length_reward needs is_correct, or final_response and answer")
-        graded = _graded(response, gold)
+        graded = _grade_math_answer(response, gold)
         if graded.status is RewardStatus.UNPARSED_ANSWER:
             return replace(graded, reward=min(wrong))
         if graded.reward is None:
@@ -223,7 +223,7 @@ def length_group_rewards(lengths: Sequence[int], are_correct: Sequence[bool]) ->
     return [value if right else min(0.0, value) for value, right in zip(values, are_correct, strict=True)]
 
 
-def _graded(response: object, gold: object) -> RewardResult:
+def _grade_math_answer(response: object, gold: object) -> RewardResult:
     """Grade a mathematical answer: 1 if it is right, else 0; or no number, with the reason."""
     if not isinstance(gold, str):
         return RewardResult.without(
@@ -255,7 +255,7 @@ def _verdict(rollout: Trajectory, answer: str | None) -> RewardResult:
         return RewardResult(float(is_correct))
     if answer is None:
         raise RewardFieldError("length_group_reward needs is_correct with every rollout, or answer")
-    return _graded(rollout.final_response, answer)
+    return _grade_math_answer(rollout.final_response, answer)
 
 
 def _lengths(rollouts: Sequence[Trajectory]) -> list[int]:

@@ -169,7 +169,7 @@ def regex_match_reward(
             f"expected the mode search or fullmatch and a time limit above 0, got {mode!r} and {time_limit!r}"
         )
     response = read_response(final_response, MAX_RESPONSE)
-    compiled = _compiled(pattern, ignore_case=ignore_case)
+    compiled = _compile_pattern(pattern, ignore_case=ignore_case)
     if _is_found(compiled, "", mode, time_limit, BadGoldError):
         raise BadGoldError("the pattern matches the empty text, so that an empty answer would be right")
     return float(_is_found(compiled, response, mode, time_limit, UnparsedAnswerError))
@@ -201,7 +201,7 @@ def _is_found(compiled: Any, text: str, mode: RegexMode, time_limit: float, blam
         raise blames(str(error)) from error
 
 
-def _compiled(pattern: object, *, ignore_case: bool) -> Any:
+def _compile_pattern(pattern: object, *, ignore_case: bool) -> Any:
     regex = load_package("regex")
     if not isinstance(pattern, str) or not pattern or len(pattern) > MAX_PATTERN:
         raise BadGoldError(f"expected a pattern of 1 to {MAX_PATTERN} characters, got {shown(pattern)}")

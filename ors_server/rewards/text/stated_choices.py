@@ -173,7 +173,7 @@ def pick(text: str, choices: Choices) -> str | None:
         return alone
     form = normalise_text(bare)
     by_text = [label for label, choice in choices.items() if form in {choice, f"{choice}."}]
-    return by_text[0] if by_text else _led(bare, choices)
+    return by_text[0] if by_text else _read_led_label(bare, choices)
 
 
 def _pick_short(text: str, choices: Choices) -> str | None:
@@ -183,7 +183,7 @@ def _pick_short(text: str, choices: Choices) -> str | None:
     return label if label is not None else _name(single_assertion(text, _read(text, choices, ())))
 
 
-def _led(text: str, choices: Choices) -> str | None:
+def _read_led_label(text: str, choices: Choices) -> str | None:
     """Read a label with a choice's text behind it, or a reason: "B. Paris", "(B) because"; never "A, B"."""
     led = _LED.match(text)
     label = led[1].upper() if led is not None else ""
@@ -204,7 +204,7 @@ def _answers_otherwise(text: str, final: Reading) -> bool:
     cue = next(iter(deque(_ANSWER_LINE.finditer(text), 1)), None)
     if cue is None or cue.end() <= final.mention.start or final.mention.is_marked:
         return False
-    start, _ = _behind(text, cue.end())
+    start, _ = _span_behind_cue(text, cue.end())
     return start < len(text)
 
 
@@ -395,7 +395,7 @@ def _cued_spans(text: str) -> Iterator[tuple[int, int]]:
         is_stated = any(cue[name] for name in ("colon", "colon2", "is", "are", "verb"))
         if not is_stated and not _is_heading(text, cue):
             continue
-        start, end = _behind(text, cue.end())
+        start, end = _span_behind_cue(text, cue.end())
         yield start, end if following is None else max(start, min(end, following.start()))
 
 
@@ -407,7 +407,7 @@ def _is_heading(text: str, cue: re.Match[str]) -> bool:
     return end >= 0 and not text[cue.end() : end].strip(" *_`:") and len(before.strip(" #*_`").split()) <= 2  # noqa: PLR2004  ("the final")
 
 
-def _behind(text: str, start: int) -> tuple[int, int]:
+def _span_behind_cue(text: str, start: int) -> tuple[int, int]:
     """Return where the text behind a cue begins and ends: the line, or the next one that is not blank."""
     for _ in range(3):
         end = text.find("\n", start)

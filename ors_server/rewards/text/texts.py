@@ -130,7 +130,7 @@ def normalise_text(text: str, form: TextForm = PLAIN_FORM) -> str:
     if form.nfkc:
         text = _compatible(text)
     if form.casefold:
-        text = _folded(text, with_nfkc=form.nfkc)
+        text = _fold_case(text, with_nfkc=form.nfkc)
     if form.typography:
         text = text.translate(_TYPOGRAPHY)
     return " ".join(text.split()) if form.collapse else text.strip()
@@ -165,7 +165,7 @@ def _compatible(text: str) -> str:
     return unicodedata.normalize("NFKC", raised)
 
 
-def _folded(text: str, *, with_nfkc: bool) -> str:
+def _fold_case(text: str, *, with_nfkc: bool) -> str:
     """Fold the case; with compatible characters as NFKC_Casefold does, so that twice is once."""
     if text.isascii() or not with_nfkc:
         return text.casefold()

@@ -125,16 +125,16 @@ class _Assembly:
 
     def add(self, event: Event) -> None:
         if isinstance(event, ToolAnswer):
-            self._answer(event)
+            self._add_result(event)
         elif event.role == ASSISTANT:
-            self._said_by_assistant(event)
+            self._add_assistant_turn(event)
         elif event.role == USER and (
             answers := read_text_answers(text_of_content(event.content), f"message {len(self.messages) + 1}")
         ):
             for text in answers:
-                self._answer(ToolAnswer(text))
+                self._add_result(ToolAnswer(text))
         else:
-            self._append({**event.source, "role": event.role, "content": _written(event.content)})
+            self._append({**event.source, "role": event.role, "content": _as_chat_content(event.content)})
 
     def close(self) -> None:
         """End a turn: of results without ids there must be as many as calls, or none."""
@@ -147,17 +147,19 @@ class _Assembly:
             )
         self.answered_in_order = 0
 
-    def _said_by_assistant(self, event: SaidTurn) -> None:
+    def _add_assistant_turn(self, event: SaidTurn) -> None:
         where = f"message {len(self.messages) + 1}"
         text = text_of_content(event.content)
         read = read_text_calls(text, where)
         calls = combine_calls(event.calls, read.calls, where)
-        content = _written(event.content) if read.text == text else _replaced(event.content, read.text)
+        content = (
+            _as_chat_content(event.content) if read.text == text else _replace_text(event.content, read.text)
+        )
         last = self.messages[-1] if self.messages else {}
         # Items of one turn (text, reasoning, calls) come apart in some shapes; the earlier message takes them
         # in.
         if event.joins and last.get("role") == ASSISTANT:
-            last["content"] = _joined(last["content"], content)
+            last["content"] = _join_contents(last["content"], content)
         else:
             self.close()
             self.open = []
@@ -176,13 +178,13 @@ class _Assembly:
         if len(self.open) > MAX_TURN_CALLS:
             raise TranscriptError(f"{where}: expected at most {MAX_TURN_CALLS} calls in one turn, got more")
 
-    def _answer(self, answer: ToolAnswer) -> None:
+    def _add_result(self, answer: ToolAnswer) -> None:
         text = text_of_content(answer.content)
         waiting = [call for call in self.open if call.result is None]
         # One message may hold a JSON list with a result for every waiting call.
         if answer.is_joined and len(waiting) > 1 and (texts := _split(text, len(waiting))):
             for part in texts:
-                self._answer(ToolAnswer(part))
+                self._add_result(ToolAnswer(part))
             return
         call = self._find_call(answer, waiting)
         text = text or answer.error or ""
@@ -190,7 +192,7 @@ class _Assembly:
         # error.
         failed = is_failure(text) if answer.is_error is None else answer.is_error
         call.result, call.error = text, (answer.error or text or "error") if failed else None
-        message: dict[str, Any] = {"role": TOOL, "content": _written(answer.content) or text}
+        message: dict[str, Any] = {"role": TOOL, "content": _as_chat_content(answer.content) or text}
         call_fields = {"name": call.name or None, "tool_call_id": answer.call_id or call.id}
         message |= {key: value for key, value in call_fields.items() if value is not None}
         self._append(message | ({"is_error": True} if failed else {}))
@@ -256,7 +258,7 @@ def _split(text: str, count: int) -> list[str]:
     return [entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False) for entry in entries]
 
 
-def _written(content: Content) -> Any:
+def _as_chat_content(content: Content) -> Any:
     """Return a content in the form of chat messages: a text where it is one."""
     if content is None or isinstance(content, str):
         return content
@@ -265,7 +267,7 @@ def _written(content: Content) -> Any:
     return list(content)
 
 
-def _replaced(content: Content, text: str) -> Any:
+def _replace_text(content: Content, text: str) -> Any:
     """Return a content whose text is another one."""
     if content is None or isinstance(content, str):
         return text
@@ -273,7 +275,7 @@ def _replaced(content: Content, text: str) -> Any:
     return [{"type": "text", "text": text}, *rest] if rest else text
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _join_contents(first: Any, second: Any) -> Any:
     """Return the contents of two messages that are one."""
     if not second or not first:
         return first or second

@@ -174,7 +174,7 @@ class _Family:
         """Return the function without constants, and the function by which each constant is multiplied."""
         nothing = dict.fromkeys(self.names, mp.zero)
         origin = self.at(places, nothing)
-        steps = [_minus(self.at(places, {**nothing, name: mp.one}), origin) for name in self.names]
+        steps = [_subtract(self.at(places, {**nothing, name: mp.one}), origin) for name in self.names]
         return origin, steps
 
     def is_affine(self, places: Sequence[Mapping[str, Any]]) -> bool:
@@ -223,7 +223,7 @@ def _common_places(first: _Family, second: _Family, names: frozenset[str]) -> li
     return shared
 
 
-def _minus(first: Vector, second: Vector) -> Vector:
+def _subtract(first: Vector, second: Vector) -> Vector:
     if len(first) != len(second):
         raise UnsureError("vectors of different lengths")
     return [left - right for left, right in zip(first, second, strict=True)]
@@ -238,21 +238,21 @@ def _same_span(first: _Family, second: _Family, places: Sequence[Mapping[str, An
         return False
     # The spaces are equal if each step of one lies in the other's span, and so does the difference of
     # origins.
-    return all(_is_in(step, basis) for step in other_steps) and _is_in(_minus(other_origin, origin), basis)
+    return all(_is_in(step, basis) for step in other_steps) and _is_in(_subtract(other_origin, origin), basis)
 
 
 def _basis(vectors: Sequence[Vector]) -> list[Vector]:
     """Return an orthonormal basis of the span of vectors (Gram and Schmidt)."""
     basis: list[Vector] = []
     for vector in vectors:
-        rest = _without(vector, basis)
+        rest = _remove_components(vector, basis)
         size = _norm(rest)
         if size > mpf(10) ** -12 * (_norm(vector) + _TINY):
             basis.append([value / size for value in rest])
     return basis
 
 
-def _without(vector: Vector, basis: Sequence[Vector]) -> Vector:
+def _remove_components(vector: Vector, basis: Sequence[Vector]) -> Vector:
     rest = vector
     # Twice, because one pass of Gram and Schmidt loses orthogonality to rounding.
     for unit in (*basis, *basis):
@@ -266,7 +266,7 @@ def _norm(vector: Vector) -> Any:
 
 
 def _is_in(vector: Vector, basis: Sequence[Vector]) -> bool:
-    return bool(_norm(_without(vector, basis)) <= mpf(10) ** -15 * (1 + _norm(vector)))
+    return bool(_norm(_remove_components(vector, basis)) <= mpf(10) ** -15 * (1 + _norm(vector)))
 
 
 # Constants that enter in other ways.
@@ -326,7 +326,7 @@ def _descend(curve: Curve, goal: Vector, names: Sequence[str], start: Sequence[f
     values = list(start)
     for _ in range(_ROUNDS):
         try:
-            gap = _minus(curve(dict(zip(names, values, strict=True))), goal)
+            gap = _subtract(curve(dict(zip(names, values, strict=True))), goal)
             if all(
                 abs(deviation) <= _FITTED * (1 + abs(target))
                 for deviation, target in zip(gap, goal, strict=True)
@@ -345,7 +345,7 @@ def _slope(
     curve: Curve, names: Sequence[str], values: list[float], index: int, gap: Vector, goal: Vector
 ) -> Vector:
     moved = [value + 1e-7 * (position == index) for position, value in enumerate(values)]
-    other = _minus(curve(dict(zip(names, moved, strict=True))), goal)
+    other = _subtract(curve(dict(zip(names, moved, strict=True))), goal)
     return [(changed - start) / 1e-7 for changed, start in zip(other, gap, strict=True)]
 
 

@@ -49,9 +49,9 @@ def parameters(gold: AnswerStatement, answer: AnswerStatement) -> tuple[Least, L
     if not gold_least and not answer_least:
         gold_least, answer_least = _undeclared(gold, answer, gold_names, answer_names)
     if gold_least and not answer_least:
-        answer_least = _like(gold_least, gold_names, answer_names)
+        answer_least = _match_parameters(gold_least, gold_names, answer_names)
     elif answer_least and not gold_least:
-        gold_least = _like(answer_least, answer_names, gold_names)
+        gold_least = _match_parameters(answer_least, answer_names, gold_names)
     if not gold_least and not answer_least:
         return None
     if _is_sequence(gold.name, gold_least) or _is_sequence(answer.name, answer_least):
@@ -59,7 +59,7 @@ def parameters(gold: AnswerStatement, answer: AnswerStatement) -> tuple[Least, L
     return gold_least, answer_least
 
 
-def _like(least: Least, names: frozenset[str], other_names: frozenset[str]) -> Least:
+def _match_parameters(least: Least, names: frozenset[str], other_names: frozenset[str]) -> Least:
     """Return the parameters of the side that declares none: the same letters, or as many others."""
     if least.keys() <= other_names:
         return dict(least)
@@ -71,8 +71,8 @@ def _undeclared(
     gold: AnswerStatement, answer: AnswerStatement, names: frozenset[str], answer_names: frozenset[str]
 ) -> tuple[Least, Least]:
     """Return undeclared parameters; both sides may then have no other letters."""
-    gold_turning = frozenset(name for item in gold.items for name in _turning(item))
-    answer_turning = frozenset(name for item in answer.items for name in _turning(item))
+    gold_turning = frozenset(name for item in gold.items for name in _names_of_turns(item))
+    answer_turning = frozenset(name for item in answer.items for name in _names_of_turns(item))
     is_renamed = (
         gold_turning and answer_turning and not gold_turning & answer_names and not answer_turning & names
     )
@@ -88,17 +88,17 @@ def _undeclared(
     return {}, {}
 
 
-def _turning(node: Node) -> set[str]:
+def _names_of_turns(node: Node) -> set[str]:
     """Return the letters that multiply π or degrees, or are in an exponent of -1."""
     match node:
         case Multiply(factors) if any(map(_is_turn, factors)):
             return {name for factor in factors for name in _linear(factor)}
         case Quantity(inner, "°"):
-            return _linear(inner) | _turning(inner)
+            return _linear(inner) | _names_of_turns(inner)
         case Power(Number(-1), exponent):
             return _linear(exponent)
         case Add() | Multiply():
-            return set[str]().union(*map(_turning, children(node)))
+            return set[str]().union(*map(_names_of_turns, children(node)))
         case _:
             return set()
 
