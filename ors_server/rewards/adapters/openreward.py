@@ -74,7 +74,14 @@ def as_score_group(
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
         rows = [
-            conversation_fields(None, list(map(_as_message, candidate.messages)), task)
+            conversation_fields(
+                None,
+                [
+                    {"role": str(message.role), "blocks": list(map(_as_block, message.blocks))}
+                    for message in candidate.messages
+                ],
+                task,
+            )
             for candidate in candidates
         ]
         if is_group_reward(judge):
@@ -126,11 +133,6 @@ def from_openreward(
 def _metadata(result: RewardResult) -> dict[str, Any]:
     shown = {**plain(dict(result.extras)), "reward_status": result.status.value}
     return shown if result.reason is None else {**shown, "reward_reason": result.reason}
-
-
-def _as_message(message: Any) -> dict[str, Any]:
-    """Return a message of either package with its blocks, tool calls and results among them."""
-    return {"role": str(message.role), "blocks": list(map(_as_block, message.blocks))}
 
 
 def _as_block(block: Any) -> dict[str, Any]:

@@ -112,7 +112,10 @@ def read_score(text: str, low: float = 0.0, high: float = 1.0) -> ReadScore:
         )
     if not listed:
         raise UnusableReplyError(f"the object has no key score; its keys are {sorted(scores_object)[:20]}")
-    scores = [_as_score(value, low, high) for value in listed]
+    scores = [
+        _check_score(find_score(value, low, high) if isinstance(value, str) else value, low, high)
+        for value in listed
+    ]
     # Numbers behind the object may correct it; only the same number is no contradiction.
     if re.search(r"\d", rest):
         scores.append(find_score(f"{scores[-1]!r}\n{rest}", low, high))
@@ -248,12 +251,6 @@ def _scores_of(reply: Mapping[str, Any]) -> list[Any]:
     if "score" not in reply:
         return named
     return [reply["score"], *(value for value in named if isinstance(value, float | int))]
-
-
-def _as_score(value: object, low: float, high: float) -> float:
-    if isinstance(value, str):
-        return _check_score(find_score(value, low, high), low, high)
-    return _check_score(value, low, high)
 
 
 def _check_score(score: object, low: float, high: float) -> float:

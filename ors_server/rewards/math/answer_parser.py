@@ -99,7 +99,10 @@ class AnswerParser(ExpressionParser):
     def parse_item(self) -> Node:
         """Parse one answer of a list: a relation, or one of its sides."""
         if self.peek()[0] == "relation":
-            return self._parse_predicate()
+            # `= 5` and `≤ 5`, whose left side is in the question.
+            operator = self.take()
+            side = self._parse_side()
+            return side if operator in "=≈" else Relation((operator,), (Symbol("…"), side))
         sides = [self._parse_side()]
         operators: list[str] = []
         while self.peek()[0] == "relation":
@@ -108,12 +111,6 @@ class AnswerParser(ExpressionParser):
         if not operators:
             return sides[0]
         return Relation(tuple(operators), tuple(sides))
-
-    def _parse_predicate(self) -> Node:
-        """Parse `= 5` and `≤ 5`, whose left side is in the question."""
-        operator = self.take()
-        side = self._parse_side()
-        return side if operator in "=≈" else Relation((operator,), (Symbol("…"), side))
 
     def _parse_side(self) -> Node:
         if self.peek()[0] == "word":

@@ -271,15 +271,11 @@ def _outside(text: str, tags: Tags) -> str | None:
         # Nothing is left: an empty answer, or reasoning that never ends.
         return "" if opened == len(text) else None
     if start:
-        left = _without_lead(left)
+        # The white space behind a closing tag is dropped, but not the indentation of the first line.
+        bare = left.lstrip()
+        _, has_line, indent = left[: len(left) - len(bare)].rpartition("\n")
+        left = indent + bare if has_line else bare
     return left if opened == len(text) else left.rstrip()
-
-
-def _without_lead(text: str) -> str:
-    """Drop the white space behind a closing tag, but keep the indentation of the first line."""
-    bare = text.lstrip()
-    _, has_line, indent = text[: len(text) - len(bare)].rpartition("\n")
-    return indent + bare if has_line else bare
 
 
 def _may_have(text: str, tags: Tags) -> bool:

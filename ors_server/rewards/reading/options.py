@@ -314,7 +314,7 @@ class OptionReader(ClauseReader):
                     continue
                 quantifier = next((word for word in reversed(before) if _opening(word) in _QUANTIFIERS), None)
                 if quantifier is None:
-                    before, after = _turned(before, after)
+                    before, after = _move_quantifier(before, after)
                     quantifier = before[0] if before else None
                 if quantifier is None:
                     continue
@@ -629,7 +629,9 @@ def _denies_what_follows(heading: Clause) -> bool:
     return is_shown or is_wrong or is_attribute
 
 
-def _turned(before: list[TextToken], after: list[TextToken]) -> tuple[list[TextToken], list[TextToken]]:
+def _move_quantifier(
+    before: list[TextToken], after: list[TextToken]
+) -> tuple[list[TextToken], list[TextToken]]:
     """Put the quantifier behind an exception in front of it: "except for A, all are wrong"."""
     at = next((index for index, word in enumerate(after) if _opening(word) in _DETERMINERS), None)
     if at is None or len(before) > 2:  # noqa: PLR2004  ("and except")

@@ -139,17 +139,14 @@ class AlgebraParser(AnswerParser):
             elif self.is_next("!") and self.peek(1)[1] == "!":
                 self.position += 2
                 node = Function("factorial2", (node,))
-            elif self.is_next("^", "!", "%", "°"):
-                node = self._parse_mark(node)
+            elif self.is_next("%", "°"):
+                node = self._parse_sign(node)
+            elif self.skip("!"):
+                node = Function("factorial", (node,))
+            elif self.skip("^"):
+                node = Power(node, self.parse_script())
             else:
                 return node
-
-    def _parse_mark(self, node: Node) -> Node:
-        if self.is_next("%", "°"):
-            return self._parse_sign(node)
-        if self.take() == "!":
-            return Function("factorial", (node,))
-        return Power(node, self.parse_script())
 
     def _is_one_sided(self) -> bool:
         ahead = [self.peek(step)[1] for step in range(4)]

@@ -235,7 +235,7 @@ def value_at(expression: Any, names: Mapping[str, Any], places: Mapping[str, Any
     """Return the value, which may be infinite, of an expression of `closed_form` at a place.
 
     Raises:
-        UnsureError: It has none.
+        UnsureError: It has no value there.
     """
     substitutions = {
         symbol: sympy.Rational(str(places[name])) for name, symbol in names.items() if name in places
