@@ -121,7 +121,7 @@ class WorkerChannel:
             if lines:
                 self._pieces.put(lines)
         self._pieces.put(None)
-        # The owner is gone, and nobody will read the result or end what the reward started.
+        # The owner is gone, so no process reads the result or ends what the reward started.
         if self._judging:
             end_with_descendants()
 

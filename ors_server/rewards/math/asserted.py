@@ -271,7 +271,7 @@ def _is_plain_word(text: str, match: re.Match[str]) -> bool:
 def _read_prose(response: str, question: AnsweredQuestion) -> Assertion:
     prompt = question.prompt
     boxes = find_boxes(response)
-    # What is said of a box is near it.
+    # Words about a box are near it.
     if boxes:
         cut = max(0, boxes[-1][0] - _BOX_CHARS)
         tail = response[cut : boxes[-1][1] + _TAIL_CHARS]

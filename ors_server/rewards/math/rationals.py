@@ -277,7 +277,7 @@ def _determinant(matrix: Node, budget: StepBudget, values: dict[str, int]) -> Ra
         raise InexactError("det")
     rows = [[Fraction(evaluate(cell, budget, values)) for cell in row] for row in matrix.rows]
     size = len(rows)
-    if size > 8 or any(len(row) != size for row in rows):  # noqa: PLR2004  (nobody reads an answer with more)
+    if size > 8 or any(len(row) != size for row in rows):  # noqa: PLR2004  (no answer is larger)
         raise UndefinedError("a determinant of something that is not square, or too big")
     # Gaussian elimination in fractions, which is exact.
     result = Fraction(1)

@@ -209,7 +209,7 @@ class _Watch:
 
     def explain(self, error: BaseException) -> Exception:
         """Return our error for one of SQLite's."""
-        # Growth is told apart from a limit: other threads of the process may have caused it.
+        # Growth is a separate error: other threads of the process may have caused it.
         if self._has_grown or isinstance(error, MemoryError):
             return MemoryGrowthError(f"memory grew by more than {MAX_GROWTH} bytes while the query ran")
         if self._ended:

@@ -85,7 +85,7 @@ def read_role_message(message: Mapping[str, Any], where: str) -> Iterator[Event]
         extra["tool_calls"] = [
             {"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls
         ]
-    # A refusal is what the assistant said, where it said nothing else.
+    # A refusal is the content of a message without other content.
     refusal = message.get("refusal")
     content = refusal if isinstance(refusal, str) and not read.content else read.content
     turn = SaidTurn(role, content, calls, extra)
