@@ -154,6 +154,7 @@ def find_score(text: str, low: float = 0.0, high: float = 1.0) -> float:
 class _Reply:
     def __init__(self, text: str, scale: _Scale) -> None:
         self.scale = scale
+        # Markup, notes and spellings are unified first, so that the patterns can be plain.
         text = _NOTE.sub(" ", text.replace("\\boxed", " ").replace("\uff1a", ": "))
         text = _TAG.sub(_untag, text).translate(_MARKUP)
         for pattern, spelling in _REWRITES:
@@ -163,18 +164,23 @@ class _Reply:
 
     def labelled_number(self) -> _Number | None:
         """Return the last number after a label."""
+        # By position: a label and its number must touch.
         at = {number.start: number for number in self.numbers}
         labelled = [(label, at[label.end()]) for label in _LABEL.finditer(self.text) if label.end() in at]
+        # Without a label the judge may still say the score in words.
         if not labelled:
             return self._given_by_judge(at)
+        # "clarity score: 0.5" is not the score of the whole.
         labelled = [item for item in labelled if self._qualifier(item[0].start()) not in _OTHER_SCORES]
         if not labelled or labelled[-1][1].is_count:
             return None
         label, chosen = labelled[-1]
+        # Several labelled numbers that differ need one that is called the overall one.
         if self._qualifier(label.start()) not in _QUALIFIERS and any(
             _differ(number, chosen) for _, number in labelled
         ):
             raise UnusableReplyError("there are several scores, and none is the overall one")
+        # Numbers in front of the label are reasoning; those behind it could correct it.
         self._refuse_rivals(chosen, [number for number in self.numbers if number.start > chosen.start])
         return chosen
 
@@ -193,6 +199,7 @@ class _Reply:
         if not self.numbers:
             return None
         first, last = self.numbers[0], self.numbers[-1]
+        # The last line first: it is where a reply ends with its score.
         lines = [number for number in (last, first) if self._is_line(number)]
         if not lines:
             return None
@@ -208,6 +215,7 @@ class _Reply:
         rest = after.lstrip(_STOPS)
         mark, word = after[:1] if rest != after else "", rest.split(maxsplit=1)[:1]
         joined = rest[:1].isspace() and word != [] and word[0].casefold() in _JOINING
+        # "4. The answer ..." numbers a list; "4, because" and "0.4 - because" are scores.
         if not joined and (not mark or (first.word.isdecimal() and mark != ",")):
             return None
         if not first.is_score:
@@ -220,6 +228,7 @@ class _Reply:
         if len(self.numbers) != 1:
             return None
         (number,) = self.numbers
+        # The words of the sentence decide: a number in an arbitrary sentence is not a score.
         before = set(self._words_before(number))
         if not number.is_score or number.is_count or before & _OTHER_SCORES:
             return None
@@ -243,6 +252,7 @@ class _Reply:
         self, chosen: _Number, numbers: Sequence[_Number], counts: Sequence[_Number] = ()
     ) -> None:
         for number in numbers:
+            # A number of another criterion, or one that counts, is not a rival.
             is_other = bool(_OTHER_SCORES & set(self._words_before(number)[-3:]))
             is_rival = number in counts or not (number.is_count or is_other)
             if (
@@ -278,6 +288,7 @@ def _numbers(text: str, scale: _Scale) -> list[_Number]:
     for index, word in enumerate(words):
         if not re.search(r"\d", word[0]):
             continue
+        # Punctuation around a number is not part of it, but belongs to its position.
         bare = word[0].rstrip(_STOPS).lstrip(",;:!?'")
         start = word.start() + len(word[0].rstrip(_STOPS)) - len(bare)
         score = _SCORE.fullmatch(bare) or (_SCORE.fullmatch(f"{bare}.") if bare else None)
@@ -300,6 +311,7 @@ def _is_counting(text: str, words: Sequence[re.Match[str]], index: int) -> bool:
     later = words[index + 1] if index + 1 < len(words) else None
     if earlier in _NUMBERED:
         return True
+    # The last word of a line counts nothing.
     if later is None or "\n" in text[word.end() : later.start()]:
         return False
     if word[0][-1] in _STOPS:

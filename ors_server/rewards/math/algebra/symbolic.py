@@ -129,11 +129,14 @@ class Builder:
     def _free(self, name: str) -> Any:
         if name not in self.names:
             kinds = {"integer": True} if name in self._whole else {}
+            # Names of the answer never reach SymPy, where some have a meaning; positive, so that roots and
+            # logarithms simplify.
             self.names[name] = sympy.Symbol(f"s{len(self.names)}", positive=True, **kinds)
         return self.names[name]
 
     def _power(self, node: Power) -> Any:
         base, exponent = self.build(node.base), self.build(node.exponent)
+        # Checked before SymPy computes the number.
         if (
             exponent.is_number
             and base.is_number
@@ -147,6 +150,7 @@ class Builder:
         name, arguments = node.name, list(map(self.build, node.arguments))
         if name not in _FUNCTIONS:
             raise UnsureError(name)
+        # SymPy evaluates these at once when they are built.
         is_large = any(argument.is_number and not abs(argument) < _MAX_WHOLE for argument in arguments)
         if name in _GROWING and is_large:
             raise UnsureError(f"{name} of a large number")
@@ -156,8 +160,10 @@ class Builder:
         bounds = [self.build(bound) for bound in node.bounds]
         if node.kind == "diff":
             body = self.build(node.body)
+            # A derivative keeps its variable: its value is that at the place.
             return sympy.diff(body, self._bound.get(node.variable) or self._free(node.variable))
         outer = self._bound
+        # A fresh variable, so that a bound name never collides with a free one.
         variable = sympy.Dummy(**_kinds(node.kind, bounds))
         self._bound = {**outer, node.variable: variable}
         body = self.build(node.body)
@@ -167,6 +173,7 @@ class Builder:
 
 def _kinds(kind: str, bounds: list[Any]) -> dict[str, bool]:
     if kind in ("sum", "prod"):
+        # Assumptions on the variable let SymPy decide more sums and integrals.
         is_from_zero = bool(bounds) and bounds[0].is_nonnegative is True
         return {"integer": True, "nonnegative": True} if is_from_zero else {"integer": True}
     if kind == "int" and bounds and all(bound.is_nonnegative or bound is sympy.oo for bound in bounds):
@@ -189,6 +196,7 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
                 raise UnsureError("a product of too many factors")
             return sympy.Product(body, (variable, low, high))
         case (("lim" | "lim+" | "lim-"), [point]):
+            # At infinity there is one side only.
             direction = "-" if point is sympy.oo else "+" if point == -sympy.oo else _DIRECTIONS[kind]
             return _limit(body, variable, point, direction)
         case _:
@@ -198,8 +206,10 @@ def _bind(kind: str, variable: Any, bounds: list[Any], body: Any) -> Any:
 def _sum(body: Any, variable: Any, low: Any, high: Any) -> Any:
     """Make a sum; one of very many terms only if its closed form is a rational function."""
     span = high - low
+    # SymPy would add up the terms one by one.
     if not (span.is_Integer and span > _MAX_WHOLE):
         return sympy.Sum(body, (variable, low, high))
+    # The number of terms as a symbol, put in only when the sum is closed.
     last = sympy.Dummy(integer=True, positive=True)
     form = sympy.Sum(body.doit(), (variable, low, last)).doit()
     if not form.is_rational_function(last):
@@ -225,6 +235,7 @@ def closed_form(node: Node, whole: frozenset[str]) -> tuple[Any, dict[str, Any]]
     """
     builder = Builder(whole)
     try:
+        # `doit` computes what was built unevaluated.
         expression = builder.build(node).doit()
     except FAILURES as error:
         raise unsure(error) from error
