@@ -57,15 +57,15 @@ def score(reward: object, trajectory: object = None, /, **fields: Any) -> Reward
     Raises:
         RewardDefinitionError: It is not a reward.
     """
-    whole = as_reward(reward)
+    resolved = as_reward(reward)
     try:
-        gathered = gather_fields(whole, trajectory, fields)
+        gathered = gather_fields(resolved, trajectory, fields)
     except Exception as error:  # noqa: BLE001  (a trajectory of any shape may come: nothing was judged)
         return failure(error)
     # A new event loop: `score` is called outside of any.
-    if whole.is_async:
-        return anyio.run(partial(evaluate, whole, gathered))
-    return _store_on_trajectory(gathered, _judge_now(whole, gathered))
+    if resolved.is_async:
+        return anyio.run(partial(evaluate, resolved, gathered))
+    return _store_on_trajectory(gathered, _judge_now(resolved, gathered))
 
 
 async def evaluate(
@@ -88,22 +88,22 @@ async def evaluate(
     Raises:
         RewardDefinitionError: It is not a reward.
     """
-    whole = as_reward(reward)
+    resolved = as_reward(reward)
     try:
         # The permit is taken before the time limit starts: waiting for a thread is the machine's time, not
         # the reward's.
-        permit = None if whole.is_async else await current_workers().take()
+        permit = None if resolved.is_async else await current_workers().take()
         with anyio.move_on_after(time_limit):
             if permit is None:
-                raw = whole.judge(fields)
+                raw = resolved.judge(fields)
             else:
-                raw = await current_workers().run(partial(whole.judge, fields), LingeringThread(), permit)
+                raw = await current_workers().run(partial(resolved.judge, fields), LingeringThread(), permit)
             # Within the limit: what the reward returned may still have to be awaited.
-            return _store_on_trajectory(fields, whole.read(await raw if inspect.isawaitable(raw) else raw))
+            return _store_on_trajectory(fields, resolved.read(await raw if inspect.isawaitable(raw) else raw))
     except Exception as error:  # noqa: BLE001  (any exception of a reward is a failure to judge)
         return _store_on_trajectory(fields, failure(error))
     late = RewardResult.without(
-        RewardStatus.LIMIT, f"{whole.name} did not judge within {time_limit:g} seconds"
+        RewardStatus.LIMIT, f"{resolved.name} did not judge within {time_limit:g} seconds"
     )
     return _store_on_trajectory(fields, late)
 
@@ -120,10 +120,10 @@ async def calculate_reward(reward: object, /, **fields: Any) -> RewardResult | N
     """
     if reward is None:
         return None
-    whole = as_reward(reward)
-    gathered = gather_fields(whole, None, fields)
-    raw = whole.judge(gathered)
-    return _store_on_trajectory(gathered, whole.read(await raw if inspect.isawaitable(raw) else raw))
+    resolved = as_reward(reward)
+    gathered = gather_fields(resolved, None, fields)
+    raw = resolved.judge(gathered)
+    return _store_on_trajectory(gathered, resolved.read(await raw if inspect.isawaitable(raw) else raw))
 
 
 async def gather_in_order(calls: Iterable[Callable[[], Awaitable[Result]]]) -> list[Result]:

@@ -40,17 +40,17 @@ def as_inspect(reward: object) -> Any:
         RewardDefinitionError: If it compares the rollouts of a task: Inspect scores one sample at a time.
     """
     scorers: Any = import_module("inspect_ai.scorer")
-    judged = demand_single(own_reward(reward), "Inspect")
+    resolved = demand_single(own_reward(reward), "Inspect")
 
     def make() -> Any:
         async def judge(state: Any, target: Any) -> Any:
-            (result,) = await judge_together(judged, [_row(state, target)])
+            (result,) = await judge_together(resolved, [_row(state, target)])
             return _score(scorers.Score, result, str(state.output.completion))
 
         return judge
 
     metrics = [scorers.mean(), scorers.stderr()]
-    return scorers.scorer(metrics=metrics, name=judged.name)(make)()
+    return scorers.scorer(metrics=metrics, name=resolved.name)(make)()
 
 
 def from_inspect(

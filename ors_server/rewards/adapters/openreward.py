@@ -43,10 +43,10 @@ def as_openreward(
         ImportError: If the package is not installed.
     """
     toolkit: Any = import_module(package)
-    judged = own_reward(reward)
+    resolved = own_reward(reward)
 
     async def judge(*, text: str | None = None, **fields: Any) -> Any:
-        (result,) = await judge_together(judged, [fields])
+        (result,) = await judge_together(resolved, [fields])
         default = "The answer was judged." if result.reward is not None else "The answer could not be judged."
         block = toolkit.TextBlock(text=default if text is None else text)
         return toolkit.ToolOutput(
@@ -69,7 +69,7 @@ def as_score_group(
         NoRewardError: From the function, if there is no reward for a candidate.
     """
     toolkit: Any = import_module(package)
-    judge = own_reward(reward)
+    resolved = own_reward(reward)
 
     async def score_group(self: Any, candidates: Sequence[Any]) -> list[Any]:
         task = dict(self.task_spec or {})
@@ -84,13 +84,13 @@ def as_score_group(
             )
             for candidate in candidates
         ]
-        if is_group_reward(judge):
-            judged = [row["trajectory"] for row in rows]
-            results = list(await evaluate_group(judge, judged, task))
+        if is_group_reward(resolved):
+            trajectories = [row["trajectory"] for row in rows]
+            results = list(await evaluate_group(resolved, trajectories, task))
         else:
-            results = await judge_together(judge, rows)
+            results = await judge_together(resolved, rows)
         return [
-            toolkit.GroupScore(reward=demand_number(result, judge.name), metadata=_metadata(result))
+            toolkit.GroupScore(reward=demand_number(result, resolved.name), metadata=_metadata(result))
             for result in results
         ]
 

@@ -52,8 +52,8 @@ def as_trl(
             names. A column that is named here wins over `ids` and `length`.
         fields: Fields of every judgement, such as `{"max_len": 1024}`; they win over columns.
     """
-    judged = own_reward(reward)
-    kind = _LaterJudge if judged.is_async else _Judge
+    resolved = own_reward(reward)
+    kind = _LaterJudge if resolved.is_async else _Judge
     return kind(reward, dict(columns or {}), dict(fields or {}))
 
 

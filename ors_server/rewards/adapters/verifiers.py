@@ -46,11 +46,11 @@ def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
     Raises:
         NoRewardError: From the function, if there is no reward.
     """
-    judged = own_reward(reward)
+    resolved = own_reward(reward)
 
     async def judge(**named: Any) -> float:
-        (result,) = await judge_together(judged, [_row(named)])
-        return _number(result, judged.name, named.get("state"))
+        (result,) = await judge_together(resolved, [_row(named)])
+        return _number(result, resolved.name, named.get("state"))
 
     async def judge_group(**named: Any) -> list[float]:
         lists = {name: named[name] for name in _GROUP_NAMES if named.get(name) is not None}
@@ -60,12 +60,12 @@ def as_verifiers(reward: object) -> Callable[..., Awaitable[Any]]:
             _row({**_columns(states[at]), **{name[:-1]: values[at] for name, values in lists.items()}})
             for at in range(size)
         ]
-        results = await evaluate_groups(judged, rows)
-        return [_number(result, judged.name, state) for result, state in zip(results, states, strict=True)]
+        results = await evaluate_groups(resolved, rows)
+        return [_number(result, resolved.name, state) for result, state in zip(results, states, strict=True)]
 
-    is_of_groups = is_group_reward(judged)
+    is_of_groups = is_group_reward(resolved)
     wrapped: Any = judge_group if is_of_groups else judge
-    wrapped.__name__ = wrapped.__qualname__ = judged.name
+    wrapped.__name__ = wrapped.__qualname__ = resolved.name
     names, rest = (_GROUP_NAMES, []) if is_of_groups else (_NAMES, [_REST])
     optional = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
     wrapped.__signature__ = inspect.Signature([*optional, *rest])

@@ -43,23 +43,23 @@ def as_verl(reward: object, *, extras: Sequence[str] = ()) -> VerlReward:
         NoRewardError: From the function, if there is no reward.
         RewardValueError: From the function, if one of the extras is missing.
     """
-    judged = demand_single(own_reward(reward), "verl")
+    resolved = demand_single(own_reward(reward), "verl")
 
     def compute_score(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
     ) -> Any:
         row = _row(data_source, solution_str, ground_truth, {**(extra_info or {}), **more})
-        return _shape(score(judged, None, **row), judged.name, extras)
+        return _shape(score(resolved, None, **row), resolved.name, extras)
 
     async def compute_score_later(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Any = None, **more: Any
     ) -> Any:
         row = _row(data_source, solution_str, ground_truth, {**(extra_info or {}), **more})
-        (result,) = await judge_together(judged, [row])
-        return _shape(result, judged.name, extras)
+        (result,) = await judge_together(resolved, [row])
+        return _shape(result, resolved.name, extras)
 
-    wrapped: Any = compute_score_later if judged.is_async else compute_score
-    wrapped.__name__ = wrapped.__qualname__ = judged.name
+    wrapped: Any = compute_score_later if resolved.is_async else compute_score
+    wrapped.__name__ = wrapped.__qualname__ = resolved.name
     return cast("VerlReward", wrapped)
 
 

@@ -263,12 +263,12 @@ def score_rows(
         ) as scorer:
             yield from scorer.score(rows)
         return
-    judged = as_reward(reward)
-    at_once = concurrency if judged.is_async else 1
+    resolved = as_reward(reward)
+    at_once = concurrency if resolved.is_async else 1
     begun: deque[Future[RewardResult]] = deque()
     with start_blocking_portal() as portal:
         for row in rows:
-            begun.append(portal.start_task_soon(_judge, judged, {**row, **(keywords or {})}, time_limit))
+            begun.append(portal.start_task_soon(_judge, resolved, {**row, **(keywords or {})}, time_limit))
             # In order: the oldest row is awaited, and as many others run meanwhile.
             if len(begun) >= at_once:
                 yield begun.popleft().result()
@@ -293,10 +293,12 @@ async def ascore_rows(
             async for result in scorer.ascore(rows):
                 yield result
         return
-    judged = as_reward(reward)
+    resolved = as_reward(reward)
     left = iter(rows)
-    while some := list(islice(left, concurrency if judged.is_async else 1)):
-        for result in await judge_together(judged, [{**row, **(keywords or {})} for row in some], time_limit):
+    while some := list(islice(left, concurrency if resolved.is_async else 1)):
+        for result in await judge_together(
+            resolved, [{**row, **(keywords or {})} for row in some], time_limit
+        ):
             yield result
 
 
