@@ -92,7 +92,13 @@ class GroupSource(RowSource):
     def take(self) -> Row | None:
         while (row := self._source.take()) is not None:
             value, fault = self._read(row)
-            ended = self._end() if self._is_other(value) else None
+            # An unreadable row has no value and never begins a group.
+            is_other = (
+                self._group is not None
+                and None not in {value, self._group.value}
+                and value != self._group.value
+            )
+            ended = self._end() if is_other else None
             self._group = self._group or _RowGroup(value)
             # A group that began with unreadable rows belongs to the first value that is read.
             self._group.value = self._group.value or value
@@ -101,10 +107,6 @@ class GroupSource(RowSource):
                 return ended
         # The last group ends with the source only: the next row may belong to it.
         return self._end() if self._source.is_exhausted else None
-
-    def _is_other(self, value: str | None) -> bool:
-        # An unreadable row has no value and never begins a group.
-        return None not in {value, self._group.value} and value != self._group.value if self._group else False
 
     def _end(self) -> Row | None:
         group, self._group = self._group, None

@@ -183,7 +183,10 @@ def _first_reading(rest: str) -> ParsedAnswer | None:
         return _read_formula(run)
     if len(formulas) == 1:
         return try_reading("".join(filter(None, formulas[0].groups())))
-    return _first_number(sentence) or _wordy(sentence)
+    number = _first_number(sentence)
+    if number is not None:
+        return number
+    return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
 
 
 def _opening_run(sentence: str) -> str | None:
@@ -213,10 +216,6 @@ def try_reading(text: str) -> ParsedAnswer | None:
 def _first_number(sentence: str) -> ParsedAnswer | None:
     number = _NUMBER.search(sentence) if _OPENS_AS_PROSE.match(sentence) else None
     return None if number is None or has_code(sentence) else try_reading(number[0])
-
-
-def _wordy(sentence: str) -> ParsedAnswer | None:
-    return read(sentence) if 0 < len(sentence.split()) <= _FEW_WORDS else None
 
 
 def find_last(response: str) -> Found | None:
