@@ -1,4 +1,9 @@
-"""Evaluates rewards: alone, outside a server, or for one. A failure is a status, never a number."""
+"""Evaluates rewards: alone, outside a server, or for one. A failure is a status, never a number.
+
+What holds: an exception of a reward becomes a result (only `calculate_reward` lets it through, as AgentFly
+does); the one error that escapes is that of something that is not a reward. A trajectory that was judged has
+the reward and the metrics of its last result.
+"""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping

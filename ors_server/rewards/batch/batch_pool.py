@@ -1,4 +1,10 @@
-"""The workers of a batch: sends them rows, replaces those that die or stall, and keeps results in order."""
+"""The workers of a batch: sends them rows, replaces those that die or stall, and keeps results in order.
+
+What holds: a row that was taken is in exactly one place, by its number: in `_waiting`, in the queue of one
+worker, or in `_results`, from which results are yielded in the order of the rows. When a worker ends, a row
+is lost with it only if it alone is suspected; the other rows of its queue wait again, in front. Only `_wait`
+blocks.
+"""
 
 import json
 import math

@@ -268,6 +268,7 @@ def score_rows(
     resolved = as_reward(reward)
     at_once = concurrency if resolved.is_async else 1
     begun: deque[Future[RewardResult]] = deque()
+    # One event loop for all rows, so that an async reward keeps its connections between them.
     with start_blocking_portal() as portal:
         for row in rows:
             begun.append(portal.start_task_soon(_judge, resolved, {**row, **(keywords or {})}, time_limit))
@@ -297,6 +298,7 @@ async def ascore_rows(
         return
     resolved = as_reward(reward)
     left = iter(rows)
+    # In slices: within an event loop no row may run that its caller did not await.
     while some := list(islice(left, concurrency if resolved.is_async else 1)):
         for result in await judge_together(
             resolved, [{**row, **(keywords or {})} for row in some], time_limit

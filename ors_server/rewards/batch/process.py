@@ -1,6 +1,10 @@
 """One worker of a batch from the pool's side: a process, its queue of rows, and the time of each row.
 
 Time in which the worker was ready to run and had no processor is the machine's, and counts against no row.
+
+What holds: `queue` has the rows without a result, the oldest first. A reward that is not async judges the
+oldest one, whose time alone runs: from when the worker recorded its start, else from when it was queued or
+became the oldest. An async worker keeps the time limit itself, and is ended only some time after it.
 """
 
 import json

@@ -1,4 +1,8 @@
-"""Asks a model until its reply can be read: cache, budget, corrections, accounting."""
+"""Asks a model until its reply can be read: cache, budget, corrections, accounting.
+
+What holds: a request is counted against the budget before it is made, and its cost after; only replies that
+were read are cached; and what a failed question cost is in the extras of its error.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -3,6 +3,10 @@ r"""Tokens of LaTeX and plain mathematics.
 A token is `(kind, value, is_spaced)`; `is_spaced` tells whether white space precedes it. Kinds: `number`,
 `letter`, `function`, `constant`, `word`, `separator`, `relation`, `operator`, `binder` (sum, prod, int, lim),
 `accent` and `environment`. Layout commands (`\left`, `\displaystyle`, `\quad`) leave nothing but a space.
+
+What holds: each character is read once, from left to right, and a token depends only on the tokens before it
+and on a short look ahead; only the contents of `\text{...}` are read again, as deep as the depth limit. A
+command that no table knows is an error, never skipped: it could change the value.
 """
 
 import re

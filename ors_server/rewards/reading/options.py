@@ -123,10 +123,13 @@ class OptionReader(ClauseReader):
     """Reads sentences about options with rules that hold for options only."""
 
     def _read_sentence(self, sentence: Sentence, number: int) -> None:
+        # A question that only stresses its answer is read as a statement.
         if self.are_labels and sentence.is_question and _is_rhetorical(sentence):
             sentence.is_question = False
             _make_harmless(sentence.tokens)
         super()._read_sentence(sentence, number)
+        # After the rules for any value, which these overrule; lists come last, since they judge values that
+        # nothing else did.
         if self.are_labels and not sentence.is_question:
             self._except(sentence)
             self._compare(sentence)
@@ -144,6 +147,8 @@ class OptionReader(ClauseReader):
 
     def _judge(self, value: Value, left: list[TextToken], right: list[TextToken]) -> None:
         if self.are_labels:
+            # `left` and `right` are changed in place, so that the rules of the base class do not see the
+            # cancelled words.
             if left and left[0].word in ("<", ">"):
                 del left[0]  # a quotation of Markdown
             _spare_others(left)
@@ -319,6 +324,7 @@ class OptionReader(ClauseReader):
                 if quantifier is None:
                     continue
                 predicate = _until_value(after)
+                # The predicate judges the rest, so the exception gets the opposite.
                 is_wrong = bool(classes_in(predicate) & _WRONGNESS)
                 between = before[before.index(quantifier) + 1 : -1]
                 is_wrong = is_wrong or bool(classes_in(between) & _WRONGNESS)
@@ -334,6 +340,7 @@ class OptionReader(ClauseReader):
         """Read "A over B", "A is better than B", "A rather than B": one of two wins."""
         values = [value for clause in sentence.clauses for value in clause.values]
         words = list(_words(sentence))
+        # By identity: the same word may be in a sentence twice.
         positions = {id(word): index for index, word in enumerate(words)}
         losers: list[Value] = []
         for first, second in pairwise(values):
@@ -344,6 +351,7 @@ class OptionReader(ClauseReader):
             classes = classes_in(between) | _SIGNS.get("".join(word.word for word in between), NO_CLASSES)
             if not classes & _ORDER:
                 continue
+            # A tie decides for neither; a denied comparison says only that the first is not better.
             if "tied" in classes:
                 first.polarity = second.polarity = Polarity.HEDGED
             elif classes_in([*before, *(word for word in between if not word.classes & _ORDER)]) & _WRONGNESS:
