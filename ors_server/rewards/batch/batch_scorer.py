@@ -298,7 +298,7 @@ async def ascore_rows(
         return
     resolved = as_reward(reward)
     left = iter(rows)
-    # In slices: within an event loop no row may run that its caller did not await.
+    # In slices, each awaited as a whole: a task group must not be open across a `yield`.
     while some := list(islice(left, concurrency if resolved.is_async else 1)):
         for result in await judge_together(
             resolved, [{**row, **(keywords or {})} for row in some], time_limit
