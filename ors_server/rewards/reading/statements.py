@@ -721,18 +721,13 @@ class _Reader(CharacterReader):
     def _hedge_by_doubt(self) -> None:
         """Take a guess behind a definite statement for a hedge: "It's 42. Then again, maybe 43."."""
         asserted = [value for value in self._values if value.polarity is Polarity.ASSERTED]
-        for earlier, value in pairwise(asserted):
+        # Only the last value may be such a guess; looking at every pair would read its sentence each time.
+        for earlier, value in pairwise(asserted[-2:]):
             is_near = value.sentence <= earlier.sentence + 1
             is_definite = earlier.is_framed or earlier.is_maybe or self.is_definite(earlier)
             opening = [token.word for token in self._sentences[value.sentence].tokens[:_MAX_BETWEEN]]
             is_definite = is_definite or not _BESIDES.isdisjoint(opening)
-            if (
-                value is asserted[-1]
-                and value.is_maybe
-                and is_near
-                and is_definite
-                and self._differ(value, earlier)
-            ):
+            if value.is_maybe and is_near and is_definite and self._differ(value, earlier):
                 value.polarity = earlier.polarity = Polarity.HEDGED
 
     def is_definite(self, value: Value) -> bool:
