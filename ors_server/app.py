@@ -389,6 +389,7 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
         gradings_at_once=settings.gradings_at_once,
         server_version=__version__,
         worker_threads=settings.worker_threads,
+        slot=settings.slot,
     )
 
 
