@@ -6,11 +6,12 @@ import gc
 import signal
 import socket
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from ors_server.cli.announcement import announce, survey
+from ors_server.cli.announcement import announce, announce_host, survey
 from ors_server.cli.command_output import CommandError
 from ors_server.doors.http.bounded_server import BACKLOG, BoundedServer, ServerOptions, TlsFiles
 from ors_server.doors.http.connection_limits import ConnectionLimits
@@ -32,7 +33,11 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
         CommandError: If the address cannot be used, or the application does not start.
         SettingsError: If a setting keeps it from starting.
     """
-    listener = bind(app.settings.host, app.settings.port)
+    slot = app.settings.slot
+    if slot.is_alone:
+        listener = bind(app.settings.host, app.settings.port)
+    else:
+        listener = bind_path(slot.socket_of(slot.number))
     with listener:
         server = _AnnouncedServer(app, listener, as_json=as_json, reloader=reloader)
         try:
@@ -72,6 +77,15 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def bind_path(path: Path) -> socket.socket:
+    """Open a listening Unix socket; what an earlier process left at its path is replaced."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen(BACKLOG)
+    return listener
+
+
 class _AnnouncedServer(BoundedServer):
     """Prints the announcement once it can be reached."""
 
@@ -106,6 +120,10 @@ class _AnnouncedServer(BoundedServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.freeze()  # what exists now lives as long as the server
+        settings = self._served.settings
+        if not settings.slot.is_alone:  # behind the front, whose address the settings have
+            announce_host(await survey(self._served, settings.host, settings.port))
+            return
         host, port = self._listener.getsockname()[:2]
         announce(await survey(self._served, host, port), as_json=self._as_json)
 
@@ -145,4 +163,6 @@ class _AnnouncedServer(BoundedServer):
 
 
 def _tls_of(settings: "Settings") -> TlsFiles | None:
-    return None if settings.tls_cert is None else TlsFiles(settings.tls_cert, settings.tls_key)
+    if settings.tls_cert is None or not settings.slot.is_alone:  # the front speaks TLS for its hosts
+        return None
+    return TlsFiles(settings.tls_cert, settings.tls_key)

@@ -74,8 +74,8 @@ class HostSlot:
         slot = slot_of(session_id, self.count)
         if slot != self.number:
             raise InvalidRequestError(
-                f"session {session_id!r:.80} belongs to host h{slot}, and this is {self.name}: send its requests "
-                "with X-Session-ID, by which the front routes them"
+                f"session {session_id!r:.80} belongs to host h{slot}, and this is {self.name}: "
+                "send X-Session-ID, by which the front routes requests"
             )
 
     def socket_of(self, number: int) -> Path:

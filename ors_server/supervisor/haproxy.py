@@ -10,6 +10,7 @@ repeated, because it may have run.
 """
 
 import shutil
+import subprocess
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,6 +91,23 @@ def write_configuration(options: FrontOptions, descriptor: int) -> Path:
     return path
 
 
+def check_configuration(program: str, path: Path, descriptor: int) -> None:
+    """Let HAProxy check a configuration.
+
+    Raises:
+        SettingsError: If it refuses it: its version is too old, or a limit of the system too low.
+    """
+    command = [program, "-c", "-f", str(path)]
+    checked = subprocess.run(  # noqa: S603  (the operator's HAProxy)
+        command, pass_fds=(descriptor,), capture_output=True, text=True, check=False
+    )
+    if checked.returncode != 0:
+        alerts = [
+            line.partition(": ")[2] for line in checked.stderr.splitlines() if line.startswith("[ALERT]")
+        ]
+        raise SettingsError(f"HAProxy ({program}) refuses to start: {'; '.join(alerts) or checked.stderr}")
+
+
 def configuration(options: FrontOptions, descriptor: int) -> str:
     """Return the configuration of a front that listens on an inherited descriptor."""
     tls = "" if options.certificate is None else f" ssl crt {options.certificate} alpn http/1.1"
@@ -144,8 +162,8 @@ def _rules(options: FrontOptions) -> list[str]:
     token = f"path,field(3,/),regsub(^{options.token_prefix},),field(1,.),ub64dec,word(2,' ')"
     meta_key = options.session_key.replace(".", "\\\\.")  # a dot would go into an object
     key = "{ var(txn.key) -m len gt 0 }"
+    unset = "!{ var(txn.slot) -m found }"
     rules = [
-        # The id of an MCP connection begins with the name of its host.
         (
             "slot",
             "req.hdr(Mcp-Session-Id),field(1,-),regsub(^h,)",
@@ -161,10 +179,11 @@ def _rules(options: FrontOptions) -> list[str]:
         ("slot", f"var(txn.key),{hashed}", key),
     ]
     lines = [
-        f"    http-request set-var(txn.{name}) {sample} if !{{ var(txn.slot) -m found }} {condition}"
+        f"    http-request set-var(txn.{name}) {sample} if {unset} {condition}"
         for name, sample, condition in rules
     ]
     # A body is waited for only where it may name the session: that costs a buffer and the time until it is here.
     wait = "    http-request wait-for-body time 30s if METH_POST { path /mcp /_ors/sessions }"
-    known = f"    http-request set-var(txn.slot) var(txn.slot),mod({options.hosts}) if {{ var(txn.slot) -m found }}"
-    return [wait, *lines, known]
+    # The name in front of a connection's id is the client's text: the number of no host is mapped to one.
+    known = f"var(txn.slot),mod({options.hosts}) if {{ var(txn.slot) -m found }}"
+    return [wait, *lines, f"    http-request set-var(txn.slot) {known}"]
