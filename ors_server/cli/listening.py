@@ -6,7 +6,6 @@ import gc
 import signal
 import socket
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -17,6 +16,7 @@ from ors_server.doors.http.bounded_server import BACKLOG, BoundedServer, ServerO
 from ors_server.doors.http.connection_limits import ConnectionLimits
 from ors_server.model.errors import OrsServerError, SettingsError
 from ors_server.model.logs import get_logger
+from ors_server.supervisor.supervising import SHUTDOWN_STATUS
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -34,10 +34,10 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
         SettingsError: If a setting keeps it from starting.
     """
     slot = app.settings.slot
-    if slot.is_alone:
+    if slot.descriptor is None:
         listener = bind(app.settings.host, app.settings.port)
     else:
-        listener = bind_path(slot.socket_of(slot.number))
+        listener = socket.socket(fileno=slot.descriptor)  # the supervisor's, which outlives this host
     with listener:
         server = _AnnouncedServer(app, listener, as_json=as_json, reloader=reloader)
         try:
@@ -47,6 +47,8 @@ def listen(app: "App", *, as_json: bool, reloader: "Reloader | None" = None) -> 
             why = f": {app.failure}" if known else "; the log says why"
             kind = SettingsError if isinstance(app.failure, SettingsError) else CommandError
             raise kind(f"the server did not start{why}") from None
+        if server.was_asked_to_stop and not slot.is_alone:
+            raise SystemExit(SHUTDOWN_STATUS)  # the supervisor then ends the other hosts, too
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -77,15 +79,6 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def bind_path(path: Path) -> socket.socket:
-    """Open a listening Unix socket; what an earlier process left at its path is replaced."""
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(str(path))
-    listener.listen(BACKLOG)
-    return listener
-
-
 class _AnnouncedServer(BoundedServer):
     """Prints the announcement once it can be reached."""
 
@@ -98,7 +91,9 @@ class _AnnouncedServer(BoundedServer):
         self._as_json = as_json
         self._reloader = reloader
         self._was_hung_up = False
-        app.on_shutdown = self._stop
+        self.was_asked_to_stop = False
+        """Whether a request asked that the server stops."""
+        app.on_shutdown = self._stop_by_request
 
     @override
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -157,6 +152,10 @@ class _AnnouncedServer(BoundedServer):
                 log.info("certificate_reloaded")
         except SettingsError as error:
             log.error("certificate_not_reloaded", error=str(error))  # noqa: TRY400  (as above)
+
+    def _stop_by_request(self) -> None:
+        self.was_asked_to_stop = True
+        self._stop()
 
     def _stop(self) -> None:
         self.should_exit = True

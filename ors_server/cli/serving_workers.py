@@ -17,9 +17,17 @@ from ors_server.cli.listening import bind
 from ors_server.doors.access import TOKEN_PREFIX
 from ors_server.doors.mcp.mcp_results import SESSION_KEY
 from ors_server.model.errors import SettingsError
+from ors_server.sessions.session_services import default_gradings
 from ors_server.store.location import MEMORY, StoreKind, parse_location
 from ors_server.supervisor.haproxy import FrontOptions, check_configuration, find_program, write_configuration
-from ors_server.supervisor.supervising import HostsFailedError, Program, Supervisor, host_program, inheritable
+from ors_server.supervisor.supervising import (
+    HostOptions,
+    HostsFailedError,
+    Program,
+    Supervisor,
+    host_program,
+    inheritable,
+)
 
 if TYPE_CHECKING:
     from ors_server.model.settings import Settings
@@ -47,10 +55,8 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
         port = listener.getsockname()[1]
         secret = (settings.token_secret and settings.token_secret.get_secret_value()) or secrets.token_hex(32)
         arguments = [*sys.argv[1:], "--json", "--port", str(port), *_shares(settings)]
-        hosts = [
-            host_program(number, settings.workers, arguments, folder, secret)
-            for number in range(settings.workers)
-        ]
+        options = HostOptions(settings.workers, arguments, folder, secret)
+        hosts = [host_program(number, options) for number in range(settings.workers)]
         descriptor = inheritable(listener)
         path = write_configuration(_front_options(settings, folder), descriptor)
         check_configuration(haproxy, path, descriptor)
@@ -104,6 +110,7 @@ def _check(settings: "Settings") -> None:
 def _shares(settings: "Settings") -> list[str]:
     """Return the flags with each host's share of the limits, and of the worker threads."""
     shares = {name: getattr(settings, name) for name in DIVIDED}
+    shares["gradings_at_once"] = max(settings.workers, settings.gradings_at_once or default_gradings())
     flags: list[str] = []
     for name, limit in shares.items():
         if limit is not None:

@@ -26,16 +26,18 @@ class HostSlot:
 
     number: int = 0
     count: int = ALL
+    descriptor: int | None = None
+    """Descriptor of its listening socket, which the supervisor holds, too; `None` without other hosts."""
     folder: Path | None = None
     """Folder of the hosts' sockets; `None` without other hosts."""
 
     @classmethod
     def read(cls, text: str | None, folder: Path | None) -> "HostSlot":
-        """Read `NUMBER/COUNT`, as the setting `host_slot` has it; host 0 of 1 for `None`."""
+        """Read `NUMBER/COUNT/DESCRIPTOR`, as the setting `host_slot` has it; host 0 of 1 for `None`."""
         if text is None:
             return cls()
-        number, _, count = text.partition("/")
-        return cls(int(number), int(count), folder)
+        number, count, descriptor = map(int, text.split("/"))
+        return cls(number, count, descriptor, folder)
 
     @property
     def name(self) -> str:

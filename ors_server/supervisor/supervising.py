@@ -5,8 +5,8 @@ place: a slot never has two hosts, and no lease is needed. It serves no request 
 
 Invariants:
 
-- The listening socket of the server's address is the supervisor's. A front that is started again inherits it,
-  and connections that arrive meanwhile wait in its queue.
+- All listening sockets are the supervisor's: of the server's address, and of each host. A process that is
+  started again inherits its socket, and connections that arrived meanwhile wait in the queue of that.
 - A host that ends before it was ever ready ends the server: its mistake is printed once, not in a loop. One
   that was ready is started again, at most `MAX_STARTS` times in `START_SECONDS`.
 - Hosts and the front end with the supervisor, even if it is killed (Linux; elsewhere a killed supervisor
@@ -22,21 +22,25 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 
 from ors_server.model.errors import OrsServerError
+from ors_server.model.host_slot import HostSlot, socket_path
 from ors_server.model.logs import get_logger
+from ors_server.supervisor.haproxy import HOLD_SECONDS, STARTING
 
 MAX_STARTS = 5
 """Starts of one process within `START_SECONDS`; one more ends the server."""
 START_SECONDS = 60.0
 STOP_SECONDS = 120.0
 """Seconds that a host may take to end its sessions, after which it is killed."""
+BACKLOG = 4096
+"""Connections that wait for a host that is being started, and for one that is busy."""
 PAUSE = 0.2
 """Seconds before an ended process is started again."""
 SHUTDOWN_STATUS = 3
@@ -62,8 +66,9 @@ class Program:
     command: Sequence[str]
     variables: Mapping[str, str]
     descriptors: tuple[int, ...] = ()
-    announces: bool = False
-    """Whether it prints a line of JSON once it is ready; otherwise it is ready when it runs."""
+    listener: socket.socket | None = None
+    """The listening socket of a host, which prints a line of JSON once it is ready; other programs have none, and
+    are ready when they run."""
 
 
 @dataclass(slots=True)
@@ -74,9 +79,55 @@ class Running:
     process: asyncio.subprocess.Process | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     announcement: dict[str, object] = field(default_factory=dict[str, object])
-    """What its first start announced."""
+    """What it announced."""
+    was_ready: bool = False
     starts: deque[float] = field(default_factory=deque[float])
     """When it was started, within the last `START_SECONDS`."""
+
+    def is_ready(self) -> None:
+        """Note that it is ready."""
+        self.was_ready = True
+        self.ready.set()
+
+
+@asynccontextmanager
+async def _answering_for(running: Running) -> AsyncGenerator[None]:
+    """Answer the requests of a host that takes longer to start than clients should wait.
+
+    Connections wait in the queue of the host's socket, which is the supervisor's, so a host that is started
+    again finds them there, and no client notices. After `HOLD_SECONDS` each gets an answer that asks for a
+    repeat, until the host is ready.
+    """
+
+    async def answer() -> None:
+        if await _happens_within(running.ready, HOLD_SECONDS) or running.program.listener is None:
+            return
+        server = await asyncio.start_server(_refuse, sock=running.program.listener.dup())
+        async with server:
+            await running.ready.wait()
+
+    answering = asyncio.create_task(answer())
+    try:
+        yield
+    finally:
+        answering.cancel()
+        with suppress(asyncio.CancelledError):
+            await answering
+
+
+async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Ask a client to repeat its request, whatever it is."""
+    with suppress(ConnectionError):
+        await reader.read(1)  # an answer before the request would be one to nothing
+        writer.write(STARTING.encode())
+        await writer.drain()
+    writer.close()
+
+
+async def _happens_within(event: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
 
 
 class Supervisor:
@@ -146,10 +197,11 @@ class Supervisor:
             if status == SHUTDOWN_STATUS:
                 self._stopping.set()
                 return
-            if not running.ready.is_set():
+            if not running.was_ready:
                 self._fail(f"{name} did not start (exit status {status}); its message is above")
                 return
             log.warning("process_ended", process=name, status=status, action="started again")
+            running.ready.clear()
             await anyio.sleep(PAUSE)
 
     async def _run_once(self, running: Running) -> int:
@@ -158,7 +210,7 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(
                 *program.command,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE if program.announces else None,
+                stdout=asyncio.subprocess.PIPE if program.listener is not None else None,
                 env=dict(program.variables),
                 pass_fds=program.descriptors,
                 process_group=0,  # Ctrl-C in a terminal is for the supervisor, which then ends them in order
@@ -172,9 +224,10 @@ class Supervisor:
         if self._stopping.is_set():
             process.terminate()
         if process.stdout is None:
-            running.ready.set()
+            running.is_ready()
         else:
-            await self._read(running, process.stdout)
+            async with _answering_for(running):
+                await self._read(running, process.stdout)
         status = await process.wait()
         running.process = None
         return status
@@ -188,7 +241,7 @@ class Supervisor:
                 except ValueError:
                     pass
                 else:
-                    running.ready.set()
+                    running.is_ready()
                     continue
             sys.stderr.buffer.write(line)
             sys.stderr.flush()
@@ -230,17 +283,39 @@ def inheritable(listener: socket.socket) -> int:
     return listener.fileno()
 
 
-def host_program(number: int, count: int, arguments: Sequence[str], folder: Path, secret: str) -> Program:
-    """Return the program of a host: the command line of the server, with its slot in the environment."""
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """What all hosts have in common."""
+
+    count: int
+    arguments: Sequence[str]
+    """The command line of the server."""
+    folder: Path
+    """Folder of the hosts' sockets."""
+    token_secret: str
+    """Signs agents' tokens, which every host must accept after it was started again."""
+
+
+def host_program(number: int, options: HostOptions) -> Program:
+    """Return the program of a host: the command line of the server, with its slot in the environment.
+
+    Raises:
+        OSError: If its socket cannot be made.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(socket_path(options.folder, number)))
+    listener.listen(BACKLOG)
+    descriptor = inheritable(listener)
     variables = {
         **os.environ,
-        "ORS_HOST_SLOT": f"{number}/{count}",
-        "ORS_HOST_FOLDER": str(folder),
-        "ORS_TOKEN_SECRET": secret,
+        "ORS_HOST_SLOT": f"{number}/{options.count}/{descriptor}",
+        "ORS_HOST_FOLDER": str(options.folder),
+        "ORS_TOKEN_SECRET": options.token_secret,
     }
     return Program(
-        name=f"h{number}",
-        command=[sys.executable, "-m", "ors_server", *arguments],
+        name=HostSlot(number, options.count).name,
+        command=[sys.executable, "-m", "ors_server", *options.arguments],
         variables=variables,
-        announces=True,
+        descriptors=(descriptor,),
+        listener=listener,
     )
