@@ -68,9 +68,10 @@ class Settings(BaseSettings):
     """Number of hosts, each a whole server in its own process, behind one HAProxy at the address. Limits on
     sessions, gradings and threads are divided among them."""
     host_slot: str | None = Field(default=None, pattern=r"^[0-9]+/[0-9]+/[0-9]+$")
-    """Which of the hosts this process is, as NUMBER/COUNT/DESCRIPTOR; a server with `workers` sets it for each host."""
+    """Which of the hosts this process is, as NUMBER/COUNT/DESCRIPTOR; a server with `workers` sets it for its
+    hosts."""
     host_folder: Path | None = None
-    """Folder of the hosts' sockets; a server with `workers` sets it for each host."""
+    """Folder of the hosts' sockets; a server with `workers` sets it for its hosts."""
     public_url: Annotated[str | None, Flag("Address", "URL")] = Field(
         default=None, pattern=r"^https?://[^/?#]+(/[^?#]*[^/?#])?$"
     )

@@ -42,7 +42,7 @@ STARTING = (
     '{"detail": "the host of this session is starting; send the request again", "code": "starting", '
     '"blame": "machinery"}\n'
 )
-"""The answer to a request whose host did not start in time; `openreward` waits up to ten minutes for another."""
+"""The answer to a request whose host did not start in time; `openreward` repeats it for ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
         "    tcp-request connection track-sc0 src",
         f"    tcp-request connection reject if {{ sc0_conn_cur gt {options.max_connections_per_address} }}",
         # Any other request may have run on a host that ended before it answered.
-        "    http-request disable-l7-retry if !METH_GET",
+        "    http-request disable-l7-retry if !METH_GET !{ path /create_session }",
         *_rules(options),
         "    use_backend %[str(h),concat(,txn.slot)] if { var(txn.slot) -m found }",
         "    default_backend any",
@@ -185,7 +185,7 @@ def _rules(options: FrontOptions) -> list[str]:
         f"    http-request set-var(txn.{name}) {sample} if {unset} {condition}"
         for name, sample, condition in rules
     ]
-    # A body is waited for only where it may name the session: that costs a buffer and the time until it is here.
+    # A body is waited for only where it may name the session: that costs a buffer, and time.
     wait = "    http-request wait-for-body time 30s if METH_POST { path /mcp /_ors/sessions }"
     # The name in front of a connection's id is the client's text: the number of no host is mapped to one.
     known = f"var(txn.slot),mod({options.hosts}) if {{ var(txn.slot) -m found }}"

@@ -67,8 +67,8 @@ class Program:
     variables: Mapping[str, str]
     descriptors: tuple[int, ...] = ()
     listener: socket.socket | None = None
-    """The listening socket of a host, which prints a line of JSON once it is ready; other programs have none, and
-    are ready when they run."""
+    """The listening socket of a host, which prints a line of JSON once it is ready; other programs have none,
+    and are ready when they run."""
 
 
 @dataclass(slots=True)
