@@ -25,6 +25,8 @@ from ors_server.errors import (
     SettingsError,
     ShuttingDownError,
 )
+from ors_server.recovery.rebuilding import RebuildRules
+from ors_server.recovery.recovery import Recovery
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
@@ -192,6 +194,7 @@ class App:
                 )
             )
             if self._in_process is None:
+                self._open_recovery(manager)
                 await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
             self._doors[CONTROL_ROOT] = ControlApp(
@@ -220,6 +223,17 @@ class App:
         if isinstance(requested, Sandboxes):
             return nullcontext(requested)
         return open_sandboxes(self._definitions, requested, self._clock)
+
+    def _open_recovery(self, manager: SessionManager) -> None:
+        """Take up what an earlier server left open, and sign tokens as it did."""
+        settings, services = self.settings, manager.services
+        if settings.token_secret is None:
+            self.keyring.share_secret(services.store.shared_secret)
+        if settings.recover != "off":
+            is_lenient = settings.recover == "lenient"
+            recovery = Recovery(manager, RebuildRules(is_lenient, settings.recover_other_versions))
+            manager.recoverer = recovery
+            services.spawn(recovery.run)
 
     async def _open_mcp(self, manager: SessionManager, stack: AsyncExitStack) -> None:
         from ors_server.transports.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
@@ -385,6 +399,8 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
         visibility=settings.visibility,
         max_output_bytes=settings.max_output_bytes,
         teardown_time_limit=settings.teardown_seconds,
+        suspends=settings.on_stop == "suspend",
+        suspend_time_limit=settings.teardown_seconds,
         gradings_at_once=settings.gradings_at_once,
         server_version=__version__,
         worker_threads=settings.worker_threads,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ors_server.replaying.step_comparison import ReplayDifference
+from ors_server.recovery.step_comparison import ReplayDifference
 from ors_server.trajectory import EpisodeOrigin
 from ors_server.wire import JSONObject
 

@@ -11,7 +11,7 @@ session plays; only what all of them wait together is waived, and once, however 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,6 +37,7 @@ from ors_server.errors import OrsServerError, StoreError
 from ors_server.loop_watch import LoopWatch
 from ors_server.policy import TOOL_PART, WITHHELD, EpisodePolicy, PenaltyCause
 from ors_server.rewards.result_output import numeric_extras
+from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable
@@ -356,6 +357,18 @@ class EpisodeRecorder:
             for step, after in zip(steps, states, strict=True):
                 await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
                 self.state = after
+
+    def go_on_from(self, state: EpisodeState, services: Services) -> None:
+        """Go on from a state on record, and write what happens from now on."""
+        self._clock.start_from(state.waived)
+        self.state, self.services = state, services
+
+    async def let_go(self) -> None:
+        """Write what waits to be written, and nothing from now on: the record stays as it is, and open."""
+        async with self._one_at_a_time():
+            with suppress(StoreError):
+                await self._write()
+            self.services = replace(self.services, store=QuietStore())
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""

@@ -1,5 +1,7 @@
 """Requests for sessions and forks, the status of a session, and the quotas that requests count against."""
 
+import hashlib
+import json
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -122,6 +124,23 @@ class SessionRequest:
     """What the creator calls the episode; recorded, and never shown to the agent."""
     user_turns: Sequence[UserTurn] | None = field(default=None, repr=False)
     """What the simulated user repeats instead of answering, in a replay."""
+
+
+def creation_digest(request: SessionRequest) -> str | None:
+    """Return a digest of a request by which a repeat of it is recognised.
+
+    Returns:
+        `None` if there is nothing to recognise: the server makes the id, or secrets were given, which no
+        record has in any form.
+    """
+    if request.session_id is None or request.secrets or request.user_turns is not None:
+        return None
+    fields = {name: value for name, value in asdict(request).items() if name not in {"secrets", "user_turns"}}
+    try:
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=str)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

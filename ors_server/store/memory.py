@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from secrets import token_bytes
 
 from ors_server.errors import EpisodeNotFoundError, StoreError
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
+from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals, OpenEpisode
 from ors_server.store.matching import matches
 from ors_server.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeResult,
     EpisodeSummary,
+    Incident,
     Step,
     Transition,
     first_summary,
@@ -28,18 +30,28 @@ class _StoredEpisode:
     prompt: tuple[TextBlock | ImageBlock, ...] | None = None
     transitions: list[Transition] = field(default_factory=list[Transition])
     is_closed: bool = False
+    incidents: list[Incident] = field(default_factory=list[Incident])
 
     def as_record(self) -> EpisodeRecord:
         return EpisodeRecord(
-            self.origin, self.summary, self.prompt, tuple(self.transitions), is_closed=self.is_closed
+            self.origin,
+            self.summary,
+            self.prompt,
+            tuple(self.transitions),
+            is_closed=self.is_closed,
+            incidents=tuple(self.incidents),
         )
 
 
 class MemoryStore:
     """Keeps live episodes and the most recently closed ones."""
 
+    left_open: Sequence[OpenEpisode] = ()
+    """Always empty: no episode outlives the process."""
+
     def __init__(self, retain: int = 10_000) -> None:
         """Start empty; only the newest `retain` closed episodes are kept."""
+        self.shared_secret = token_bytes(32)
         self._retain = retain
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}
@@ -77,6 +89,12 @@ class MemoryStore:
         episode = self._episodes.get(episode_id)
         if episode is not None and episode.prompt is None:
             episode.prompt = tuple(blocks)
+
+    async def record_incident(self, episode_id: str, incident: Incident) -> None:
+        """See `EpisodeStore.record_incident`."""
+        episode = self._episodes.get(episode_id)
+        if episode is not None:
+            episode.incidents.append(incident)
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
         """Keep the final summary, and remove the oldest closed episodes beyond the limit."""

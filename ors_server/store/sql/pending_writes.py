@@ -21,9 +21,11 @@ class WriteState:
     deleted before the next write for the episode.
     """
     key: int | None = None
-    """The episode's row, once known. Only the writer uses this field and the next two."""
+    """The episode's row, once known. Only the writer uses this field and the next three."""
     moves: int = 0
     """Number of transitions so far."""
+    incidents: int = 0
+    """Number of incidents so far."""
     found: int = 0
     """Number of the last step in the database when the row was looked up."""
 
@@ -88,6 +90,15 @@ class PendingTransition(PendingWrite):
     summary: EpisodeSummary
     position: int | None = None
     """Its position among the transitions; the same in every attempt to write it."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingIncident(PendingWrite):
+    """Something happened to the episode."""
+
+    body: bytes
+    position: int | None = None
+    """Its position among the incidents; the same in every attempt to write it."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from ors_server.errors import StoreError
-from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.replaying.regrading import Regraded, RegradeRequest, paid_by_tools, regrade
 from ors_server.rewards.batch.batch_scorer import BatchScorer
 from ors_server.rewards.result import RewardStatus

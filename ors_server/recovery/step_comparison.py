@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.replaying.normalising import Normaliser
+from ors_server.recovery.normalising import Normaliser
 from ors_server.trajectory import EpisodeOrigin, Step
 from ors_server.wire import ImageBlock, TextBlock
 
