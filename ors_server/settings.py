@@ -82,8 +82,8 @@ class Settings(BaseSettings):
     api_keys_file: Annotated[Path | None, _ACCESS] = None
     """TOML file of API keys: an array of tables `keys`, each with `id`, `role`, and `key` or `sha256`."""
     token_secret: SecretStr | None = None
-    """Signs agent tokens, so that several servers agree on them; by default a random one that is kept with the
-    record."""
+    """Signs agent tokens, so that several servers agree on them; by default a random secret that is kept with
+    the record."""
     visibility: Annotated[Visibility, _REWARDS] = Visibility.NEGOTIATED
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""

@@ -1,4 +1,4 @@
-"""A recorded episode as it is read to be played again: which calls can be made again, and which effects are unknown."""
+"""A recorded episode as it is read to be played again: which calls can be repeated, which cannot, and why."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass

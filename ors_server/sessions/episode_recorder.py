@@ -47,6 +47,8 @@ from ors_server.trajectory import (
     USER_TURNS,
     EpisodeOrigin,
     EpisodeSummary,
+    Incident,
+    IncidentKind,
     Step,
     StepStatus,
     Transition,
@@ -362,6 +364,12 @@ class EpisodeRecorder:
         """Go on from a state on record, and write what happens from now on."""
         self._clock.start_from(state.waived)
         self.state, self.services = state, services
+
+    async def record_restore(self, step: int) -> None:
+        """Write that the session is restored to the snapshot of a step, which no later server can repeat."""
+        text = f"the session was restored to its snapshot of step {step}"
+        incident = Incident(IncidentKind.RESTORED, self.services.clock.now(), text, (self.state.steps,))
+        await self.services.store.record_incident(self.origin.episode_id, incident)
 
     async def let_go(self) -> None:
         """Write what waits to be written, and nothing from now on: the record stays as it is, and open."""

@@ -122,7 +122,7 @@ class RecordReader(Protocol):
         limit: int = 100,
         newest_first: bool = True,
     ) -> Sequence[EpisodeRecord]:
-        """Return a page of episodes in the order of their creation, without their transitions.
+        """Return a page of episodes in the order of their creation, without transitions and incidents.
 
         Args:
             after: Id of the last episode of the previous page; `None` for the first page.
@@ -160,8 +160,8 @@ class EpisodeStore(RecordReader, Protocol):
     """
 
     left_open: Sequence[OpenEpisode]
-    """Episodes that were open when this store was opened and that no other store writes, oldest first. Empty if
-    another store had the same database open at that moment, because it may write any of them."""
+    """Episodes that were open when this store was opened and that no other store writes, oldest first. Empty
+    if another store had the same database open at that moment, because it may write any of them."""
     shared_secret: bytes
     """A random secret of the record: the same for every store of it, at any time."""
 

@@ -146,7 +146,7 @@ class MemoryStore:
                 for record in found
                 if record.origin.episode_id != after and (_rank(record.origin) < boundary) == newest_first
             ]
-        return [replace(record, transitions=()) for record in found[:limit]]
+        return [replace(record, transitions=(), incidents=()) for record in found[:limit]]
 
     async def stream(
         self, episode_filter: EpisodeFilter = ALL

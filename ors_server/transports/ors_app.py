@@ -56,7 +56,7 @@ PLACEHOLDER = "env"
 """TRL's `X-Deployment` if its user named no environment."""
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
-"""The shape of the ids that this server makes; an unknown id of this shape is run in rebuilt sessions only."""
+"""The shape of the ids that this server makes; an unknown one of this shape runs only in rebuilt sessions."""
 
 MAX_CACHED_PATHS = 256
 """Most paths whose endpoints are cached; a path is limited as all headers are."""

@@ -70,7 +70,7 @@ class FileClaim:
 
 
 class AdvisoryClaim:
-    """An advisory lock of every writing connection to a PostgreSQL database, also of one that was made again."""
+    """An advisory lock of every writing connection to a PostgreSQL database, later ones included."""
 
     def __init__(self, engine: Engine) -> None:
         event.listen(engine, "connect", _share)
