@@ -55,7 +55,7 @@ class _RecordedHooks:
         return list(self._prompt_blocks)
 
     async def _messages(self, instance: Instance) -> list[Message]:
-        return [Message(role="user", content=await self._prompt(instance))]
+        return [Message(role="user", blocks=list(await self._prompt(instance)))]
 
     async def _score_group(self, _instance: Instance, _candidates: object) -> NoReturn:
         self._refuse("it has no environment that could score a group")
