@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 import anyio
 import anyio.to_thread
 
-from ors_server.authoring.definition import Blocks, EnvironmentDefinition, ToolsetDefinition
-from ors_server.authoring.simulated_user.conversation import replay_turns
-from ors_server.episode import EpisodeEvent, Phase, StopReason
-from ors_server.errors import AuthorError, InvalidRequestError, MachineryError, RecordError
-from ors_server.logs import get_logger
-from ors_server.recording import task_digest
+from ors_server.environments.definition import Blocks, EnvironmentDefinition, ToolsetDefinition
+from ors_server.environments.simulated_user.conversation import replay_turns
+from ors_server.model.episode import EpisodeEvent, Phase, StopReason
+from ors_server.model.errors import AuthorError, InvalidRequestError, MachineryError, RecordError
+from ors_server.model.logs import get_logger
+from ors_server.model.recording import task_digest
+from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Step, StepStatus
+from ors_server.model.visibility import Visibility
 from ors_server.recovery.normalising import Normaliser
 from ors_server.recovery.recorded_episode import (
     is_machinery,
@@ -34,8 +36,6 @@ from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import copy_json
-from ors_server.trajectory import EpisodeRecord, Incident, IncidentKind, Step, StepStatus
-from ors_server.visibility import Visibility
 
 log = get_logger("ors_server.recovery")
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from ors_server.authoring.definition import Blocks, EnvironmentDefinition, Hooks, Instance
-from ors_server.errors import SessionInterruptedError
+from ors_server.environments.definition import Blocks, EnvironmentDefinition, Hooks, Instance
+from ors_server.model.errors import SessionInterruptedError
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import Message
 from ors_server.recovery.recorded_episode import recorded_policy
 from ors_server.recovery.recorded_state import over_state
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.session import Session
 from ors_server.sessions.session_services import Services
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.visibility import Visibility
-from ors_server.wire import Message
 
 
 def open_recorded_session(

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import cast
 
-from ors_server.clock import Clock
-from ors_server.episode import EpisodeState, Metric, Phase, StopReason
-from ors_server.policy import EpisodePolicy, PenaltyCause
+from ors_server.model.clock import Clock
+from ors_server.model.episode import EpisodeState, Metric, Phase, StopReason
+from ors_server.model.policy import EpisodePolicy, PenaltyCause
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
 from ors_server.rewards.result_output import numeric_extras
 from ors_server.sessions.episode_recorder import EPISODE_KEY
-from ors_server.trajectory import EpisodeRecord, Step, StepStatus
 
 _RAN_WELL = frozenset({StepStatus.GRADED, StepStatus.UNGRADED})
 

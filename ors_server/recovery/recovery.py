@@ -11,14 +11,14 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from ors_server.episode import TRANSITIONS, EpisodeEvent, Phase, StopReason
-from ors_server.errors import OrsServerError, SessionDeletedError, SessionInterruptedError, StoreError
-from ors_server.logs import get_logger
+from ors_server.model.episode import TRANSITIONS, EpisodeEvent, Phase, StopReason
+from ors_server.model.errors import OrsServerError, SessionDeletedError, SessionInterruptedError, StoreError
+from ors_server.model.logs import get_logger
+from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Transition
 from ors_server.recovery.rebuilding import CannotRebuildError, LeftSession, RebuildRules, rebuild
 from ors_server.recovery.recorded_state import latest_moment
 from ors_server.sessions.manager import SessionManager
 from ors_server.store.base import OpenEpisode
-from ors_server.trajectory import EpisodeRecord, Incident, IncidentKind, Transition
 
 log = get_logger("ors_server.recovery")
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step
 from ors_server.store.memory import MemoryStore
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step
 
 
 class QuietStore(MemoryStore):

@@ -5,10 +5,8 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from secrets import token_bytes
 
-from ors_server.errors import EpisodeNotFoundError, StoreError
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals, OpenEpisode
-from ors_server.store.matching import matches
-from ors_server.trajectory import (
+from ors_server.model.errors import EpisodeNotFoundError, StoreError
+from ors_server.model.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeResult,
@@ -19,7 +17,9 @@ from ors_server.trajectory import (
     first_summary,
     result_of,
 )
-from ors_server.wire import ImageBlock, TextBlock
+from ors_server.model.wire import ImageBlock, TextBlock
+from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals, OpenEpisode
+from ors_server.store.matching import matches
 
 
 @dataclass(slots=True)

@@ -12,8 +12,9 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import ColumnElement, Connection, Select, Table, case, exists, false, func, select, tuple_
 
-from ors_server.errors import EpisodeNotFoundError
-from ors_server.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
+from ors_server.model.errors import EpisodeNotFoundError
+from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
+from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeResult, EpisodeSummary, Step
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
@@ -27,7 +28,6 @@ from ors_server.store.sql.record_tables import (
     standings,
     steps,
 )
-from ors_server.trajectory import ENDINGS, EpisodeRecord, EpisodeResult, EpisodeSummary, Step
 
 _ORDER = (episodes.c.created_at, episodes.c.episode_id)
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from ors_server.errors import RecordError
-from ors_server.policy import EpisodePolicy
+from ors_server.model.errors import RecordError
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.trajectory import EpisodeOrigin, Step, StepStatus
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.recovery.normalising import FOLDER, SESSION, VOLATILE, Normaliser
 from ors_server.recovery.recorded_episode import (
     is_machinery,
@@ -21,8 +23,6 @@ from ors_server.replaying.rendering import MAX_LINES, MAX_WIDTH, explain, render
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
 from ors_server.replaying.stage import overrides_of
 from ors_server.testing.store_promises import make_origin, make_step
-from ors_server.trajectory import EpisodeOrigin, Step, StepStatus
-from ors_server.wire import ImageBlock, TextBlock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
