@@ -44,6 +44,7 @@ from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions, open_sandboxes
 from ors_server.store.base import EpisodeStore
+from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
@@ -96,6 +97,11 @@ class App:
             raise SettingsError("name at least one environment to serve")
         if settings.tls_key is not None and settings.tls_cert is None:
             raise SettingsError("tls_key is set without tls_cert: name the certificate's file too")
+        if settings.on_stop == "suspend" and store is None and parse_location(settings.record).is_in_memory:
+            raise SettingsError(
+                "on_stop=suspend leaves sessions to the next server, and a record in memory ends with this "
+                "one: name a --store, or leave on_stop at end"
+            )
         check_names(definitions)
         self._definitions = tuple(_paid(definition, settings.emit) for definition in definitions)
         self.settings = settings

@@ -292,6 +292,8 @@ class EpisodeRecorder:
     """Calls that run and will count."""
     _call_counted: asyncio.Event | None = field(default=None, init=False)
     """Is set when one of them was counted."""
+    is_let_go: bool = field(default=False, init=False)
+    """Whether nothing is written any more, although the episode goes on."""
     restored_to_step: int | None = field(default=None, init=False)
     """Number of the step after which a snapshot was taken that was restored since the last step."""
 
@@ -377,6 +379,7 @@ class EpisodeRecorder:
             with suppress(StoreError):
                 await self._write()
             self.services = replace(self.services, store=QuietStore())
+            self.is_let_go = True
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""

@@ -255,7 +255,9 @@ def replay_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
 
 def end_replay(environment: Any) -> None:
     """Have the user answer by itself from now on; what it repeated stays said."""
-    vars(environment).pop(_RECORDED, None)
+    if getattr(environment, _RECORDED, None) is None:
+        return
+    del vars(environment)[_RECORDED]
     conversation: UserConversation | None = getattr(environment, _CONVERSATION, None)
     if conversation is not None:
         conversation.end_replay()

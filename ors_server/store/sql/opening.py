@@ -7,12 +7,15 @@ from secrets import token_bytes
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from ors_server.model.logs import get_logger
 from ors_server.store.base import OpenEpisode
 from ors_server.store.sql.claims import Claim
 from ors_server.store.sql.column_values import from_microseconds
 from ors_server.store.sql.database import Database, as_store_error
 from ors_server.store.sql.record_tables import episodes, secrets, standings
 from ors_server.store.sql.upserts import SECRETS
+
+log = get_logger("ors_server.store")
 
 SECRET = "shared"  # noqa: S105  (a name)
 SECRET_BYTES = 32
@@ -39,6 +42,8 @@ def open_to_write(database: Database) -> OpenedDatabase:
     try:
         with engine.connect() as connection, claim.alone(connection) as is_alone:
             left_open = _left_open(connection) if is_alone else ()
+            if not is_alone:
+                log.info("store_is_shared", hint="what a killed server left open in it is not taken up")
             return OpenedDatabase(database, engine, claim, left_open, _secret(database, connection))
     except BaseException as error:
         engine.dispose()
