@@ -173,7 +173,7 @@ class EpisodeOrigin:
     """Digest of the request that created the session, by which a repeat of it is recognised; `None` where the
     server made the session's id, where secrets were given, and for a fork."""
     has_secrets: bool = False
-    """Whether the session was given secrets, which no record has."""
+    """Whether the session was given secrets that its environment may need, which no record has."""
 
 
 @dataclass(frozen=True, slots=True)

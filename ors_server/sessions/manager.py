@@ -44,6 +44,7 @@ from ors_server.sessions.session_request import (
     SessionRequest,
     SessionStatus,
     creation_digest,
+    needs_secrets,
 )
 from ors_server.sessions.session_services import (
     NO_SANDBOXES,
@@ -112,7 +113,7 @@ async def make_session(
         labels=dict(request.labels),
         packages=definition.packages,
         creation=creation_digest(request),
-        has_secrets=bool(request.secrets),
+        has_secrets=needs_secrets(request),
     )
     recorder = EpisodeRecorder(origin, policy, services)
     secret_values.keep(recorder, request.secrets.values())

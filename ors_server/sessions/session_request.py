@@ -15,6 +15,9 @@ from ors_server.sessions.key_limits import LimitsOf, no_key_limits
 
 IDS_KEPT = 10_000
 
+CLIENT_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
+"""Names of the secrets that the `openreward` client sends by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
@@ -126,14 +129,23 @@ class SessionRequest:
     """What the simulated user repeats instead of answering, in a replay."""
 
 
+def needs_secrets(request: SessionRequest) -> bool:
+    """Return whether a session cannot be made again without its secrets, which no record has.
+
+    The `openreward` client sends its own API key as two secrets with every creation. They are for services
+    of its maker, so that a session is made again without them.
+    """
+    return not request.secrets.keys() <= CLIENT_SECRETS
+
+
 def creation_digest(request: SessionRequest) -> str | None:
     """Return a digest of a request by which a repeat of it is recognised.
 
     Returns:
-        `None` if there is nothing to recognise: the server makes the id, or secrets were given, which no
-        record has in any form.
+        `None` if there is nothing to recognise: the server makes the id, or the session needs secrets, which
+        no record has in any form.
     """
-    if request.session_id is None or request.secrets or request.user_turns is not None:
+    if request.session_id is None or needs_secrets(request) or request.user_turns is not None:
         return None
     fields = {name: value for name, value in asdict(request).items() if name not in {"secrets", "user_turns"}}
     try:

@@ -28,7 +28,7 @@ async def test_openreward_plays_on_when_its_server_is_killed_in_its_calls(tmp_pa
 
             async def play() -> None:
                 with anyio.fail_after(PLAY_LIMIT):
-                    played.append(await anyio.run_process(command, check=False))
+                    played.append(await anyio.run_process(command))
 
             async with anyio.create_task_group() as group:
                 group.start_soon(play)
@@ -39,7 +39,6 @@ async def test_openreward_plays_on_when_its_server_is_killed_in_its_calls(tmp_pa
                 episodes = (await http.get("/_ors/episodes")).json()["episodes"]
     finally:
         server.close()
-    assert played[0].returncode == 0, played[0].stderr
     expected = [", ".join(f"n{number}" for number in range(count + 1)) for count in range(CALLS)]
     assert json.loads(played[0].stdout) == [{"texts": expected, "error": None}] * SESSIONS
     assert [episode["episode"]["steps"] for episode in episodes] == [CALLS] * SESSIONS

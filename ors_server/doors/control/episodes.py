@@ -127,7 +127,7 @@ class EpisodeRecordView(EpisodeEntry):
     creation: str | None
     """Digest of the request that created the session; `None` if the server made its id."""
     has_secrets: bool
-    """Whether the session was given secrets, which are not on record."""
+    """Whether the session was given secrets that its environment may need; they are not on record."""
 
     def as_record(self) -> EpisodeRecord:
         """Return the record that is shown, exactly."""

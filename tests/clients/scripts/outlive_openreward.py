@@ -34,9 +34,8 @@ async def play(environment: object, folder: Path, number: int, calls: int) -> di
 
 async def main() -> None:
     folder, sessions, calls = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    async with AsyncOpenReward(api_key="") as client:
-        environment = client.environments.get("journal")
-        played = await asyncio.gather(*(play(environment, folder, n, calls) for n in range(sessions)))
+    environment = AsyncOpenReward(api_key="").environments.get("journal")
+    played = await asyncio.gather(*(play(environment, folder, n, calls) for n in range(sessions)))
     sys.stdout.write(json.dumps(played))
 
 

@@ -215,6 +215,17 @@ async def test_secrets_interrupt_and_leave_no_trace_in_the_record(lives):
     assert b"a-secret-of-many-letters" not in lives.path.read_bytes()
 
 
+async def test_the_key_that_openreward_sends_as_a_secret_is_not_needed(lives):
+    player = await lives.start()
+    secrets = {"api_key": "a-key-of-many-letters", "OPENREWARD_API_KEY": "a-key-of-many-letters"}
+    await player.create("s", secrets=secrets)
+    await player.call("s", "note", text="one")
+    lives.kill()
+    player = await lives.start()
+    assert text_of(await player.call("s", "note", text="two")) == "one, two"
+    assert b"a-key-of-many-letters" not in lives.path.read_bytes()
+
+
 async def test_a_creation_after_an_interruption_makes_a_new_episode(lives):
     player = await lives.start()
     await player.create("s", secrets={"key": "a-secret-of-many-letters"})
@@ -264,7 +275,7 @@ async def test_reasons_show_no_agent_what_the_environment_said(lives):
     body = {"environment": "journal", "split": "train", "index": 0, "session_id": "s"}
     made = (await player.http.post("/_ors/sessions", json=body, headers=trainer)).json()
     token = {"X-API-Key": made["agent_token"]}
-    await player.send("GET", "/journal/prompt", "s", **token)
+    await player.send("POST", "/journal/call", "s", {"name": "roll", "input": {}}, **token)
     lives.kill()
     player = await lives.start(Broken, api_keys=keys)
     answer = await player.send("GET", "/journal/prompt", "s", **token)
