@@ -1,7 +1,7 @@
 """Takes up what an earlier server left open: each session when a request names it, or never.
 
 A session that nobody asked for within the time after which it would have expired is closed then. One whose
-last write is older than that when the server starts is closed at once.
+server was last alive longer ago than that when the next one starts is closed at once.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ log = get_logger("ors_server.recovery")
 
 AT_ONCE = 32
 """Sessions that are rebuilt side by side."""
+ALIVE_SECONDS = 60.0
+"""Seconds between two signs of life: a session is as old as the last of them, or as its last step."""
 MAX_REASONS = 10_000
 """Sessions of which it is remembered why they could not be rebuilt."""
 
@@ -47,7 +49,7 @@ class Recovery:
             earlier = self._waiting.pop(episode.session_id, None)
             if earlier is not None:
                 self._stale.append(earlier)
-            if episode.touched_at < oldest:
+            if episode.alive_at < oldest:
                 self._stale.append(episode)
             else:
                 self._waiting[episode.session_id] = episode
@@ -55,16 +57,21 @@ class Recovery:
             log.info("sessions_left_open", to_take_up=len(self._waiting), too_old=len(self._stale))
 
     async def run(self) -> None:
-        """Close what is too old, and later what nobody asked for."""
+        """Close what is too old, say that the server is alive, and later close what nobody asked for."""
+        services = self._services
+        services.store.note_alive()
         await self._expire(self._stale)
         self._stale = []
-        await self._services.clock.sleep(self._services.options.limits.idle_seconds)
-        unclaimed = [
-            self._waiting.pop(session_id)
-            for session_id in list(self._waiting)
-            if session_id not in self._under_way
-        ]
-        await self._expire(unclaimed)
+        give_up_at = services.clock.monotonic() + services.options.limits.idle_seconds
+        while True:
+            await services.clock.sleep(min(ALIVE_SECONDS, services.options.limits.idle_seconds))
+            services.store.note_alive()
+            if self._waiting and services.clock.monotonic() >= give_up_at:
+                await self._expire(self._take_unclaimed())
+
+    def _take_unclaimed(self) -> list[OpenEpisode]:
+        unclaimed = [name for name in self._waiting if name not in self._under_way]
+        return [self._waiting.pop(session_id) for session_id in unclaimed]
 
     def episode_of(self, session_id: str) -> str | None:
         """See `Recoverer.episode_of`."""

@@ -87,8 +87,8 @@ class OpenEpisode:
 
     session_id: str
     episode_id: str
-    touched_at: datetime
-    """When its record was last written, UTC."""
+    alive_at: datetime
+    """When its server was last known to be alive, UTC: at least when the record was last written."""
 
 
 class RecordReader(Protocol):
@@ -189,6 +189,10 @@ class EpisodeStore(RecordReader, Protocol):
 
     def record_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
         """Queue the prompt, as `record_transition` does; the first prompt is kept."""
+        ...
+
+    def note_alive(self) -> None:
+        """Write that this server is alive; to be repeated, and neither waits nor fails."""
         ...
 
     async def record_incident(self, episode_id: str, incident: Incident) -> None:

@@ -90,6 +90,9 @@ class MemoryStore:
         if episode is not None and episode.prompt is None:
             episode.prompt = tuple(blocks)
 
+    def note_alive(self) -> None:
+        """Do nothing: nobody reads it."""
+
     async def record_incident(self, episode_id: str, incident: Incident) -> None:
         """See `EpisodeStore.record_incident`."""
         episode = self._episodes.get(episode_id)

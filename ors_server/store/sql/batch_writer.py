@@ -15,11 +15,13 @@ from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import as_bigint, as_search_text, row_digest, to_microseconds
 from ors_server.store.sql.database import Database, execute, transaction
+from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
     PendingClose,
     PendingIncident,
     PendingOpen,
     PendingPrompt,
+    PendingSign,
     PendingStep,
     PendingTransition,
     PendingWrite,
@@ -82,6 +84,9 @@ class BatchWriter:
                             f"the episode {entry.state.episode_id!r} was never opened"
                         )
                 self._run(connection, rows, now)
+                if any(isinstance(entry, PendingSign) for entry in entries):
+                    sign = (ALIVE_AT, str(now).encode())
+                    upserts.SHARED_VALUES.run(connection, self._database.placeholder, [sign])
         except BaseException:
             for entry in entries:
                 if entry.state is not None:

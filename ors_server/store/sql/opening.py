@@ -12,12 +12,14 @@ from ors_server.store.base import OpenEpisode
 from ors_server.store.sql.claims import Claim
 from ors_server.store.sql.column_values import from_microseconds
 from ors_server.store.sql.database import Database, as_store_error
-from ors_server.store.sql.record_tables import episodes, secrets, standings
-from ors_server.store.sql.upserts import SECRETS
+from ors_server.store.sql.record_tables import episodes, shared_values, standings
+from ors_server.store.sql.upserts import FIRST_VALUES
 
 log = get_logger("ors_server.store")
 
-SECRET = "shared"  # noqa: S105  (a name)
+SECRET = "secret"  # noqa: S105  (a name)
+ALIVE_AT = "alive_at"
+"""Name of the value that says when a server of the record was last alive, in microseconds as text."""
 SECRET_BYTES = 32
 
 
@@ -60,16 +62,22 @@ def _left_open(connection: Connection) -> list[OpenEpisode]:
         .where(standings.c.closed_at.is_(None))
         .order_by(episodes.c.key)
     )
+    alive_at = int(_value(connection, ALIVE_AT) or 0)
     return [
-        OpenEpisode(row.session_id, row.episode_id, from_microseconds(row.touched_at))
+        OpenEpisode(row.session_id, row.episode_id, from_microseconds(max(row.touched_at, alive_at)))
         for row in connection.execute(query)
     ]
 
 
 def _secret(database: Database, connection: Connection) -> bytes:
-    query = select(secrets.c.value).where(secrets.c.name == SECRET)
-    known = connection.execute(query).scalar()
+    known = _value(connection, SECRET)
     if known is None:
-        SECRETS.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
-        known = connection.execute(query).scalar_one()
-    return bytes(known)
+        FIRST_VALUES.run(connection, database.placeholder, [(SECRET, token_bytes(SECRET_BYTES))])
+        known = _value(connection, SECRET)
+    return known or b""
+
+
+def _value(connection: Connection, name: str) -> bytes | None:
+    query = select(shared_values.c.value).where(shared_values.c.name == name)
+    value = connection.execute(query).scalar()
+    return None if value is None else bytes(value)

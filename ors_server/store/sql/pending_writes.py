@@ -51,6 +51,11 @@ class PendingWrite:
     """Approximate size in bytes."""
 
     @property
+    def has_content(self) -> bool:
+        """Whether there is anything to write: a marker has nothing."""
+        return self.state is not None
+
+    @property
     def is_abandoned(self) -> bool:
         """Whether its caller has gone, or already got an error."""
         return self.waiter is not None and self.waiter.done()
@@ -99,6 +104,16 @@ class PendingIncident(PendingWrite):
     body: bytes
     position: int | None = None
     """Its position among the incidents; the same in every attempt to write it."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingSign(PendingWrite):
+    """A sign of life of the server; one that cannot be written is dropped."""
+
+    @property
+    def has_content(self) -> bool:
+        """Always true, although it belongs to no episode."""
+        return True
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -154,10 +154,10 @@ blob_uses = Table(
 )
 """The references of episodes to blobs."""
 
-secrets = Table(
-    "secrets",
+shared_values = Table(
+    "shared_values",
     metadata,
     Column("name", Name, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-"""Random secrets that the servers of this record share."""
+"""What the servers of this record share, by name: a random secret, and when one of them was last alive."""

@@ -34,6 +34,7 @@ from ors_server.store.sql.pending_writes import (
     PendingIncident,
     PendingOpen,
     PendingPrompt,
+    PendingSign,
     PendingStep,
     PendingTransition,
     WriteState,
@@ -162,6 +163,11 @@ class SqlStore(SqlReader):
                 state=state, body=body, blob_refs=extracted.blob_refs, texts=extracted.texts, size=size
             )
         )
+
+    def note_alive(self) -> None:
+        """See `EpisodeStore.note_alive`."""
+        if not self._queue.is_full and not self._queue.is_closed:
+            self._queue.put(PendingSign(size=OVERHEAD))
 
     async def record_incident(self, episode_id: str, incident: Incident) -> None:
         """See `EpisodeStore.record_incident`."""

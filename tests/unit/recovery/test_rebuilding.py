@@ -1,5 +1,7 @@
 """A session of a server that was killed goes on at the next one as if nothing had happened."""
 
+import sqlite3
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -11,6 +13,14 @@ from tests.fixtures.recovered_journal import COUNTERS, Journal
 from tests.unit.recovery.conftest import said, text_of
 
 LIMIT = 30.0
+
+
+def has_sign_of_life(lives) -> bool:
+    connection = sqlite3.connect(lives.path)
+    try:
+        return bool(connection.execute("SELECT value FROM shared_values WHERE name = 'alive_at'").fetchall())
+    finally:
+        connection.close()
 
 
 async def test_a_session_goes_on_where_its_record_ends(lives):
@@ -284,6 +294,7 @@ async def test_what_is_older_than_the_idle_limit_is_closed(lives):
     await player.call("over", "finish", answer="42")
     lives.kill()
     lives.write("UPDATE standings SET touched_at = touched_at - ?", 3600 * 10**6)
+    lives.write("DELETE FROM shared_values WHERE name = 'alive_at'")
     player = await lives.start(idle_seconds=900)
     assert (await player.send("POST", "/ping", "old")).status_code == 404
     with anyio.fail_after(LIMIT):
@@ -296,6 +307,31 @@ async def test_what_is_older_than_the_idle_limit_is_closed(lives):
         "expired",
     )
     assert (over["episode"]["phase"], over["episode"]["stop_reason"]) == ("expired", "completed")
+
+
+async def test_a_session_without_a_step_for_long_is_rebuilt_if_its_server_was_alive(lives):
+    player = await lives.start()
+    await player.create("s")
+    await player.call("s", "note", text="one")
+    with anyio.fail_after(LIMIT):
+        while not has_sign_of_life(lives):
+            await anyio.lowlevel.checkpoint()
+    lives.kill()
+    lives.write("UPDATE standings SET touched_at = touched_at - ?", 3600 * 10**6)
+    player = await lives.start(idle_seconds=900)
+    assert text_of(await player.call("s", "note", text="two")) == "one, two"
+
+
+async def test_what_nobody_asks_for_is_closed_when_it_would_have_expired(lives):
+    player = await lives.start()
+    await player.create("s")
+    lives.kill()
+    lives.write("UPDATE standings SET touched_at = touched_at + ?", 3600 * 10**6)  # not old at the start
+    player = await lives.start(idle_seconds=0.2)
+    with anyio.fail_after(LIMIT):
+        while not (record := await player.record("s"))["closed"]:
+            await anyio.lowlevel.checkpoint()
+    assert (record["episode"]["phase"], record["episode"]["stop_reason"]) == ("expired", "expired")
 
 
 async def test_a_session_that_waits_is_deleted_without_being_rebuilt(lives):

@@ -107,7 +107,7 @@ async def test_a_record_of_the_previous_schema_gets_incidents_and_a_secret(where
     await store.aclose()
     statements = (
         "DROP TABLE incidents",
-        "DROP TABLE secrets",
+        "DROP TABLE shared_values",
         "UPDATE alembic_version SET version_num = '0004'",
     )
     if where.startswith("postgresql"):

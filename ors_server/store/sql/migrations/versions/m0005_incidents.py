@@ -1,4 +1,4 @@
-"""Incidents of episodes, and secrets that the servers of a record share."""
+"""Incidents of episodes, and values that the servers of a record share."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -26,7 +26,7 @@ def upgrade() -> None:
         sa.Column("digest", _name, nullable=False, server_default=""),
     )
     op.create_table(
-        "secrets",
+        "shared_values",
         sa.Column("name", _name, primary_key=True),
         sa.Column("value", sa.LargeBinary, nullable=False),
     )
