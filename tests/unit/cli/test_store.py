@@ -215,6 +215,8 @@ def test_migrating_says_what_it_did(record, run):
         record,
         "DROP TABLE blob_uses",
         "DROP TABLE blobs",
+        "DROP TABLE incidents",
+        "DROP TABLE shared_values",
         "ALTER TABLE steps DROP COLUMN blobs",
         "ALTER TABLE prompts DROP COLUMN blobs",
         "ALTER TABLE standings DROP COLUMN unjudged_steps",
