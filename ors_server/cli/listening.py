@@ -6,6 +6,7 @@ import gc
 import signal
 import socket
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -85,7 +86,11 @@ class _AnnouncedServer(BoundedServer):
     def __init__(
         self, app: "App", listener: socket.socket, *, as_json: bool, reloader: "Reloader | None"
     ) -> None:
-        super().__init__(app, ConnectionLimits.of(app.settings), ServerOptions(tls=_tls_of(app.settings)))
+        settings = app.settings
+        options = ServerOptions(tls=_tls_of(settings))
+        if settings.on_stop == "suspend":
+            options = replace(options, grace_seconds=settings.teardown_seconds)
+        super().__init__(app, ConnectionLimits.of(settings), options)
         self._served = app
         self._listener = listener
         self._as_json = as_json

@@ -5,7 +5,6 @@ import contextlib
 import fcntl
 import os
 import resource
-import secrets
 import sys
 import tempfile
 from collections.abc import Generator, Mapping
@@ -53,9 +52,8 @@ def serve_with_workers(settings: "Settings", *, as_json: bool) -> None:
     with listener, _owned(settings), tempfile.TemporaryDirectory(prefix="ors-hosts-") as name:
         folder = Path(name)
         port = listener.getsockname()[1]
-        secret = (settings.token_secret and settings.token_secret.get_secret_value()) or secrets.token_hex(32)
         arguments = [*sys.argv[1:], "--json", "--port", str(port), *_shares(settings)]
-        options = HostOptions(settings.workers, arguments, folder, secret)
+        options = HostOptions(settings.workers, arguments, folder)
         hosts = [host_program(number, options) for number in range(settings.workers)]
         descriptor = inheritable(listener)
         path = write_configuration(_front_options(settings, folder), descriptor)

@@ -91,7 +91,8 @@ class Settings(BaseSettings):
     api_keys_file: Annotated[Path | None, _ACCESS] = None
     """TOML file of API keys: an array of tables `keys`, each with `id`, `role`, and `key` or `sha256`."""
     token_secret: SecretStr | None = None
-    """Signs agent tokens, so that several servers agree on them; random at each start by default."""
+    """Signs agent tokens, so that several servers agree on them; by default a random secret that is kept with
+    the record."""
     visibility: Annotated[Visibility, _REWARDS] = Visibility.NEGOTIATED
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""
@@ -161,6 +162,14 @@ class Settings(BaseSettings):
     """Number of closed episodes that are kept, the newest ones; all by default, 10,000 in memory."""
     retain_days: Annotated[float | None, _RECORD] = Field(default=None, gt=0)
     """Days for which an episode is kept after its last change; forever by default."""
+    recover: Annotated[Literal["strict", "lenient", "off"], _RECORD] = "strict"
+    """Sessions that a killed server left open are rebuilt when a request names them, by playing their calls
+    again: if every result is as recorded (strict), also if only texts differ (lenient), or never (off)."""
+    recover_other_versions: Annotated[bool, _RECORD] = False
+    """Rebuild sessions of another version of their environment, of the server or of a package too."""
+    on_stop: Annotated[Literal["end", "suspend"], _RECORD] = "end"
+    """When the server stops, end every session, or let running calls end and leave the sessions to the next
+    server (suspend)."""
     worker_threads: Annotated[int, _LIMITS] = Field(default=64, ge=1)
     """Number of threads for blocking tools and hooks."""
     gradings_at_once: Annotated[int | None, _LIMITS] = Field(default=None, ge=1)

@@ -262,6 +262,10 @@ class SessionOptions:
     """Written into each record."""
     worker_threads: int = DEFAULT_THREADS
     """Threads for authors' blocking code."""
+    suspends: bool = False
+    """Whether the sessions' records stay open when the server stops, so that the next one goes on."""
+    suspend_time_limit: float = 60.0
+    """Seconds that running calls have to end then."""
     limits_of: LimitsOf = no_key_limits
     """Returns the limits of an API key; called each time, because keys may change while the server runs."""
     slot: HostSlot = field(default_factory=HostSlot)

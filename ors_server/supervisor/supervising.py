@@ -292,8 +292,6 @@ class HostOptions:
     """The command line of the server."""
     folder: Path
     """Folder of the hosts' sockets."""
-    token_secret: str
-    """Signs agents' tokens, which every host must accept after it was started again."""
 
 
 def host_program(number: int, options: HostOptions) -> Program:
@@ -310,7 +308,6 @@ def host_program(number: int, options: HostOptions) -> Program:
         **os.environ,
         "ORS_HOST_SLOT": f"{number}/{options.count}/{descriptor}",
         "ORS_HOST_FOLDER": str(options.folder),
-        "ORS_TOKEN_SECRET": options.token_secret,
     }
     return Program(
         name=HostSlot(number, options.count).name,

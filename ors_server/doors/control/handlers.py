@@ -240,21 +240,21 @@ class ControlHandlers:
 
     async def take_snapshot(self, session_id: m.SessionId) -> m.SnapshotView:
         """Take a snapshot of the session's files and memory, once no call runs."""
-        return show_snapshot(await self._manager.find(session_id).snapshots.keep())
+        return show_snapshot(await (await self._manager.obtain(session_id)).snapshots.keep())
 
     async def list_snapshots(self, session_id: m.SessionId) -> m.SnapshotList:
         """List a session's snapshots."""
-        kept = self._manager.find(session_id).snapshots.all()
+        kept = (await self._manager.obtain(session_id)).snapshots.all()
         return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
 
     async def discard_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotList:
         """Discard a snapshot and return the others."""
-        await self._manager.find(session_id).snapshots.discard(snapshot_id)
+        await (await self._manager.obtain(session_id)).snapshots.discard(snapshot_id)
         return await self.list_snapshots(session_id)
 
     async def restore_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotView:
         """Restore files and memory from a snapshot; steps and sums stay."""
-        return show_snapshot(await self._manager.find(session_id).snapshots.restore(snapshot_id))
+        return show_snapshot(await (await self._manager.obtain(session_id)).snapshots.restore(snapshot_id))
 
     async def fork_session(
         self, request: ControlRequest, session_id: m.SessionId, body: m.ForkBody
@@ -266,28 +266,28 @@ class ControlHandlers:
 
     async def mint_token(self, request: ControlRequest, session_id: m.SessionId) -> m.AgentAccess:
         """Return the token and URLs with which an agent plays the session."""
-        self._manager.find(session_id)
+        await self._manager.obtain(session_id)
         return self._access(request, session_id)
 
     # Play
 
     async def get_prompt(self, session_id: m.SessionId) -> m.PromptView:
         """Return the prompt, once setup has ended."""
-        return m.PromptView(blocks=list(await self._manager.find(session_id).prompt()))
+        return m.PromptView(blocks=list(await (await self._manager.obtain(session_id)).prompt()))
 
     async def get_messages(self, session_id: m.SessionId) -> m.MessagesView:
         """Return the prompt as a conversation, once setup has ended."""
-        return m.MessagesView(messages=await self._manager.find(session_id).messages())
+        return m.MessagesView(messages=await (await self._manager.obtain(session_id)).messages())
 
     async def get_tools(self, session_id: m.SessionId) -> ToolListing:
         """List every tool of the session."""
-        return await self._manager.find(session_id).tools()
+        return await (await self._manager.obtain(session_id)).tools()
 
     async def call_tool(
         self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
     ) -> CallAnswer:
         """Call a tool and wait for its result; the call goes on if the caller leaves."""
-        session = self._manager.find(session_id)
+        session = await self._manager.obtain(session_id)
         call = await session.call(body.name, body.arguments, call_id=body.call_id)
         with Sending(call):
             await call.wait()
@@ -295,7 +295,7 @@ class ControlHandlers:
 
     async def cancel_call(self, session_id: m.SessionId, call_id: m.CallId) -> m.CancelAnswer:
         """Stop a running call."""
-        cancelled = await self._manager.find(session_id).cancel(call_id)
+        cancelled = await (await self._manager.obtain(session_id)).cancel(call_id)
         return m.CancelAnswer(call_id=call_id, cancelled=cancelled)
 
     def _brief(self, definition: EnvironmentDefinition) -> m.EnvironmentBrief:
