@@ -189,6 +189,7 @@ class App:
                 settings.record, store_options(settings), clock=self._clock
             )
             stack.push_async_callback(store.aclose)
+            settings.slot.note_start()
             manager = await stack.enter_async_context(
                 open_manager(
                     self._definitions,
@@ -423,6 +424,7 @@ def store_options(settings: Settings) -> StoreOptions:
         retain_episodes=settings.retain_episodes,
         retain_days=settings.retain_days,
         write_seconds=settings.store_write_seconds,
+        slot=settings.slot,
     )
 
 

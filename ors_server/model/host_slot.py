@@ -11,6 +11,8 @@ from ors_server.model.errors import InvalidRequestError
 _READABLE = re.compile(r"[A-Za-z0-9._~:-]{1,200}")
 """Ids that every place of a request carries as they are: a header, a path, a token, a JSON text."""
 
+_STARTED = "started"
+"""File that says that a host has started."""
 ALL = 1
 """Hosts of a server without `--workers`."""
 
@@ -49,6 +51,20 @@ class HostSlot:
         """Whether there are no other hosts."""
         return self.count == ALL
 
+    @property
+    def is_first_start(self) -> bool:
+        """Whether no host of several has started yet: the supervisor starts the first one alone."""
+        return self.folder is not None and not (self.folder / _STARTED).exists()
+
+    def note_start(self) -> None:
+        """Note that a host has started; those that start now share the record with it."""
+        if self.folder is not None:
+            (self.folder / _STARTED).touch()
+
+    def has(self, session_id: str) -> bool:
+        """Return whether a session of this id belongs to this host."""
+        return self.is_alone or slot_of(session_id, self.count) == self.number
+
     def draw_session_id(self) -> str:
         """Draw an unguessable id of a session that belongs to this host.
 
@@ -83,6 +99,10 @@ class HostSlot:
     def socket_of(self, number: int) -> Path:
         """Return the path of a host's socket."""
         return socket_path(self.folder or Path(), number)
+
+
+ALONE = HostSlot()
+"""The slot of a server without other hosts."""
 
 
 def socket_path(folder: Path, number: int) -> Path:

@@ -183,6 +183,50 @@ def test_requests_wait_for_a_host_that_was_killed(workers):
         assert (host_of(made), answered.status_code) == (1, 200)
 
 
+def test_the_sessions_of_a_killed_host_continue(workers):
+    with connected(workers) as client:
+        sessions = [session_of_host(client, number) for number in (0, 1)]
+        calculate = {"name": "calculator", "input": {"expression": "6*7"}}
+        path = f"/{ENVIRONMENT}/call"
+        for session_id in sessions:
+            assert '"42"' in client.post(path, headers={"X-Session-ID": session_id}, json=calculate).text
+        workers.kill("ORS_HOST_SLOT=1/2")
+        session_of_host(client, 1)
+        for session_id in sessions:
+            answered = client.post(path, headers={"X-Session-ID": session_id}, json=calculate).text
+            assert '"42"' in answered
+            view = client.get(f"/_ors/sessions/{session_id}").json()
+            assert (view["episode"]["steps"], view["episode"]["phase"]) == (2, "playing")
+            client.delete(f"/_ors/sessions/{session_id}")
+
+
+def test_suspended_sessions_of_every_host_continue_on_the_next_server(tmp_path):
+    with serving(tmp_path, "--on-stop", "suspend") as running:
+        with connected(running) as client:
+            sessions = [session_of_host(client, number) for number in (0, 1)]
+            tokens = [client.post(f"/_ors/sessions/{name}/token").json()["agent_token"] for name in sessions]
+        assert running.stop() == 0
+    with serving(tmp_path) as running, connected(running) as client:
+        for session_id, token in zip(sessions, tokens, strict=True):
+            headers = {"X-Session-ID": session_id, "X-API-Key": token}
+            call = {"name": "calculator", "input": {"expression": "6*7"}}
+            assert '"42"' in client.post(f"/{ENVIRONMENT}/call", headers=headers, json=call).text
+            assert client.get(f"/_ors/sessions/{session_id}").json()["episode"]["phase"] == "playing"
+
+
+def test_a_record_that_another_server_has_open_is_refused(tmp_path):
+    record = str(tmp_path / "episodes.db")
+    command = [COMMAND, "serve", ENVIRONMENT, "--port", "0", "--json", "--store", record]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as alone:
+        assert alone.stdout.readline()
+        ended = subprocess.run(
+            [*command, "--workers", "2"], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        alone.terminate()
+    assert ended.returncode != 0
+    assert "another server has the record open" in ended.stderr
+
+
 def test_a_front_that_was_killed_is_started_again(workers):
     workers.kill("haproxy.cfg")
     with connected(workers) as client:
