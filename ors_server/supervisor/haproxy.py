@@ -43,6 +43,15 @@ STARTING = (
     '"blame": "machinery"}\n'
 )
 """The answer to a request whose host did not start in time; `openreward` repeats it for ten minutes."""
+_ENDED = (
+    "HTTP/1.1 502 Bad Gateway\r\n"
+    "Content-Type: application/json\r\n"
+    "Cache-Control: no-store\r\n"
+    "Connection: close\r\n\r\n"
+    '{"detail": "the host of this session ended before it answered; a call with an id can be sent again, and runs '
+    'once", "code": "host_ended", "blame": "machinery"}\n'
+)
+"""The answer to a request that a host had read when it ended: it may have run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,7 @@ def find_program() -> str:
 def write_configuration(options: FrontOptions, descriptor: int) -> Path:
     """Write the configuration into the folder, for a listening socket that the front inherits."""
     (options.folder / "starting.http").write_text(STARTING, newline="")
+    (options.folder / "ended.http").write_text(_ENDED, newline="")
     path = options.folder / "haproxy.cfg"
     path.write_text(configuration(options, descriptor))
     return path
@@ -129,6 +139,7 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
         "    retry-on conn-failure empty-response",
         "    option abortonclose",
         "    no option redispatch",
+        f"    errorfile 502 {options.folder / 'ended.http'}",
         f"    errorfile 503 {options.folder / 'starting.http'}",
         "",
         "frontend front",
