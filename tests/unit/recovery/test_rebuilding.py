@@ -102,8 +102,8 @@ async def test_the_simulated_user_repeats_what_it_answered_and_then_answers_itse
 async def test_mistakes_and_failures_of_the_environment_are_repeated(lives):
     player = await lives.start()
     await player.create("s")
-    for name, given in (("refuse", {}), ("crash", {}), ("note", {}), ("nothing", {}), ("block", {})):
-        await player.call("s", name, f"c-{name}", **given)
+    for name in ("refuse", "crash", "note", "nothing", "block"):
+        await player.call("s", name, f"c-{name}")
     answers = {
         name: (await player.call("s", name, f"c-{name}")).content
         for name in ("refuse", "crash", "note", "block")
