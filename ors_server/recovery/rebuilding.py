@@ -6,18 +6,32 @@ would be in another state than the agent knows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import anyio
 import anyio.to_thread
 
-from ors_server.environments.definition import Blocks, EnvironmentDefinition, ToolsetDefinition
+from ors_server.environments.definition import (
+    Blocks,
+    EnvironmentDefinition,
+    Hooks,
+    Instance,
+    ToolsetDefinition,
+)
 from ors_server.environments.simulated_user.conversation import replay_turns
 from ors_server.model.episode import EpisodeEvent, Phase, StopReason
-from ors_server.model.errors import AuthorError, InvalidRequestError, MachineryError, RecordError
+from ors_server.model.errors import (
+    AuthorError,
+    InvalidRequestError,
+    MachineryError,
+    RecordError,
+    SessionInterruptedError,
+)
 from ors_server.model.logs import get_logger
 from ors_server.model.recording import task_digest
 from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Step, StepStatus
 from ors_server.model.visibility import Visibility
+from ors_server.model.wire import Message
 from ors_server.recovery.normalising import Normaliser
 from ors_server.recovery.recorded_episode import (
     is_machinery,
@@ -26,8 +40,7 @@ from ors_server.recovery.recorded_episode import (
     restored_to,
     why_not_comparable,
 )
-from ors_server.recovery.recorded_session import open_recorded_session
-from ors_server.recovery.recorded_state import playable_state
+from ors_server.recovery.recorded_state import over_state, playable_state
 from ors_server.recovery.step_comparison import ReplayDifference, compare_blocks, compare_steps
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import make_instance
@@ -234,3 +247,56 @@ def _describe(differing: Sequence[int]) -> str:
     if not differing:
         return text
     return f"{text}; the texts of steps {', '.join(map(str, differing))} differed"
+
+
+def open_recorded_session(
+    record: EpisodeRecord, steps: Sequence[Step], definition: EnvironmentDefinition, services: Services
+) -> Session:
+    """Return a session whose episode is over: it answers from its record, without an environment or a judge.
+
+    It knows its calls, its prompt and its status, and refuses further calls.
+    """
+    origin = record.origin
+    recorder = EpisodeRecorder(origin, recorded_policy(origin.policy), services)
+    hooks = _RecordedHooks(record, definition.hooks).hooks
+    readable = replace(definition, toolsets=(), session_toolsets={}, sandbox=None, hooks=hooks, reward=None)
+    visibility = Visibility(origin.visibility)
+    session = Session(recorder, readable, _NoInstance(), visibility, origin.task_spec, None)
+    session.go_on_from(over_state(record, steps, services.clock), services, steps)
+    return session
+
+
+class _NoInstance:
+    """Stands for the environment object that the episode had."""
+
+
+class _RecordedHooks:
+    """What a session may ask of an environment, answered from a record."""
+
+    def __init__(self, record: EpisodeRecord, own: Hooks) -> None:
+        self._prompt_blocks = record.prompt
+        self.hooks = replace(
+            own,
+            setup=None,
+            teardown=None,
+            prompt=self._prompt,
+            messages=self._messages,
+            task_tools=None,
+            score_group=None if own.score_group is None else self._score_group,
+        )
+
+    async def _prompt(self, _instance: Instance) -> Blocks:
+        if self._prompt_blocks is None:
+            self._refuse("its prompt was never read")
+        return list(self._prompt_blocks)
+
+    async def _messages(self, instance: Instance) -> list[Message]:
+        return [Message(role="user", blocks=list(await self._prompt(instance)))]
+
+    async def _score_group(self, _instance: Instance, _candidates: object) -> NoReturn:
+        self._refuse("it has no environment that could score a group")
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise SessionInterruptedError(
+            f"the server was killed after this episode had ended, so that only its record is left, and {why}"
+        )

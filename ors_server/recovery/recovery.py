@@ -1,6 +1,6 @@
 """Takes up what an earlier server left open: each session when a request names it, or never.
 
-A session that nobody asked for within the time after which it would have expired is closed then. One whose
+A session that no request named within the time after which it would have expired is closed then. One whose
 server was last alive longer ago than that when the next one starts is closed at once.
 """
 
@@ -57,7 +57,7 @@ class Recovery:
             log.info("sessions_left_open", to_take_up=len(self._waiting), too_old=len(self._stale))
 
     async def run(self) -> None:
-        """Close what is too old, say that the server is alive, and later close what nobody asked for."""
+        """Close what is too old, say that the server is alive, and later close what no request named."""
         services = self._services
         services.store.note_alive()
         await self._expire(self._stale)
@@ -67,11 +67,8 @@ class Recovery:
             await services.clock.sleep(min(ALIVE_SECONDS, services.options.limits.idle_seconds))
             services.store.note_alive()
             if self._waiting and services.clock.monotonic() >= give_up_at:
-                await self._expire(self._take_unclaimed())
-
-    def _take_unclaimed(self) -> list[OpenEpisode]:
-        unclaimed = [name for name in self._waiting if name not in self._under_way]
-        return [self._waiting.pop(session_id) for session_id in unclaimed]
+                unclaimed = [name for name in self._waiting if name not in self._under_way]
+                await self._expire([self._waiting.pop(name) for name in unclaimed])
 
     def episode_of(self, session_id: str) -> str | None:
         """See `Recoverer.episode_of`."""
@@ -145,7 +142,7 @@ class Recovery:
             raise CannotRebuildError(f"its environment {origin.environment!r} is not served any more")
         started = self._services.clock.monotonic()
         left = LeftSession(record, await self._services.store.steps(origin.episode_id), definition)
-        await self._manager.adopt(record, partial(rebuild, left, self._rules, self._services))
+        await self._manager.take_over(record, partial(rebuild, left, self._rules, self._services))
         log.info(
             "session_rebuilt",
             session_id=origin.session_id,
@@ -177,7 +174,7 @@ class Recovery:
                 log.warning("episode_not_closed", session_id=episode.session_id, error=str(error))
 
     async def _close(self, record: EpisodeRecord, event: EpisodeEvent, reason: StopReason) -> None:
-        """Close the record of an episode that nobody plays."""
+        """Close the record of an episode that no server plays."""
         store, summary = self._services.store, record.summary
         phase = TRANSITIONS.get((Phase(summary.phase), event))
         if phase is not None:  # its server was not killed between the end and the close

@@ -306,9 +306,11 @@ class SessionManager:
         try:
             await self._resume(session_id)
         except SessionInterruptedError:  # its id is free now
-            self._forget_interrupted(session_id)
+            if self.recoverer is not None:
+                self.recoverer.forget(session_id)
         known = self._sessions.get(session_id)
-        if known is not None and known.is_rebuilt and _is_repeated(known, request):
+        digest = creation_digest(request)
+        if known is not None and known.is_rebuilt and digest == known.recorder.origin.creation is not None:
             return known.status()
         if known is not None or session_id in self._creations:
             raise SessionExistsError("Session already exists")
@@ -355,7 +357,7 @@ class SessionManager:
                     await snapshot.aclose()
         return [child.status() for child in children]
 
-    async def adopt(self, record: EpisodeRecord, make: Callable[[], Awaitable[Session]]) -> None:
+    async def take_over(self, record: EpisodeRecord, make: Callable[[], Awaitable[Session]]) -> None:
         """Take a session up that an earlier server left open; it counts against the limits as a new one.
 
         Raises:
@@ -414,10 +416,6 @@ class SessionManager:
     async def _resume(self, session_id: str) -> None:
         if self.recoverer is not None and session_id not in self._sessions:
             await self.recoverer.resume(session_id)
-
-    def _forget_interrupted(self, session_id: str) -> None:
-        if self.recoverer is not None:
-            self.recoverer.forget(session_id)
 
     def find(self, session_id: str) -> Session:
         """Return a live session and keep it alive.
@@ -572,11 +570,6 @@ class SessionManager:
         if record is None:
             raise SessionNotFoundError(f"no session {session_id!r} is live or on record")
         return record
-
-
-def _is_repeated(session: Session, request: SessionRequest) -> bool:
-    digest = creation_digest(request)
-    return digest is not None and digest == session.recorder.origin.creation
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Stands in for the episode store where a session plays what is on record already, or is let go of.
+"""Replaces the episode store where a session plays what is on record already, or is let go of.
 
 Nothing is written. While recorded calls are repeated, a reward that reads the steps so far gets the recorded
 ones of the calls that were repeated so far, as it did the first time.
@@ -16,7 +16,7 @@ class QuietStore(MemoryStore):
     """Keeps the latest step of one episode and answers with recorded ones."""
 
     def __init__(self, recorded: Sequence[Step] = ()) -> None:
-        """Answer with steps of a record; `MemoryStore` ignores what it was never told the beginning of."""
+        """Answer with steps of a record; `MemoryStore` ignores episodes that were not opened."""
         super().__init__()
         self._recorded = recorded
         self._repeated = 0

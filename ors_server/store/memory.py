@@ -91,7 +91,7 @@ class MemoryStore:
             episode.prompt = tuple(blocks)
 
     def note_alive(self) -> None:
-        """Do nothing: nobody reads it."""
+        """Do nothing: no later server reads it."""
 
     async def record_incident(self, episode_id: str, incident: Incident) -> None:
         """See `EpisodeStore.record_incident`."""

@@ -258,7 +258,7 @@ def replay_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
 
 
 def end_replay(environment: Any) -> None:
-    """Have the user answer by itself from now on; what it repeated stays said."""
+    """Have the user answer by itself from now on; what it repeated stays in the conversation."""
     if getattr(environment, _RECORDED, None) is None:
         return
     del vars(environment)[_RECORDED]

@@ -46,7 +46,7 @@ class FileClaim:
 
     @contextmanager
     def alone(self, connection: Connection) -> Generator[bool]:
-        """See `Claim.alone`; a folder in which no file can be made makes nobody alone."""
+        """See `Claim.alone`; a folder in which no file can be made leaves no store alone."""
         del connection
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE)

@@ -124,11 +124,11 @@ async def test_a_record_of_the_previous_schema_gets_incidents_and_a_secret(where
     try:
         incident = Incident(IncidentKind.REBUILT, MORNING, "rebuilt")
         await store.record_incident(origin.episode_id, incident)
-        record = await store.find(origin.episode_id)
+        found = await store.find(origin.episode_id)
     finally:
         await store.aclose()
-    assert record is not None
-    assert record.incidents == (incident,)
+    assert found is not None
+    assert found.incidents == (incident,)
     assert differences(where) == []
 
 
