@@ -34,7 +34,7 @@ from ors_server.audit.side_by_side import run_both
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest, Patience
 from ors_server.client.typed_answers import EnvironmentFields, read_answer
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.evaluation.targets import Target, open_server_target
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError, ResourceTimeoutError
 from ors_server.resources.spec import WorkerEnvResourceSpec
@@ -179,6 +179,7 @@ class AuditedServer:
 
         Raises:
             AuditError: It does not load, or does not start.
+            UnknownEnvironmentError: The reference leads nowhere.
         """
         spec = WorkerEnvResourceSpec(
             _PROGRAM,
@@ -199,6 +200,8 @@ class AuditedServer:
             with anyio.CancelScope(shield=True):
                 await self.kill()
             if isinstance(error, ResourceCallError):
+                if error.kind == UnknownEnvironmentError.__name__:
+                    raise UnknownEnvironmentError(_last_line(error).partition(": ")[2]) from error
                 raise AuditError(f"{self.reference} cannot be audited: {_last_line(error)}") from error
             if isinstance(error, ResourceError):
                 raise AuditError(f"{self.reference} cannot be audited: {error}") from error

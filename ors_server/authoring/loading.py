@@ -33,6 +33,7 @@ from ors_server.installation import DISTRIBUTION, openreward_hint
 from ors_server.logs import get_logger
 from ors_server.loop_watch import AuthorCode, running
 from ors_server.resources.resource_errors import MissingRequirementError
+from ors_server.rewards.reward_errors import MissingPackageError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -206,7 +207,7 @@ def usable_environments(
         try:
             (definition,) = map(define, _find_classes(point.name, offered))
         except (AuthorError, UnknownEnvironmentError) as error:
-            is_missing = isinstance(error.__cause__, MissingRequirementError)
+            is_missing = isinstance(error.__cause__, MissingRequirementError | MissingPackageError)
             on_unusable(unusable(str(error), is_missing_requirement=is_missing))
             continue
         if taken.setdefault(definition.name, point.name) == point.name:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from ors_server.authoring.declared.declaration import Declaration
-from ors_server.errors import EnvironmentDefinitionError, SettingsError
+from ors_server.errors import DeclarationError, SettingsError
 from ors_server.settings_sources import TomlFile
 
 FILE = "environment.toml"
@@ -26,12 +26,12 @@ def read_declaration(path: Path) -> Declaration:
     """Read a declaration.
 
     Raises:
-        EnvironmentDefinitionError: If it is not TOML, a key is unknown, or a value does not fit.
+        DeclarationError: If it is not TOML, a key is unknown, or a value does not fit.
     """
     try:
         file = TomlFile.read(path)
     except SettingsError as error:
-        raise EnvironmentDefinitionError(str(error)) from error
+        raise DeclarationError(str(error)) from error
     return make_declaration(file.values, lambda key: file.place(key) if key in file.values else str(path))
 
 
@@ -46,13 +46,13 @@ def make_declaration(values: Mapping[str, Any], place: Place) -> Declaration:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
-            raise EnvironmentDefinitionError(f"{place(key)}: unknown key {key!r}, {hint}")
+            raise DeclarationError(f"{place(key)}: unknown key {key!r}, {hint}")
     recipe = values.get("recipe")
     base = {} if recipe is None else read_recipe(recipe, place("recipe"))
     try:
         return Declaration.model_validate({**base, **values})
     except ValidationError as error:
-        raise EnvironmentDefinitionError(_describe(error, place)) from error
+        raise DeclarationError(_describe(error, place)) from error
 
 
 def _describe(error: ValidationError, place: Place) -> str:
@@ -74,12 +74,10 @@ def recipe_names() -> list[str]:
 
 
 def read_recipe(name: object, place: str) -> dict[str, Any]:
-    """Return the keys of a recipe; raise `EnvironmentDefinitionError` if there is none of that name."""
+    """Return the keys of a recipe; raise `DeclarationError` if there is none of that name."""
     names = recipe_names()
     if not isinstance(name, str) or name not in names:
         near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
-        raise EnvironmentDefinitionError(
-            f"{place}: unknown recipe {name!r}{hint} The recipes are {', '.join(names)}"
-        )
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise DeclarationError(f"{place}: unknown recipe {name!r}{hint}; the recipes are {', '.join(names)}")
     return tomllib.loads((RECIPES / f"{name}.toml").read_text("utf-8"))

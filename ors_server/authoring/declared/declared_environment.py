@@ -35,7 +35,7 @@ from ors_server.authoring.environment import Environment, Prompt
 from ors_server.authoring.episode_rewards import FIELDS_MARK
 from ors_server.authoring.toolset_names import find_toolset
 from ors_server.authoring.toolsets.sandboxed import SandboxToolset
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.errors import DeclarationError, EnvironmentDefinitionError
 from ors_server.offload import FunctionPath
 from ors_server.policy import EpisodePolicy
 from ors_server.rewards.result import RewardResult, RewardStatus
@@ -214,7 +214,7 @@ class _Declared:
         self._folder = folder
         self._name = declaration.name or name
         if not declaration.prompt:
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 'prompt: expected a field or a template, such as prompt = "question" or --prompt question'
             )
         if USER in declaration.toolsets and declaration.user is None:

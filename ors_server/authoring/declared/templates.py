@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from typing_extensions import override
 
 from ors_server.authoring.declared.row_faults import RowFaultError, show_names, show_value
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.errors import DeclarationError
 from ors_server.wire import JSONObject
 
 WHOLE_ROW = "row"
@@ -53,7 +53,7 @@ def parse_source(text: str, key: str, folder: str = ".") -> ValueSource:
         folder: The folder of the files that a template may read, such as a database.
 
     Raises:
-        EnvironmentDefinitionError: If the template's syntax is wrong.
+        DeclarationError: If the template's syntax is wrong.
     """
     return _Template(text, key, folder) if _TEMPLATE.search(text) else _Field(text, key)
 
@@ -108,7 +108,7 @@ class _Template:
                 self._compiled = environment.compile_expression(self._expression, undefined_to_none=False)
         except TemplateError as error:
             line = getattr(error, "lineno", None) or 1
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 f"{key}: line {line} of the template: expected a Jinja template, and {error}"
             ) from error
         names = meta.find_undeclared_variables(tree) - set(environment.globals)

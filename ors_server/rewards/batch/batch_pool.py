@@ -38,6 +38,19 @@ class BatchPool:
         self.abandon()
         self._source = source
 
+    def start(self) -> None:
+        """Start a worker if there is none, and wait until it is ready.
+
+        Raises:
+            BatchError: If it cannot start.
+        """
+        if not self._workers:
+            self._workers.append(BatchWorker(self._options))
+        while not any(worker.is_ready for worker in self._workers):
+            due = min(worker.deadline for worker in self._workers) - time.monotonic()
+            self._wait(max(0, math.ceil(1000 * due)))
+            self._expire_late()
+
     @property
     def is_finished(self) -> bool:
         """Whether every row of the source has a result, and all results have been yielded."""
@@ -54,9 +67,8 @@ class BatchPool:
             BatchError: If workers cannot start.
         """
         self._dispatch()
-        self._wait(patience)
-        for worker in [one for one in self._workers if one.is_late()]:
-            self._expire(worker)
+        self._wait(self._milliseconds(patience))
+        self._expire_late()
         while self._given in self._results:
             results = self._results.pop(self._given)
             self._given += 1
@@ -114,7 +126,7 @@ class BatchPool:
             ready = [worker for worker in ready if not worker.queue]
         return min(ready, key=lambda worker: len(worker.queue), default=None)
 
-    def _wait(self, patience: float) -> None:
+    def _wait(self, milliseconds: int | None) -> None:
         poll = select.poll()
         readers = {worker.output: worker for worker in self._workers}
         writers = {worker.input: worker for worker in self._workers if worker.wants_to_write}
@@ -125,7 +137,7 @@ class BatchPool:
         source = self._source.waits_for if self._source is not None and self._wants_rows else None
         if source is not None:
             poll.register(source, select.POLLIN)
-        events = [descriptor for descriptor, _ in poll.poll(self._milliseconds(patience))]
+        events = [descriptor for descriptor, _ in poll.poll(milliseconds)]
         if source is not None and source in events and self._source is not None:
             self._source.fill()
         for worker in [writers[event] for event in events if event in writers]:
@@ -152,6 +164,10 @@ class BatchPool:
                 continue
             number, _, results = line.partition(b"\t")
             self._results[worker.remove(int(number)).number] = [_read(load) for load in json.loads(results)]
+
+    def _expire_late(self) -> None:
+        for worker in [one for one in self._workers if one.is_late()]:
+            self._expire(worker)
 
     def _expire(self, worker: BatchWorker) -> None:
         if not worker.is_ready:

@@ -147,6 +147,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]
     Raises:
         UnknownRewardError: If there is no such reward.
         BatchError: If the reward does not take one of the keywords.
+        RewardDefinitionError: If a package or a setting is missing without which it judges nothing.
     """
     asked = find_reward(options["reward"])
     keywords: dict[str, Any] = options["keywords"]
@@ -156,6 +157,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]
     if strange and not signature.takes_rest:
         takes = ", ".join(sorted(known)) or "nothing"
         raise BatchError(f"{asked.name} has no option {', '.join(strange)}; it takes {takes}")
+    asked.check_usable(keywords)
     return asked, keywords
 
 

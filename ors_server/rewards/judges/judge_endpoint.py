@@ -146,6 +146,10 @@ class EndpointJudge:
             named, base_url=base_url, api_key=key, sampling=sampling, options=options or _renamed(renamed)
         )
 
+    def check_package(self) -> None:
+        """Raise `JudgeSettingsError` if the package is not installed that asks the endpoint."""
+        _load()
+
     async def __aenter__(self) -> Self:
         self._kept.set(_open(self._base_url, self._api_key, self.options.time_limit))
         return self

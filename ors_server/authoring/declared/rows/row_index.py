@@ -29,7 +29,7 @@ from ors_server.authoring.declared.rows.row_source import (
     write_row,
 )
 from ors_server.clock import SystemClock
-from ors_server.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.errors import DeclarationError, EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.logs import get_logger
 from ors_server.user_folders import user_folder
 from ors_server.wire import JSONObject
@@ -347,9 +347,9 @@ class _Maker:
             raise BadRowsError(_summarise(self._source, summary), lines)
         return summary
 
-    def _every_row(self) -> EnvironmentDefinitionError:
+    def _every_row(self) -> DeclarationError:
         first = self._reports[0]
-        return EnvironmentDefinitionError(
+        return DeclarationError(
             f"{self._source.name}: expected a field {first.fault.field!r}, and no row has it: "
             f"{first.fault.came}; correct the declaration or the options that name it"
         )
