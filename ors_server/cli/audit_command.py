@@ -14,7 +14,7 @@ from ors_server.cli.command_output import MisuseError, make_folder_of, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table, progress_lines, verdict_cell
-from ors_server.printable import clean, clean_line
+from ors_server.model.printable import clean, clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,9 +142,9 @@ def audit(options: AuditCommandOptions) -> None:
 
 def _refuse_data(target: str) -> None:
     """Raise `MisuseError` for data without a declaration: the audit takes no options that declare it."""
-    from ors_server.authoring.declared.references import declaration_of
-    from ors_server.authoring.declared.rows.choose_source import is_data, is_data_folder
-    from ors_server.authoring.declared.rows.hugging_face import PREFIX
+    from ors_server.environments.declared.references import declaration_of
+    from ors_server.environments.declared.rows.choose_source import is_data, is_data_folder
+    from ors_server.environments.declared.rows.hugging_face import PREFIX
 
     if not (is_data(target) or (declaration_of(target) is None and is_data_folder(target))):
         return
