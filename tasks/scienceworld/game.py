@@ -51,9 +51,7 @@ def find_package() -> Path:
 def _find_installed(package: str) -> Path:
     found = find_spec(package)
     if found is None or found.origin is None:
-        raise MissingRequirementError(
-            f"the package {package} is missing. Install it: {install_hint('scienceworld')}"
-        )
+        raise MissingRequirementError(f"{package} not installed: run {install_hint('scienceworld')}")
     return Path(found.origin).parent
 
 

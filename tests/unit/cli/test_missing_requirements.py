@@ -23,7 +23,7 @@ def test_java_that_is_missing_is_said_at_the_start(run, java):
     ran = run("serve", "scienceworld", "--port", "0")
     (line,) = ran.err.splitlines()
     assert ran.status == 1
-    assert "Java is missing" in line
+    assert "Java not installed: run apt-get" in line
     assert "apt-get install -y --no-install-recommends openjdk-17-jre-headless" in line
 
 
@@ -37,7 +37,23 @@ def test_a_package_that_is_missing_is_said_at_the_start(run, java, monkeypatch, 
     ran = run("serve", "scienceworld", "--port", "0")
     (line,) = ran.err.splitlines()
     assert ran.status == 1
-    assert f"the package {package} is missing. Install it: {install_hint('scienceworld')}" in line
+    assert f"{package} not installed: run {install_hint('scienceworld')}" in line
+
+
+def test_a_mistyped_name_is_answered_with_what_can_be_used_here(run, java):
+    assert not java.exists()
+    ran = run("list", "qaa")
+    assert "did you mean 'qa'? Expected an installed one (" in ran.err
+    assert "math_word_problems" in ran.err
+    assert "scienceworld" not in ran.err
+    ran = run("list", "scienceworlt")
+    assert "did you mean 'scienceworld' (not installed: ors-server doctor shows how)?" in ran.err
+
+
+def test_a_url_is_answered_with_the_commands_that_take_one(run):
+    ran = run("play", "http://127.0.0.1:1")
+    assert ran.status == 2
+    assert "http://127.0.0.1:1 is a URL: expected an environment of this machine" in ran.err
 
 
 ROUGED = """

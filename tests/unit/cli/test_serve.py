@@ -176,7 +176,18 @@ def test_the_announcement_says_where_a_key_goes():
     lines = "\n".join(lines_of(Announcement("http://127.0.0.1:8080", has_keys=True, environments=[])))
     assert "shell" not in lines
     assert '"headers": {"X-API-Key": "YOUR-KEY"}' in lines
-    assert "OPENREWARD_API_KEY=YOUR-KEY" in lines
+    assert lines.count("OPENREWARD_API_KEY=YOUR-KEY") == 2
+
+
+def test_the_announcement_gives_a_trainer_what_its_client_reads():
+    said = Announcement("http://127.0.0.1:9000", has_keys=True, environments=[])
+    (trainer,) = [line for line in lines_of(said) if line.startswith("  trainer")]
+    variables = dict(word.split("=", 1) for word in trainer.split() if "=" in word)
+    assert variables == {
+        "OPENREWARD_API_URL": "http://127.0.0.1:9000",
+        "OPENREWARD_SESSION_URL": "http://127.0.0.1:9000",
+        "OPENREWARD_API_KEY": "YOUR-KEY",
+    }
 
 
 def test_tasks_that_cannot_be_counted_stay_uncounted(serve, tmp_path):
