@@ -163,8 +163,10 @@ def _describe_unusable(environment: "UnusableEnvironment") -> Finding:
     if not environment.is_missing_requirement:
         return Finding(environment.name, PROBLEM, environment.reason, "correct it, or uninstall its package")
     reason = environment.reason.removeprefix(f"{environment.name}: ")
-    missing, _, remedy = reason.partition(": run ")
-    return _absent(environment.name, "an optional environment", missing.removesuffix(_ABSENT), remedy)
+    missing, separator, remedy = reason.partition(f"{_ABSENT}: run ")
+    if not separator:  # something else is wrong with what it needs
+        return Finding(environment.name, MISSING, "an optional environment", reason)
+    return _absent(environment.name, "an optional environment", missing, remedy)
 
 
 async def sandbox(settings: "Settings") -> Finding:
