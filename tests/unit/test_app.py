@@ -146,7 +146,8 @@ async def test_the_address_itself_names_the_doors_and_the_version(wire, keys):
         answer = json.loads((await wire.from_app.receive())["body"])
         assert (answer["name"], answer["version"]) == ("ors-server", __version__)
         assert answer["documentation"].startswith("https://")
-        assert answer["doors"] == {"ors": "/list_environments", "mcp": "/mcp", "control": "/_ors/openapi.json"}
+        control = "/_ors/openapi.json"
+        assert answer["doors"] == {"ors": "/list_environments", "mcp": "/mcp", "control": control}
 
 
 async def test_websockets_are_closed(wire):

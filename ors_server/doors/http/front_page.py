@@ -8,7 +8,7 @@ DOCUMENTATION = "https://github.com/ors-server/ors-server/blob/main/README.md"
 
 
 async def front_page(_scope: http.Scope, _receive: http.Receive, send: http.Send) -> None:
-    """Answer a GET with a path at each door that answers, from the address at which the server was reached."""
+    """Answer a GET with a path of each door, below the address at which the server was reached."""
     doors = {"ors": "/list_environments", "mcp": "/mcp", "control": "/_ors/openapi.json"}
     await http.send_json(
         send, {"name": "ors-server", "version": __version__, "doors": doors, "documentation": DOCUMENTATION}
