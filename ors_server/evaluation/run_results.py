@@ -93,10 +93,11 @@ def _differing_agents(first: Run, second: Run) -> str:
     if names[0] == names[1]:
         keys = sorted({*first.agent, *second.agent})
         differing = [key for key in keys if first.agent.get(key) != second.agent.get(key)]
-        names = tuple(
+        words = [
             f"{run.agent_name} with {', '.join(f'{key}={run.agent.get(key)}' for key in differing)}"
             for run in (first, second)
-        )
+        ]
+        names = words[0], words[1]
     return f"{first.run_id} is of {names[0]} and {second.run_id} of {names[1]}"
 
 
