@@ -20,7 +20,7 @@ from ors_server.model.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.group import evaluate_group, is_group_reward
-from ors_server.rewards.reading.optional_packages import refuse_missing_packages
+from ors_server.rewards.requirements import refuse_missing_packages
 from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import MissingPackageError, RewardDefinitionError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory

@@ -328,9 +328,7 @@ def _unknown(reference: str, installed: list[str]) -> str:
     # An entry point whose own module does not exist asks this too, and must not look at itself again.
     usable = [] if reference in installed else list(usable_environments(lambda _: None))
     longer = [name for name in installed if name.startswith(reference) or reference.startswith(name)]
-    near = longer or next(
-        filter(None, (difflib.get_close_matches(reference, names, n=1) for names in (usable, installed))), []
-    )
+    near = longer or _nearest(reference, usable) or _nearest(reference, installed)
     absent = "" if not near or near[0] in usable else " (not installed: ors-server doctor shows how)"
     hint = f"; did you mean {near[0]!r}{absent}? Expected" if near else ": expected"
     sources = _usable_sources()
@@ -340,6 +338,10 @@ def _unknown(reference: str, installed: list[str]) -> str:
         f"({', '.join(usable) or 'none'}), module:Class, the path of a .py file, a folder or a data file"
         f"{sourced} (ors-server list --available shows the sources)"
     )
+
+
+def _nearest(name: str, names: list[str]) -> list[str]:
+    return difflib.get_close_matches(name, names, n=1)
 
 
 def _usable_sources() -> list[str]:

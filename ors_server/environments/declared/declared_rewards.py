@@ -15,7 +15,7 @@ from ors_server.model.wire import JSONObject
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.define import DelegatingReward, Reward
-from ors_server.rewards.reading.optional_packages import refuse_missing_packages
+from ors_server.rewards.requirements import refuse_missing_packages
 from ors_server.rewards.reward_errors import RewardError
 from ors_server.rewards.scoring import PROMPT
 from ors_server.rewards.signature import RewardSignature

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import PatternBudget, PatternTimeoutError
-from ors_server.rewards.reading.optional_packages import load_package, needs_package
+from ors_server.rewards.reading.optional_packages import load_package
+from ors_server.rewards.requirements import needs_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text.asserted_words import asserted_words, picks_gold

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeAlias
 
 from ors_server.rewards.qa import count_f1
-from ors_server.rewards.reading.optional_packages import load_package, needs_package
+from ors_server.rewards.reading.optional_packages import load_package
+from ors_server.rewards.requirements import needs_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text import porter
