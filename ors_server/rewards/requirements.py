@@ -1,4 +1,4 @@
-"""What a reward needs before it can judge anything: rewards name packages, and commands ask before any work."""
+"""What a reward needs before it can judge anything: rewards name it, and commands ask before any work."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
