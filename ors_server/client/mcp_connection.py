@@ -11,7 +11,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ConfigDict, ValidationError
 
 from ors_server.client.client_errors import MAX_SHOWN, BrokenAnswerError, UnreachableError, named_error
-from ors_server.client.client_options import Reach
+from ors_server.client.client_options import HttpPool
 from ors_server.client.connection import Attempts, Connection
 from ors_server.client.patient_transport import PatientTransport
 from ors_server.client.typed_answers import first_problem
@@ -86,25 +86,26 @@ class McpConnection:
 
 
 @asynccontextmanager
-async def connect(url: str, reach: Reach, era: str) -> AsyncGenerator[McpConnection]:
+async def connect(url: str, pool: HttpPool, era: str) -> AsyncGenerator[McpConnection]:
     """Connect to an MCP endpoint."""
-    reach.connection.check_open()
+    pool.connection.check_open()
     if era not in ERAS:
         raise InvalidRequestError(f"expected an era of {', '.join(ERAS)}, got {era!r}")
-    options, patience = reach.options, reach.options.patience
+    options, patience = pool.options, pool.options.patience
     carrier = PatientTransport(options.transport, patience, options.clock)
     timeout = httpx2.Timeout(patience.silence, connect=min(30.0, patience.silence))
     failure: Exception | None = None
     try:
-        headers = {**reach.headers, **FIGURES_HEADER}
+        headers = {**pool.headers, **FIGURES_HEADER}
         async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=carrier) as http:
             transport = streamable_http_client(url, http_client=http)
             async with Client(transport, mode=era, cache=None) as client:
                 client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]  # see there
                 try:
-                    yield McpConnection(client, carrier, reach.connection)
+                    yield McpConnection(client, carrier, pool.connection)
                 except Exception as error:  # noqa: BLE001  (raised below, outside the group)
                     failure = error
+    # The SDK's task groups wrap errors of the connection; one of the body was kept and is raised unwrapped.
     except* (MCPError, OrsServerError, ValidationError) as group:
         if failure is None:
             failure = _why(group, carrier)
@@ -140,8 +141,8 @@ def translate(failure: MCPError, carrier: PatientTransport) -> OrsServerError:
     if carrier.last_error is not None:
         return carrier.last_error
     problem = failure.error
-    given: Any = problem.data
-    data = cast("JSONObject", given) if isinstance(given, dict) else {}
+    details: Any = problem.data
+    data = cast("JSONObject", details) if isinstance(details, dict) else {}
     text = str(data.get("detail") or problem.message)
     named = named_error(data.get("code"), data.get("blame"), text)
     if named is not None:

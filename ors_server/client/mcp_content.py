@@ -62,6 +62,7 @@ def listing_of(tools: Sequence[types.Tool]) -> ToolListing:
 
 def _without_closing_words(blocks: list[Block]) -> tuple[list[Block], bool]:
     """Remove the sentence about the end of the episode, and return whether it was there."""
+    # Only the last text can hold it; images may follow.
     for position in reversed(range(len(blocks))):
         block = blocks[position]
         if not isinstance(block, TextBlock):
@@ -87,13 +88,13 @@ def result_of(call_id: str, tool: str, result: types.CallToolResult) -> CallResu
     figures = _figures(result)
     blocks, is_last = _without_closing_words(blocks_of(result.content))
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-    known: McpFigures = figures or {}
+    fields: McpFigures = figures or {}
     if result.is_error and text.startswith(NO_FAULT):
-        raise _failure(known.get("failed"), text)
-    is_over = is_last if figures is None else bool(known.get("finished"))
+        raise _failure(fields.get("failed"), text)
+    is_over = is_last if figures is None else bool(fields.get("finished"))
     try:
         output = ToolOutput(
-            blocks=blocks, metadata=known.get("metadata"), reward=known.get("reward"), finished=is_over
+            blocks=blocks, metadata=fields.get("metadata"), reward=fields.get("reward"), finished=is_over
         )
     except ValueError as error:
         raise BrokenAnswerError(f"the figures of a call do not have the extension's form: {error}") from error
@@ -101,8 +102,8 @@ def result_of(call_id: str, tool: str, result: types.CallToolResult) -> CallResu
         call_id,
         tool,
         output,
-        step=known.get("step"),
-        refusal=known.get("refused") or refusal_of(output),
+        step=fields.get("step"),
+        refusal=fields.get("refused") or refusal_of(output),
         is_error=bool(result.is_error),
     )
 

@@ -55,6 +55,7 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         attempts = Attempts(self._patience, self._clock)
+        # The body must be in memory to be sent again.
         await request.aread()
         try:
             while True:
@@ -77,7 +78,11 @@ class PatientTransport(httpx2.AsyncBaseTransport):
                     response.stream = _CheckedEvents(inner, f"an event of {request.url}")
                     return response
                 await response.aread()
-                await _check_json(response)
+                # Refuses JSON that would hold the event loop when the SDK reads it.
+                if response.is_success and len(response.content) > LONG:
+                    content_type = response.headers.get("content-type", "")
+                    source = f"the answer of {response.request.url}"
+                    await BOUNDS.parse(response.content, content_type, source)
         except TimeoutError as error:
             raise BrokenAnswerError(
                 f"the answer of {request.method} {request.url} was not complete within "
@@ -96,13 +101,6 @@ class PatientTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         if self._given is None:
             await self._inner.aclose()
-
-
-async def _check_json(response: httpx2.Response) -> None:
-    """Refuse JSON that would hold the event loop when the SDK reads it."""
-    content_type = response.headers.get("content-type", "")
-    if response.is_success and response.content and len(response.content) > LONG:
-        await BOUNDS.parse(response.content, content_type, f"the answer of {response.request.url}")
 
 
 class _CheckedEvents(httpx2.AsyncByteStream):

@@ -37,6 +37,7 @@ MAX_PROBLEMS = 1_000
 _Kind = TypeVar("_Kind")
 
 
+# Strict throughout: otherwise pydantic would take the text "7" for the number.
 @with_config(strict=True)
 class VersionFields(TypedDict):
     """`GET /_ors/version`."""
@@ -47,7 +48,7 @@ class VersionFields(TypedDict):
 
 @with_config(strict=True)
 class StatusFields(TypedDict):
-    """What is read of a session's status."""
+    """The fields of a session's status that are read."""
 
     environment: str
     episode_id: str
@@ -56,7 +57,7 @@ class StatusFields(TypedDict):
 
 @with_config(strict=True)
 class AccessFields(TypedDict):
-    """How an agent reaches a session."""
+    """The URLs and the token with which an agent reaches a session."""
 
     agent_token: NotRequired[str]
     agent_url: NotRequired[str]
@@ -141,7 +142,7 @@ class RefusedFields(TypedDict):
 
 @with_config(strict=True)
 class DetailFields(TypedDict):
-    """What a refused and a failed call have."""
+    """The field that a refused and a failed call share."""
 
     detail: str
 
@@ -157,7 +158,7 @@ class FailedFields(TypedDict):
 
 @with_config(strict=True)
 class SessionIdFields(TypedDict):
-    """What every creation of a session answers."""
+    """The field that every answer to a session's creation has."""
 
     session_id: str
 
@@ -169,14 +170,14 @@ class _NameFields(TypedDict):
 
 @with_config(strict=True)
 class EnvironmentNameFields(TypedDict):
-    """What is read of `GET /_ors/environments`."""
+    """The fields of `GET /_ors/environments` that are read."""
 
     environments: Annotated[Rows[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
 class SplitNameFields(TypedDict):
-    """What is read of the splits of `GET /_ors/environments/{name}`."""
+    """The splits in `GET /_ors/environments/{name}`."""
 
     splits: Annotated[Rows[_NameFields], Field(min_length=1)]
 
@@ -204,7 +205,7 @@ class TaskRangeFields(TypedDict):
 
 @with_config(strict=True)
 class PolicyFields(TypedDict):
-    """What is read of an environment's policy."""
+    """The fields of an environment's policy that are read."""
 
     step_limit: NotRequired[Count | None]
     reward_range: NotRequired[Annotated[list[float], Field(min_length=2, max_length=2)] | None]
@@ -212,7 +213,7 @@ class PolicyFields(TypedDict):
 
 @with_config(strict=True)
 class EnvironmentFields(TypedDict):
-    """What is read of `GET /_ors/environments/{name}`."""
+    """The fields of `GET /_ors/environments/{name}` that are read."""
 
     version: str
     policy: PolicyFields

@@ -18,7 +18,7 @@ from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.base import Backend
-from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, source_places
+from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, source_paths
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
@@ -144,7 +144,7 @@ def _sources_of(definitions: Iterable[EnvironmentDefinition]) -> HiddenPaths:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if file is not None:
-            places += source_places(file, list(getattr(package, "__path__", ())))
+            places += source_paths(file, list(getattr(package, "__path__", ())))
             names.append(name.partition(".")[0])
         places += getattr(definition.source, "hidden_files", ())
     return HiddenPaths(tuple(dict.fromkeys(places)), tuple(dict.fromkeys(names)), tuple(_own_folders()))

@@ -53,7 +53,7 @@ MAX_JUDGED = 100
 
 @dataclass(frozen=True)
 class DeclaredData:
-    """What the class of a declared environment plays."""
+    """The data behind the class of a declared environment."""
 
     maker: TaskMaker
     judge: "AnswerJudge"
@@ -69,11 +69,11 @@ class DeclaredEnvironment(Environment):
     _declared: ClassVar[DeclaredData]
     _split_types: ClassVar[Mapping[str, SplitType]] = {}
     __ors_fields__: ClassVar[frozenset[str]] = frozenset()
-    """Fields of a task that the declaration makes for its rewards, beside those of the row."""
+    """Fields of a task that the declaration makes for its rewards, in addition to those of the row."""
     hidden_files: ClassVar[Sequence[Path]] = ()
     """Files with answers, which no sandbox shows."""
     watched_files: ClassVar[Sequence[Path]] = ()
-    """Files of data, whose change makes `serve --reload` load the environment anew."""
+    """Files of data, whose change makes `serve --reload` reload the environment."""
 
     @classmethod
     def row_indices(cls) -> list[RowIndex]:
@@ -118,7 +118,7 @@ class DeclaredEnvironment(Environment):
 
     @classmethod
     def shown_at_start(cls, task_spec: JSONObject) -> JSONObject:
-        """Return all that is given to an agent or decides what it meets, as JSON: tasks are compared by it.
+        """Return everything that an agent sees at the start or later meets, as JSON, to compare tasks.
 
         Raises:
             ValueError: If it cannot be made of the task.
@@ -151,7 +151,7 @@ class DeclaredEnvironment(Environment):
 
     @override
     def load_state(self, state: JSONObject) -> None:
-        """Restore nothing: an instance has no state of its own."""
+        """Restore nothing: an instance has no state except the task's."""
 
     @override
     def get_prompt(self) -> Prompt:
@@ -167,13 +167,13 @@ class DeclaredEnvironment(Environment):
         return [text, *images] if images else text
 
 
-def declare(declaration: Declaration, folder: Path, *, name: str, place: str) -> type[DeclaredEnvironment]:
+def declare(declaration: Declaration, folder: Path, *, name: str, location: str) -> type[DeclaredEnvironment]:
     """Return the class of a declared environment; its rows are indexed first if they never were.
 
     Args:
         folder: Where relative paths start.
-        name: The environment's name, if the declaration has none.
-        place: What errors name.
+        name: The environment's name, if the declaration does not set one.
+        location: What errors name.
 
     Raises:
         EnvironmentDefinitionError: If the declaration or its data breaks a rule; `BadRowsError` for rows.
@@ -181,8 +181,8 @@ def declare(declaration: Declaration, folder: Path, *, name: str, place: str) ->
     try:
         return _Declared(declaration, folder, name).make()
     except EnvironmentDefinitionError as error:
-        if not str(error).startswith(place):
-            error.args = (f"{place}: {error}", *error.args[1:])
+        if not str(error).startswith(location):
+            error.args = (f"{location}: {error}", *error.args[1:])
         raise
 
 
@@ -220,7 +220,7 @@ class _Declared:
         if USER in declaration.toolsets and declaration.user is None:
             raise EnvironmentDefinitionError(
                 "user: expected a table [user] with goal, facts, refusals or answers, because toolsets has "
-                "'user'; there is none"
+                "'user'; add it"
             )
         own = () if declaration.user is None else (USER,)
         toolsets = (*(item for item in declaration.toolsets if item not in {SUBMIT, USER}), *own, SUBMIT)
@@ -279,19 +279,19 @@ class _Declared:
     def request_index(self, source: RowReader, split: str) -> IndexRequest:
         """Return the request for the index of a split's rows."""
         checker = _RowChecker(self._maker, self._reward, self._judge, split, str(self._folder))
-        skip_bad = self._declaration.skip_bad
-        return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=skip_bad)
-
-    def _declaration_key(self) -> str:
+        # Without what does not decide whether a row is a valid task: an index is kept when only that changes.
         relevant = self._declaration.model_dump(
             mode="json", exclude={"data", "splits", "policy", "visibility"}
         )
-        return json.dumps([EDITION, relevant], sort_keys=True)
+        key = json.dumps([EDITION, relevant], sort_keys=True)
+        return IndexRequest(source, checker.check, key, skip_bad=self._declaration.skip_bad)
 
     def _version(self, indices: Mapping[str, RowIndex]) -> str:
         whole = self._declaration.model_dump(mode="json", exclude={"schema_", "data", "splits", "skip_bad"})
         if self._declaration.policy is not None:  # a set, whose order differs from process to process
             whole["policy"]["overridable"].sort()
+        # The rows' content, not the files' names or times: the same data on another machine has the same
+        # version.
         contents = {name: [index.summary.digest, len(index)] for name, index in indices.items()}
         code = [digest_files(self._code)] if self._code else []
         text = json.dumps([EDITION, whole, contents, *code], sort_keys=True)
@@ -322,12 +322,13 @@ class AnswerJudge:
         golds = list(dict.fromkeys(self._maker.golds(task)))
         if len(golds) < 2 or not self._judges:  # noqa: PLR2004  (there is nothing to choose)
             return golds[0] if golds else None
-        best, most = golds[0], float("-inf")
+        best, best_reward = golds[0], float("-inf")
         for gold in golds:
             earned = self._judge(task, gold).reward
-            if earned is not None and earned > most:
-                best, most = gold, earned
-            if self._reward.range is not None and most >= self._reward.range[1]:
+            if earned is not None and earned > best_reward:
+                best, best_reward = gold, earned
+            # Judging may be slow; nothing can earn more than the range's end.
+            if self._reward.range is not None and best_reward >= self._reward.range[1]:
                 break
         return best
 
@@ -397,7 +398,7 @@ def _shape(value: Any) -> str:
 def _expand_splits(declaration: Declaration) -> dict[str, tuple[str, SplitType]]:
     if declaration.data is None and not declaration.splits:
         raise EnvironmentDefinitionError(
-            'data: expected a data file, such as data = "train.jsonl", or a table [splits]; there is neither'
+            'data: expected a data file, such as data = "train.jsonl", or a table [splits]; add one of them'
         )
     if declaration.splits:
         return {

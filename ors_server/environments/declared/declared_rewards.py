@@ -33,13 +33,13 @@ OF_THE_EPISODE = frozenset(
     }
     | {"rollouts", "evidence", "submission"}
 )
-"""Values that the episode gives."""
+"""Values that come from the episode and not from the task."""
 WORK_DIR = "evidence"
 """The value that only a session with a sandbox has."""
 
 
 class DeclaredReward(DelegatingReward):
-    """A reward with fixed options, which reads only declared fields of a task beside what it must have.
+    """A reward with fixed options, which reads only required and declared fields of a task.
 
     A field of the data that happens to have the name of an option never sets it.
     """
@@ -86,8 +86,8 @@ class DeclaredReward(DelegatingReward):
         for name in sorted(self.signature.required - OF_THE_EPISODE - {PROMPT}):
             if name not in task:
                 has = show_names(name, task)
-                came = f"no such field, which the reward {self.name} needs; the task has {has}"
-                raise RowFaultError(name, "a value", came, absent=True)
+                actual = f"no such field, which the reward {self.name} needs; the task has {has}"
+                raise RowFaultError(name, "a value", actual, absent=True)
         self._paths.resolve(task)
 
 
@@ -104,6 +104,7 @@ class FilePaths:
 
     def _find(self, name: str, value: object) -> str:
         path = (self._folder / value).resolve() if isinstance(value, str) and "\0" not in value else None
+        # Resolved first, so that neither `..` nor a link in the data leads out of the folder.
         if path is None or not path.is_relative_to(self._folder) or not path.is_file():
             raise RowFaultError(name, f"a file below {self._folder}", show_value(value))
         return str(path)
@@ -116,11 +117,14 @@ class WeightedRewards(CompositeReward):
         """Combine rewards; the range is that of the mean, if each has one."""
         ranges = [part.range for part in parts]
         total = sum(weights)
-        known = [each for each in ranges if each is not None]
+        known_ranges = [part_range for part_range in ranges if part_range is not None]
         allowed = None
-        if len(known) == len(parts) and min(weights) >= 0 and total > 0:
+        if len(known_ranges) == len(parts) and min(weights) >= 0 and total > 0:
             low, high = (
-                sum(weight * each[end] for weight, each in zip(weights, known, strict=True)) / total
+                sum(
+                    weight * part_range[end] for weight, part_range in zip(weights, known_ranges, strict=True)
+                )
+                / total
                 for end in (0, 1)
             )
             allowed = (low, high)
@@ -155,12 +159,12 @@ def make_reward(
     if not parts:
         raise EnvironmentDefinitionError(
             'reward: expected the name of a reward, such as reward = "math_equal_reward" or --reward '
-            "math_equal_reward, and there is none; `ors-server rewards` lists them"
+            "math_equal_reward, got none; `ors-server rewards` lists them"
         )
     for part in parts:
         if WORK_DIR in part.signature.required and not has_sandbox:
             raise EnvironmentDefinitionError(
-                f"reward: {part.name} judges the files of a sandbox, and the environment has none; add a "
+                f"reward: {part.name} judges the files of a sandbox, which the environment lacks; add a "
                 'toolset that has one, such as toolsets = ["bash"]'
             )
     if len(parts) == 1:
@@ -185,12 +189,12 @@ def _make(choice: RewardChoice, folder: Path, declared: frozenset[str], paths: F
 
 
 def _check_options(choice: RewardChoice, inner: Reward, signature: RewardSignature) -> None:
-    known = (signature.required | signature.optional) - OF_THE_EPISODE
+    options = (signature.required | signature.optional) - OF_THE_EPISODE
     for option in choice.options:
-        if option in OF_THE_EPISODE or (option not in known and not signature.takes_rest):
+        if option in OF_THE_EPISODE or (option not in options and not signature.takes_rest):
             raise EnvironmentDefinitionError(
                 f"reward: {inner.name} has no option {option!r}; its options are "
-                f"{show_names(option, sorted(known))}"
+                f"{show_names(option, sorted(options))}"
             )
 
 

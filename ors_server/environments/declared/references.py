@@ -55,7 +55,7 @@ def declare_file(file: Path, options: Mapping[str, Any] | None = None) -> type[D
     if options:
         declaration = declaration.model_copy(update=dict(options))
     folder = file.resolve().parent
-    return declare(declaration, folder, name=environment_name(folder.name), place=str(file))
+    return declare(declaration, folder, name=environment_name(folder.name), location=str(file))
 
 
 def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironment]:
@@ -75,7 +75,7 @@ def declare_data(data: str, options: Mapping[str, Any]) -> type[DeclaredEnvironm
     elif path.is_dir():
         folder, called, values = path, path.name, {"splits": find_splits(path, ENDINGS)}
     declaration = make_declaration({**options, **values}, lambda key: f"--{key.replace('_', '-')}")
-    return declare(declaration, folder, name=environment_name(called), place=data)
+    return declare(declaration, folder, name=environment_name(called), location=data)
 
 
 def _check_kind(data: str) -> None:

@@ -53,6 +53,7 @@ class WorkerCall:
         """Its answer repeats it, so that no other text of the worker is taken for the answer."""
         self.is_cancelled = False
         self._worker: WorkerProcess | None = None
+        # A call is cancelled by another thread than the one that runs it.
         self._lock = threading.Lock()
 
     def cancel(self) -> None:
@@ -84,7 +85,7 @@ class WorkerCall:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker wrote about one call."""
+    """A worker's answer to one call."""
 
     outcome: int
     value: bytes
@@ -101,10 +102,10 @@ class WorkerAnswer:
             raise OverMemoryError(f"it takes more than {self.limits.memory_bytes} bytes of memory")
         if self.outcome == OVER_RESULT:
             raise OverLimitError(f"its result has more than {self.limits.result_bytes} bytes")
-        found: Any = pickle.loads(self.value)  # noqa: S301  (written by our own program)
+        result: Any = pickle.loads(self.value)  # noqa: S301  (written by our own program)
         if self.outcome == RAISED:
-            raise found
-        return found
+            raise result
+        return result
 
 
 class WorkerProcess:
@@ -143,21 +144,25 @@ class WorkerProcess:
             OverLimitError: It exceeded a limit, and the worker was killed for it.
             WorkerLostError: There is no answer, and the input is not the reason.
         """
+        # One deadline for sending, working and receiving together.
         deadline = time.monotonic() + worker_call.limits.wall_seconds
         worker_call.begin(self)
         try:
+            # Sending fails if the worker has ended, and its status says why.
             if not all(self._send(piece, deadline) for piece in worker_call.packed()):
                 raise self._explain_end(worker_call)
             if (header := self._receive(ANSWER.size, deadline)) is None:
                 raise self._explain_end(worker_call)
             number, outcome, mebibytes, length = ANSWER.unpack(header)
             longest = max(worker_call.limits.result_bytes, MAX_ERROR_BYTES)
+            # A library in C may print to any descriptor: only the answer to this very call counts.
             if number != worker_call.number or outcome > OVER_RESULT or length > longest:
                 raise WorkerDiedError("a worker process wrote something else than an answer, so it is ended")
             if (value := self._receive(length, deadline)) is None:
                 raise self._explain_end(worker_call)
         finally:
             worker_call.end()
+        # Freed memory seldom returns to the system: a worker that grew stays large.
         self.is_worn = outcome == OVER_MEMORY or mebibytes > _MAX_MEBIBYTES
         return WorkerAnswer(outcome, value, worker_call.limits)
 
@@ -213,9 +218,11 @@ class WorkerProcess:
             )
 
     def _explain_end(self, worker_call: WorkerCall) -> Exception:
+        # A closed pipe is seen a little before the process has ended.
         status = self._child.wait(_END_SECONDS)
         if status is None:
             return WorkerDiedError("a worker process closed its pipe")
+        # The default action of the worker's processor timer; see `_limited` in its program.
         if status == -signal.SIGPROF:
             return OverCpuError(
                 f"it takes more than {worker_call.limits.cpu_seconds:g} seconds of the processor"

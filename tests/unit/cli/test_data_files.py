@@ -83,9 +83,9 @@ def test_wrong_rows_are_printed_one_by_one_and_left_out_if_that_is_requested(run
     assert ran.status == 1
     lines = ran.err.splitlines()
     assert lines[0].startswith(
-        f"ors-server: {data}, line 5, field 'answer': expected a value, came no such field"
+        f"ors-server: {data}, line 5, field 'answer': expected a value, got no such field"
     )
-    assert lines[1] == f"ors-server: {data}, line 6: expected a JSON object, came 5"
+    assert lines[1] == f"ors-server: {data}, line 6: expected a JSON object, got 5"
     assert "2 of 6 rows are wrong" in lines[2]
     ran = run("list", str(data), *FLAGS, "--skip-bad", "--json")
     assert ran.json[0]["splits"][0]["tasks"] == 4
@@ -181,7 +181,7 @@ def test_a_server_reads_changed_data_in_another_process(data, tmp_path, capsys):
             data.write_text(json.dumps(ROWS[0]) + "\n5\n")
             assert not await reloader.look()
             refused = capsys.readouterr().err
-            assert "line 2: expected a JSON object, came 5" in refused
+            assert "line 2: expected a JSON object, got 5" in refused
             assert "1 of 2 rows are wrong" in refused
             data.write_text(json.dumps(ROWS[0]) + "\n")
             assert await reloader.look()

@@ -50,7 +50,7 @@ MISTAKES = [
         ["broken.py: importing it failed", "No module named 'nothing_here'", "broken.py:1"],
     ),
     ("serve notes.txt", 1, ["notes.txt: expected a .py file", ".jsonl"]),
-    ("serve gymnasium/Taxi-v9", 1, ["gymnasium/Taxi-v9", "came 'Taxi-v9'", "list --available"]),
+    ("serve gymnasium/Taxi-v9", 1, ["gymnasium/Taxi-v9", "got 'Taxi-v9'", "list --available"]),
     ("serve gym/Taxi-v3", 1, ["there is no environment 'gym/Taxi-v3'", "gymnasium"]),
     # Data files.
     ("serve nope.jsonl --prompt q", 1, ["nope.jsonl: there is no such file"]),

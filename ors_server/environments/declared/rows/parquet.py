@@ -44,15 +44,16 @@ class ParquetRows(RowReader):
                 twice = first_repeated(names)
                 if twice is not None:
                     raise EnvironmentDefinitionError(
-                        f"{self.name}: expected each column once, came {twice[:MAX_SHOWN]!r} twice; "
-                        "rename one"
+                        f"{self.name}: expected each column once, got {twice[:MAX_SHOWN]!r} twice; rename one"
                     )
-                kept = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
+                columns_read = [name for name in names if not _PANDAS_INDEX.fullmatch(name)]
                 for batch in file.iter_batches(batch_size=BATCH_ROWS):
-                    columns = [_values_of(batch.column(name)) for name in kept]
+                    columns = [_values_of(batch.column(name)) for name in columns_read]
                     for values in zip(*columns, strict=True):
                         number += 1
-                        yield ScannedRow(f"row {number}", as_json_row(dict(zip(kept, values, strict=True))))
+                        yield ScannedRow(
+                            f"row {number}", as_json_row(dict(zip(columns_read, values, strict=True)))
+                        )
         except (OSError, ValueError) as error:  # what pyarrow raises derives from them
             raise EnvironmentDefinitionError(f"{self.name}: expected a parquet file, and {error}") from error
 
@@ -88,13 +89,9 @@ def as_json_value(value: Any) -> Any:
             return [as_json_value(item) for item in cast("list[Any]", value)]
         case bytes():
             return base64.b64encode(value).decode()
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime() | date() | time():
+            return value.isoformat()
         case _:
-            return _as_plain(value)
-
-
-def _as_plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    return value if isinstance(value, str | int | float | None) else str(value)
+            return value if isinstance(value, str | int | None) else str(value)

@@ -34,7 +34,7 @@ def test_an_answer_that_the_reward_cannot_judge_is_refused_with_its_line(write, 
     with pytest.raises(BadRowsError) as refused:
         declare_data(str(path), {"prompt": "question", "answer": "answer", "reward": reward})
     (report,) = refused.value.reports
-    place = f"{path}, line 2, field 'answer': expected an answer that {reward} can judge, came "
+    place = f"{path}, line 2, field 'answer': expected an answer that {reward} can judge, got "
     assert report.startswith(place + json.dumps(answer))
 
 
@@ -154,7 +154,7 @@ def test_shards_and_patterns_are_data_of_a_declaration(write, tmp_path):
     [
         (["a.jsonl", "b.jsonl"], "expected the shards of one data set"),
         (["train.jsonl", "more.jsonl"], "expected a split such as train or test in the name of each"),
-        (["train-1-of-3.jsonl", "train-3-of-3.jsonl"], "expected 3 shards, came 2; number 0 is missing"),
+        (["train-1-of-3.jsonl", "train-3-of-3.jsonl"], "expected 3 shards, got 2; number 0 is missing"),
     ],
 )
 def test_files_that_do_not_fit_together_are_refused(write, tmp_path, names, words):
