@@ -26,10 +26,12 @@ from bench import (
     ors_calls,
     record_scale,
     recording,
+    recovery,
     sandboxes,
     scienceworld,
     servers,
     webshop,
+    workers,
 )
 from bench.report import Row, as_table
 
@@ -43,11 +45,13 @@ BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = MappingProxyType(
         "sandboxes": sandboxes.measure,
         "recording": recording.measure,
         "record_scale": record_scale.measure,
+        "recovery": recovery.measure,
         "math_graders": math_graders.measure,
         "batches": batches.measure,
         "declared_rows": declared_rows.measure,
         "audits": audits.measure,
         "webshop": webshop.measure,
+        "workers": workers.measure,
         "alfworld": alfworld.measure,
         "scienceworld": scienceworld.measure,
     }

@@ -34,6 +34,8 @@ from ors_server.model.errors import (
 )
 from ors_server.model.settings import Settings, load_settings
 from ors_server.processes import offload
+from ors_server.recovery.rebuilding import RebuildRules
+from ors_server.recovery.recovery import Recovery
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
@@ -42,6 +44,7 @@ from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions, open_sandboxes
 from ors_server.store.base import EpisodeStore
+from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
@@ -94,6 +97,11 @@ class App:
             raise SettingsError("name at least one environment to serve")
         if settings.tls_key is not None and settings.tls_cert is None:
             raise SettingsError("tls_key is set without tls_cert: name the certificate's file too")
+        if settings.on_stop == "suspend" and store is None and parse_location(settings.record).is_in_memory:
+            raise SettingsError(
+                "on_stop=suspend leaves sessions to the next server, and a record in memory ends with this "
+                "one: name a --store, or leave on_stop at end"
+            )
         check_names(definitions)
         self._definitions = tuple(_paid(definition, settings.emit) for definition in definitions)
         self.settings = settings
@@ -181,6 +189,7 @@ class App:
                 settings.record, store_options(settings), clock=self._clock
             )
             stack.push_async_callback(store.aclose)
+            settings.slot.note_start()
             manager = await stack.enter_async_context(
                 open_manager(
                     self._definitions,
@@ -193,6 +202,7 @@ class App:
                 )
             )
             if self._in_process is None:
+                self._open_recovery(manager)
                 await self._open_mcp(manager, stack)
             self._episodes = EpisodeHandlers(store, clock=self._clock, ping_seconds=settings.sse_ping_seconds)
             self._doors[CONTROL_ROOT] = ControlApp(
@@ -221,6 +231,17 @@ class App:
         if isinstance(requested, Sandboxes):
             return nullcontext(requested)
         return open_sandboxes(self._definitions, requested, self._clock)
+
+    def _open_recovery(self, manager: SessionManager) -> None:
+        """Take up what an earlier server left open, and sign tokens as it did."""
+        settings, services = self.settings, manager.services
+        if settings.token_secret is None:
+            self.keyring.share_secret(services.store.shared_secret)
+        if settings.recover != "off":
+            is_lenient = settings.recover == "lenient"
+            recovery = Recovery(manager, RebuildRules(is_lenient, settings.recover_other_versions))
+            manager.recoverer = recovery
+            services.spawn(recovery.run)
 
     async def _open_mcp(self, manager: SessionManager, stack: AsyncExitStack) -> None:
         from ors_server.doors.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
@@ -386,9 +407,12 @@ def session_options(settings: Settings, limits_of: LimitsOf = no_key_limits) -> 
         visibility=settings.visibility,
         max_output_bytes=settings.max_output_bytes,
         teardown_time_limit=settings.teardown_seconds,
+        suspends=settings.on_stop == "suspend",
+        suspend_time_limit=settings.teardown_seconds,
         gradings_at_once=settings.gradings_at_once,
         server_version=__version__,
         worker_threads=settings.worker_threads,
+        slot=settings.slot,
     )
 
 
@@ -400,6 +424,7 @@ def store_options(settings: Settings) -> StoreOptions:
         retain_episodes=settings.retain_episodes,
         retain_days=settings.retain_days,
         write_seconds=settings.store_write_seconds,
+        slot=settings.slot,
     )
 
 

@@ -87,6 +87,11 @@ def announce(announcement: Announcement, *, as_json: bool) -> None:
     say("\n".join(lines_of(announcement)))
 
 
+def announce_host(announcement: Announcement) -> None:
+    """Print the announcement of a host for the supervisor: with the text for people, which it may print."""
+    say_json({**announcement.as_json(), "text": lines_of(announcement)})
+
+
 def lines_of(announcement: Announcement) -> list[str]:
     """Render the announcement for a person; the lines to paste are never broken."""
     url = announcement.url

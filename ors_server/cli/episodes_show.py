@@ -15,7 +15,7 @@ from ors_server.model.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import ShowOptions
-    from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
+    from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Incident, Step, Transition
     from ors_server.model.wire import ImageBlock, TextBlock
     from ors_server.store.base import RecordReader
 
@@ -128,6 +128,7 @@ async def _show_all(reader: "RecordReader", record: "EpisodeRecord", *, whole: b
             print_lines(step_lines(step, whole=whole))
         shown += len(batch)
     print_lines(transition_lines(record.transitions))
+    print_lines(incident_lines(record.incidents))
     print_lines([("", PLAIN)])
     print_lines(summary_lines(record.summary, is_closed=record.is_closed))
 
@@ -220,6 +221,15 @@ def transition_lines(transitions: "Sequence[Transition]") -> Iterator[StyledLine
     for move in transitions:
         reason = "" if move.stop_reason is None else f" ({move.stop_reason})"
         yield f"  {show_time(move.at)}  {move.event:<12} -> {move.phase}{reason}", PLAIN
+
+
+def incident_lines(incidents: "Sequence[Incident]") -> Iterator[StyledLine]:
+    """Yield a line for each incident."""
+    if incidents:
+        yield "", PLAIN
+        yield "incidents", HEADING
+    for incident in incidents:
+        yield f"  {show_time(incident.at)}  {incident.kind:<12} {clean_line(incident.text)}", PLAIN
 
 
 def summary_lines(summary: "EpisodeSummary", *, is_closed: bool) -> Iterator[StyledLine]:

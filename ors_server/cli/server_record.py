@@ -95,14 +95,15 @@ class ServerRecord:
         limit: int = 100,
         newest_first: bool = True,
     ) -> Sequence[EpisodeRecord]:
-        """Return a page of episodes, without task, policy, sandbox, prompt and transitions."""
+        """Return a page of episodes, without what only the whole record has, such as task and policy."""
         query = {**_query(episode_filter), "order": "newest" if newest_first else "oldest", "limit": limit}
         page = await self._get(
             "/episodes", EpisodePage, query if after is None else {**query, "cursor": after}
         )
         left_out: dict[str, Any] = {"task_spec": {}, "policy": {}, "sandbox": None, "prompt": None}
+        left_out |= {"transitions": (), "incidents": (), "creation": None, "has_secrets": False}
         return [
-            EpisodeRecordView.model_construct(**dict(entry), **left_out, transitions=()).as_record()
+            EpisodeRecordView.model_construct(**dict(entry), **left_out).as_record()
             for entry in page.episodes
         ]
 

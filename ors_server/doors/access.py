@@ -130,6 +130,10 @@ class Keyring:
         """A trainer's key for clients of this process, which no setting has."""
         self._secret = token_secret or secrets.token_bytes(32)
 
+    def share_secret(self, secret: bytes) -> None:
+        """Sign agent tokens with the secret that the servers of a record share."""
+        self._secret = secret
+
     def _put(self, keys: Iterable[ApiKey]) -> None:
         self._keys = {key.digest: key for key in keys}
         self._limits: dict[str | None, KeyLimits] = {}

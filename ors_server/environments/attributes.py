@@ -84,6 +84,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
         lambda value: _is_sequence(value) and all(isinstance(item, Milestone) for item in value),
         "a list of Milestone objects, such as milestones = [Milestone('built', 0.5, FileExists('a.out'))]",
     ),
+    "recoverable": (lambda value: isinstance(value, bool), "True or False"),
     "return_range": (_is_range, "(least, greatest), two numbers in order, or None"),
 }
 """Attribute to a check of its value, and what is expected."""

@@ -153,6 +153,8 @@ class EnvironmentDefinition:
     """Regular expressions of text that may differ between two plays of the same calls."""
     return_range: tuple[float, float] | None = None
     """Least and greatest return of an episode, if the class declares them."""
+    is_recoverable: bool = True
+    """Whether the calls of a session may be played again to rebuild it."""
 
     def sandbox_for(self, toolset: ToolsetDefinition | None) -> Limits | None:
         """Return the limits of a session's sandbox; `None` if the session does not need one."""

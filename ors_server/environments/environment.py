@@ -103,6 +103,10 @@ class Environment:
     """Regular expressions of text that may differ between two plays of the same calls: a time, an address, a
     measured duration. A replay compares texts without their matches."""
 
+    recoverable: ClassVar[bool] = True
+    """Whether a session may be rebuilt from its record after the server was killed, by playing its calls
+    again. `False` for an environment whose calls change something outside of the session."""
+
     user_budget: ClassVar[UserBudget] = UserBudget()
     """Limits on an episode's use of the user that `make_user` returns."""
 

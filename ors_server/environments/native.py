@@ -92,6 +92,7 @@ def define_native(cls: type[Environment]) -> EnvironmentDefinition:
         sandbox=_sandbox_of(cls, toolsets),
         reward=reward,
         return_range=cls.return_range,
+        is_recoverable=cls.recoverable,
     )
 
 

@@ -69,6 +69,8 @@ class StopReason(StrEnum):
     """Its session was idle for too long."""
     SHUTDOWN = "shutdown"
     """The server stopped while its session was live."""
+    INTERRUPTED = "interrupted"
+    """The server was killed while its session was live, and no later one could rebuild it."""
     FAILED = "failed"
 
 

@@ -126,6 +126,12 @@ class SessionDeletedError(ClientError):
     code = "session_deleted"
 
 
+class SessionInterruptedError(ClientError):
+    """The server was killed while the session was live, and the session could not be rebuilt."""
+
+    code = "session_interrupted"
+
+
 class EpisodeNotFoundError(ClientError):
     """The store has no record of that name."""
 

@@ -10,7 +10,15 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.model.errors import EnvironmentFailedError, RecordError
-from ors_server.model.trajectory import Blocks, EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
+from ors_server.model.trajectory import (
+    Blocks,
+    EpisodeOrigin,
+    EpisodeRecord,
+    EpisodeSummary,
+    Incident,
+    Step,
+    Transition,
+)
 from ors_server.model.wire import JSONObject
 
 Part = TypeVar("Part")
@@ -68,5 +76,6 @@ STEP: JsonCodec[Step] = JsonCodec(Step, "step")
 ORIGIN: JsonCodec[EpisodeOrigin] = JsonCodec(EpisodeOrigin, "origin of an episode")
 SUMMARY: JsonCodec[EpisodeSummary] = JsonCodec(EpisodeSummary, "summary of an episode")
 TRANSITION: JsonCodec[Transition] = JsonCodec(Transition, "transition of an episode")
+INCIDENT: JsonCodec[Incident] = JsonCodec(Incident, "incident of an episode")
 BLOCKS: JsonCodec[Blocks] = JsonCodec(Blocks, "list of blocks")
 RECORD: JsonCodec[EpisodeRecord] = JsonCodec(EpisodeRecord, "record of an episode")

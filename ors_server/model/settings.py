@@ -20,6 +20,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as SourceError
 
 from ors_server.model.errors import SettingsError
+from ors_server.model.host_slot import HostSlot
 from ors_server.model.settings_sources import TomlFile, check_keys, check_variables
 from ors_server.model.user_folders import user_folder
 from ors_server.model.visibility import Visibility
@@ -63,6 +64,14 @@ class Settings(BaseSettings):
     """Address to bind to; anything but loopback needs API keys."""
     port: Annotated[int, _ADDRESS] = Field(default=8080, ge=0, le=65535)
     """TCP port; 0 chooses a free one and prints it."""
+    workers: Annotated[int, _ADDRESS] = Field(default=1, ge=1, le=64)
+    """Number of hosts, each a whole server in its own process, behind one HAProxy at the address. Limits on
+    sessions, gradings and threads are divided among them."""
+    host_slot: str | None = Field(default=None, pattern=r"^[0-9]+/[0-9]+/[0-9]+$")
+    """Which of the hosts this process is, as NUMBER/COUNT/DESCRIPTOR; a server with `workers` sets it for its
+    hosts."""
+    host_folder: Path | None = None
+    """Folder of the hosts' sockets; a server with `workers` sets it for its hosts."""
     public_url: Annotated[str | None, Flag("Address", "URL")] = Field(
         default=None, pattern=r"^https?://[^/?#]+(/[^?#]*[^/?#])?$"
     )
@@ -82,7 +91,8 @@ class Settings(BaseSettings):
     api_keys_file: Annotated[Path | None, _ACCESS] = None
     """TOML file of API keys: an array of tables `keys`, each with `id`, `role`, and `key` or `sha256`."""
     token_secret: SecretStr | None = None
-    """Signs agent tokens, so that several servers agree on them; random at each start by default."""
+    """Signs agent tokens, so that several servers agree on them; by default a random secret that is kept with
+    the record."""
     visibility: Annotated[Visibility, _REWARDS] = Visibility.NEGOTIATED
     """Who sees rewards over MCP: clients that ask for them (negotiated), every client in `_meta` (meta),
     every client in structured content too (visible), or no client (hidden)."""
@@ -152,6 +162,14 @@ class Settings(BaseSettings):
     """Number of closed episodes that are kept, the newest ones; all by default, 10,000 in memory."""
     retain_days: Annotated[float | None, _RECORD] = Field(default=None, gt=0)
     """Days for which an episode is kept after its last change; forever by default."""
+    recover: Annotated[Literal["strict", "lenient", "off"], _RECORD] = "strict"
+    """Sessions that a killed server left open are rebuilt when a request names them, by playing their calls
+    again: if every result is as recorded (strict), also if only texts differ (lenient), or never (off)."""
+    recover_other_versions: Annotated[bool, _RECORD] = False
+    """Rebuild sessions of another version of their environment, of the server or of a package too."""
+    on_stop: Annotated[Literal["end", "suspend"], _RECORD] = "end"
+    """When the server stops, end every session, or let running calls end and leave the sessions to the next
+    server (suspend)."""
     worker_threads: Annotated[int, _LIMITS] = Field(default=64, ge=1)
     """Number of threads for blocking tools and hooks."""
     gradings_at_once: Annotated[int | None, _LIMITS] = Field(default=None, ge=1)
@@ -170,6 +188,11 @@ class Settings(BaseSettings):
             return value
         names = names_of(cls.model_fields[info.field_name].annotation)
         return next((name for name in names if name.lower() == value.strip().lower()), value)
+
+    @property
+    def slot(self) -> HostSlot:
+        """Which of the server's hosts this process is."""
+        return HostSlot.read(self.host_slot, self.host_folder)
 
     @property
     def record(self) -> str:

@@ -169,6 +169,11 @@ class EpisodeOrigin:
     """Names that the session's creator gave it: its run, attempt, group."""
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     """Versions by name: `python`, and the distribution that the environment comes from, where it has one."""
+    creation: str | None = None
+    """Digest of the request that created the session, by which a repeat of it is recognised; `None` where the
+    server made the session's id, where secrets were given, and for a fork."""
+    has_secrets: bool = False
+    """Whether the session was given secrets that its environment may need, which no record has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,33 @@ class Transition:
     """Why the episode is over; `None` while it goes on."""
     at: datetime
     """UTC."""
+
+
+class IncidentKind(StrEnum):
+    """The kind of an incident."""
+
+    RESTORED = "restored"
+    """The session was restored to a snapshot."""
+    REBUILT = "rebuilt"
+    """A later server took the session up."""
+    INTERRUPTED = "interrupted"
+    """No later server could take the session up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that happened to an episode and is neither a step nor a transition."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    kind: IncidentKind
+    at: datetime
+    """UTC."""
+    text: str
+    """What happened, in one sentence."""
+    steps: tuple[int, ...] = ()
+    """Numbers of the steps that it concerns: the last one before a restore; those whose texts differed when
+    the session was rebuilt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +320,8 @@ class EpisodeRecord:
     """Every transition, in order."""
     is_closed: bool = False
     """Whether the session is gone and nothing will be added."""
+    incidents: tuple[Incident, ...] = ()
+    """What else happened to the session, in order."""
 
 
 def _as_json(value: Any) -> Any:

@@ -5,8 +5,8 @@ import json
 from collections.abc import Generator, Sequence
 from typing import Any, cast
 
+from ors_server.recovery.step_comparison import ReplayDifference
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, StepReplay, StepVerdict
-from ors_server.replaying.step_comparison import ReplayDifference
 
 MAX_LINES = 40
 """Most lines of one difference."""

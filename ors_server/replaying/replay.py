@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from ors_server.model.errors import AuthorError, EnvironmentFailedError, OrsServerError
 from ors_server.model.recording import task_digest
 from ors_server.model.trajectory import Step, StepStatus
-from ors_server.replaying.normalising import Normaliser
-from ors_server.replaying.recorded_episode import (
+from ors_server.recovery.normalising import Normaliser
+from ors_server.recovery.recorded_episode import (
     TIMEOUT,
     RecordedEpisode,
     is_ended_by_time,
@@ -22,15 +22,15 @@ from ors_server.replaying.recorded_episode import (
     restored_to,
     why_not_comparable,
 )
-from ors_server.replaying.replay_result import EpisodeReplay, StepReplay, StepVerdict
-from ors_server.replaying.replay_session import ReplaySession
-from ors_server.replaying.stage import Stage
-from ors_server.replaying.step_comparison import (
+from ors_server.recovery.step_comparison import (
     ReplayDifference,
     compare_blocks,
     compare_origins,
     compare_steps,
 )
+from ors_server.replaying.replay_result import EpisodeReplay, StepReplay, StepVerdict
+from ors_server.replaying.replay_session import ReplaySession
+from ors_server.replaying.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ors_server.model.trajectory import EpisodeOrigin
 from ors_server.model.wire import JSONObject
-from ors_server.replaying.step_comparison import ReplayDifference
+from ors_server.recovery.step_comparison import ReplayDifference
 
 
 class ReplayVerdict(StrEnum):

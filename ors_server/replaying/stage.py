@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 import anyio
-from pydantic import ValidationError
 from typing_extensions import override
 
 from ors_server.app import InProcess, open_in_process
@@ -20,29 +19,14 @@ from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Connection, Patience
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.loading import installed_environments, load_environments
-from ors_server.model.errors import InvalidRequestError, RecordError, UnknownEnvironmentError
+from ors_server.model.errors import InvalidRequestError, UnknownEnvironmentError
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import EpisodeOrigin, UserTurn
-from ors_server.model.wire import JSONObject
+from ors_server.recovery.recorded_episode import recorded_policy
 from ors_server.replaying.replay_session import ReplaySession, create_session, has_same_task, read_environment
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, open_sandboxes
-
-
-def recorded_policy(recorded: JSONObject) -> EpisodePolicy:
-    """Read a recorded policy, without fields that this version does not know.
-
-    Raises:
-        RecordError: If it is not a policy.
-    """
-    known = {name: value for name, value in recorded.items() if name in EpisodePolicy.model_fields}
-    try:
-        return EpisodePolicy.model_validate(known)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RecordError(f"the record's policy cannot be read: {place}: {first['msg']}") from error
 
 
 def overrides_of(recorded: EpisodePolicy, own: EpisodePolicy) -> tuple[dict[str, Any], tuple[str, ...]]:

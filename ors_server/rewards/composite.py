@@ -123,7 +123,7 @@ class CompositeReward(_Composed):
         """Combine pairs of a reward and its weight; an empty list always gives 0."""
         weights = [float(weight) for _, weight in weighted]
         if not all(map(math.isfinite, weights)):
-            raise RewardDefinitionError(f"weights are finite numbers, not {weights}")
+            raise RewardDefinitionError(f"expected finite weights, got {weights}")
         super().__init__(name, [part for part, _ in weighted] or [_nothing], range)
         self.weights = tuple(weights) or (0.0,)
 
@@ -157,8 +157,8 @@ class ProductReward(_Composed):
             rewards.append((yield index))
             if rewards[-1] == 0:
                 return 0.0
-        known = [reward for reward in rewards if reward is not None]
-        return math.prod(known) if len(known) == len(rewards) else None
+        numbers = [reward for reward in rewards if reward is not None]
+        return math.prod(numbers) if len(numbers) == len(rewards) else None
 
 
 class MinReward(_Composed):
@@ -176,8 +176,8 @@ class MinReward(_Composed):
             rewards.append((yield index))
             if rewards[-1] == floor:
                 return floor
-        known = [reward for reward in rewards if reward is not None]
-        return min(known) if len(known) == len(rewards) else None
+        numbers = [reward for reward in rewards if reward is not None]
+        return min(numbers) if len(numbers) == len(rewards) else None
 
 
 class GatedReward(_Composed):

@@ -49,7 +49,7 @@ class Reward(ABC):
     @property
     def is_async(self) -> bool:
         """Whether the judgement is a coroutine."""
-        return inspect.iscoroutinefunction(_bare(self.function))
+        return inspect.iscoroutinefunction(_unwrap(self.function))
 
     def prepare(self, fields: Mapping[str, Any]) -> None:  # noqa: B027  (most have nothing to start)
         """Called with the task's fields when a session begins, to start what its judgement would wait for."""
@@ -81,27 +81,28 @@ class Reward(ABC):
             RewardFieldError: A required field is missing, or there are too many by position.
             NoRewardError: There is no judgement and the direct call gives a number.
         """
-        raw = self.judge(self._named(args, fields))
+        raw = self.judge(self._name_fields(args, fields))
         if not inspect.isawaitable(raw):
-            return self._as_called(raw)
+            return self._as_direct_call(raw)
         if self.direct_call == "number" and not _is_in_event_loop():
-            return anyio.run(self._later, raw)
-        return self._later(raw)
+            return anyio.run(self._await_direct_call, raw)
+        return self._await_direct_call(raw)
 
-    def _named(self, args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _name_fields(self, args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
         names = self.positional if args else ()
         if len(args) > len(names):
             raise RewardFieldError(
-                f"{self.name} takes {len(names)} fields by position ({', '.join(names)}), not {len(args)}"
+                f"{self.name}: expected at most {len(names)} fields by position ({', '.join(names)}), "
+                f"got {len(args)}"
             )
-        given = {**dict(zip(names, args, strict=False)), **fields}
-        trajectory = given.get("trajectory")
-        return {**fields_of_trajectory(trajectory), **given} if isinstance(trajectory, Trajectory) else given
+        named = {**dict(zip(names, args, strict=False)), **fields}
+        trajectory = named.get("trajectory")
+        return {**fields_of_trajectory(trajectory), **named} if isinstance(trajectory, Trajectory) else named
 
-    async def _later(self, raw: Awaitable[object]) -> Any:
-        return self._as_called(await raw)
+    async def _await_direct_call(self, raw: Awaitable[object]) -> Any:
+        return self._as_direct_call(await raw)
 
-    def _as_called(self, raw: object) -> Any:
+    def _as_direct_call(self, raw: object) -> Any:
         result = self.read(raw)
         if self.direct_call == "mapping":
             return as_mapping(result)
@@ -126,7 +127,7 @@ class FunctionReward(Reward):
         self.name = name
         self.range = check_range(allowed)
         self.direct_call = direct_call
-        update_wrapper(self, _bare(function))
+        update_wrapper(self, _unwrap(function))
         _ = self.signature
 
     @property
@@ -221,7 +222,7 @@ def reward(
     """
 
     def make(target: RewardFunction) -> FunctionReward:
-        called = name or str(getattr(_bare(target), "__name__", "reward"))
+        called = name or str(getattr(_unwrap(target), "__name__", "reward"))
         return FunctionReward(target, called, range, direct_call, prepare)
 
     return make if function is None else make(function)
@@ -238,7 +239,7 @@ def as_reward(value: object) -> Reward:
     other = cast("Any", value)
     if callable(other):
         return reward(other)
-    raise RewardDefinitionError(f"a reward must be a callable or a class with `call`, not {value!r:.80}")
+    raise RewardDefinitionError(f"expected a reward as a callable or a class with `call`, got {value!r:.80}")
 
 
 def _with_fields_fixed(value: Any) -> Reward | None:
@@ -251,7 +252,7 @@ def _with_fields_fixed(value: Any) -> Reward | None:
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:
-    """Render a result as AgentFly does: `reward`, and the extras beside it."""
+    """Render a result as AgentFly does: `reward` and the extras in one object."""
     return {KEY: result.reward, **result.extras}
 
 
@@ -263,7 +264,7 @@ def _is_in_event_loop() -> bool:
     return True
 
 
-def _bare(function: Any) -> Any:
+def _unwrap(function: Any) -> Any:
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function) and not isinstance(function, type) and hasattr(function, "__call__"):  # noqa: B004  (an object's own, to look at it)

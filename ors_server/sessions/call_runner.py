@@ -196,6 +196,11 @@ class CallTable:
         self._running[call] = size
         self._running_size += size
 
+    async def until_idle(self) -> None:
+        """Wait until no call runs."""
+        while self._running:
+            await next(iter(self._running)).wait()
+
     async def stop(self, time_limit: float, make_error: Callable[[], OrsServerError]) -> None:
         """Cancel every call and wait until each has its result.
 

@@ -163,6 +163,10 @@ class SessionEnding:
             self._parts.runner.turns.release(Concurrency.EXCLUSIVE)
 
     async def _log_end(self) -> None:
+        if self._parts.recorder.is_let_go:
+            session_id = self._parts.recorder.origin.session_id
+            log.info("session_suspended", session_id=session_id, environment=self._parts.definition.name)
+            return
         state = self._parts.recorder.current_state()
         log.info(
             "episode",

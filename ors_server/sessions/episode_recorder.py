@@ -11,7 +11,7 @@ session plays; only what all of them wait together is waived, and once, however 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,6 +40,8 @@ from ors_server.model.trajectory import (
     USER_TURNS,
     EpisodeOrigin,
     EpisodeSummary,
+    Incident,
+    IncidentKind,
     Step,
     StepStatus,
     Transition,
@@ -47,6 +49,7 @@ from ors_server.model.trajectory import (
 )
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.result_output import numeric_extras
+from ors_server.sessions.quiet_store import QuietStore
 from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
 from ors_server.sessions.session_services import Services
 from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable
@@ -289,6 +292,8 @@ class EpisodeRecorder:
     """Calls that run and will count."""
     _call_counted: asyncio.Event | None = field(default=None, init=False)
     """Is set when one of them was counted."""
+    is_let_go: bool = field(default=False, init=False)
+    """Whether nothing is written any more, although the episode goes on."""
     restored_to_step: int | None = field(default=None, init=False)
     """Number of the step after which a snapshot was taken that was restored since the last step."""
 
@@ -356,6 +361,25 @@ class EpisodeRecorder:
             for step, after in zip(steps, states, strict=True):
                 await self.services.store.append(self.origin.episode_id, step, self._sum_up(after))
                 self.state = after
+
+    def go_on_from(self, state: EpisodeState, services: Services) -> None:
+        """Go on from a state on record, and write what happens from now on."""
+        self._clock.start_from(state.waived)
+        self.state, self.services = state, services
+
+    async def record_restore(self, step: int) -> None:
+        """Write that the session is restored to the snapshot of a step, which no later server can repeat."""
+        text = f"the session was restored to its snapshot of step {step}"
+        incident = Incident(IncidentKind.RESTORED, self.services.clock.now(), text, (self.state.steps,))
+        await self.services.store.record_incident(self.origin.episode_id, incident)
+
+    async def let_go(self) -> None:
+        """Write what waits to be written, and nothing from now on: the record stays as it is, and open."""
+        async with self._one_at_a_time():
+            with suppress(StoreError):
+                await self._write()
+            self.services = replace(self.services, store=QuietStore())
+            self.is_let_go = True
 
     def apply_event(self, event: EpisodeEvent, reason: StopReason | None = None) -> None:
         """Move the episode by something that is not a step; one whose time was up ended at that moment."""

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from secrets import randbelow, token_hex
+from secrets import randbelow
 from types import MappingProxyType
+from typing import Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -21,6 +22,7 @@ from ors_server.model.errors import (
     SessionDeletedError,
     SessionExistsError,
     SessionExpiredError,
+    SessionInterruptedError,
     SessionNotFoundError,
     ShuttingDownError,
     UnknownEnvironmentError,
@@ -35,7 +37,15 @@ from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.key_limits import CallRates
 from ors_server.sessions.lifecycle import make_instance, tear_down
 from ors_server.sessions.session import Session
-from ors_server.sessions.session_request import ForkRequest, Quotas, RecentIds, SessionRequest, SessionStatus
+from ors_server.sessions.session_request import (
+    ForkRequest,
+    Quotas,
+    RecentIds,
+    SessionRequest,
+    SessionStatus,
+    creation_digest,
+    needs_secrets,
+)
 from ors_server.sessions.session_services import (
     NO_SANDBOXES,
     BackgroundTasks,
@@ -72,7 +82,7 @@ async def make_session(
         SandboxUnavailableError: If the session needs a sandbox and this server has none.
         StoreError: If the origin could not be written.
     """
-    toolset = _find_toolset(definition, request.toolset)
+    toolset = find_toolset(definition, request.toolset)
     needs_sandbox = definition.sandbox_for(toolset) is not None
     if needs_sandbox:
         services.sandboxes.require()
@@ -102,6 +112,8 @@ async def make_session(
         toolset=request.toolset,
         labels=dict(request.labels),
         packages=definition.packages,
+        creation=creation_digest(request),
+        has_secrets=needs_secrets(request),
     )
     recorder = EpisodeRecorder(origin, policy, services)
     secret_values.keep(recorder, request.secrets.values())
@@ -134,6 +146,7 @@ async def make_fork(
         episode_id=make_episode_id(),
         created_at=services.clock.now(),
         credential_id=credential_id,
+        creation=None,
         forked_from=Fork(before.session_id, snapshot.state.steps),
     )
     recorder = EpisodeRecorder(origin, parent.recorder.policy, services)
@@ -169,7 +182,8 @@ async def _find_task(definition: EnvironmentDefinition, request: SessionRequest)
     return await definition.tasks.get_task(request.split, request.index)
 
 
-def _find_toolset(definition: EnvironmentDefinition, name: str | None) -> ToolsetDefinition | None:
+def find_toolset(definition: EnvironmentDefinition, name: str | None) -> ToolsetDefinition | None:
+    """Return a toolset that a session may be created with; `InvalidRequestError` if there is no such one."""
     if name is None:
         return None
     toolset = definition.session_toolsets.get(name)
@@ -187,6 +201,32 @@ class _Creation:
     def __init__(self) -> None:
         self.ended = asyncio.Event()
         self.is_withdrawn = False
+
+
+class Recoverer(Protocol):
+    """Takes up the sessions that an earlier server left open; one that cannot be taken up is closed."""
+
+    def episode_of(self, session_id: str) -> str | None:
+        """Return the id of the episode that waits to be taken up; `None` if none does."""
+        ...
+
+    async def resume(self, session_id: str) -> None:
+        """Rebuild the session, once however many ask for it; do nothing if none waits.
+
+        Raises:
+            SessionInterruptedError: If it cannot be rebuilt.
+            CapacityError: If a limit is reached; then it still waits.
+            MachineryError: If something underneath failed; then it still waits.
+        """
+        ...
+
+    def forget(self, session_id: str) -> None:
+        """Forget that the session could not be taken up, because its id is used again."""
+        ...
+
+    async def close(self, session_id: str) -> bool:
+        """Close the record of a session that waits, because it is deleted; return whether one waited."""
+        ...
 
 
 class SessionManager:
@@ -211,6 +251,8 @@ class SessionManager:
         self._expired = RecentIds()
         self._stopping = False
         self._is_draining = False
+        self.recoverer: Recoverer | None = None
+        """Takes up what an earlier server left open; set before the first request."""
 
     def replace_environments(self, definitions: Sequence[EnvironmentDefinition]) -> None:
         """Serve other environments from now on, at least one; live sessions keep theirs."""
@@ -259,8 +301,18 @@ class SessionManager:
             raise ShuttingDownError("the server is shutting down")
         if self._is_draining:
             raise ShuttingDownError("the server is stopping")
-        session_id = request.session_id or token_hex(16)
-        if session_id in self._sessions or session_id in self._creations:
+        session_id = request.session_id or self.services.options.slot.draw_session_id()
+        self.services.options.slot.check(session_id)
+        try:
+            await self._resume(session_id)
+        except SessionInterruptedError:  # its id is free now
+            if self.recoverer is not None:
+                self.recoverer.forget(session_id)
+        known = self._sessions.get(session_id)
+        digest = creation_digest(request)
+        if known is not None and known.is_rebuilt and digest == known.recorder.origin.creation is not None:
+            return known.status()
+        if known is not None or session_id in self._creations:
             raise SessionExistsError("Session already exists")
         policy = self._policies[definition.name]
         make = partial(make_session, session_id, request, definition, self.services, policy)
@@ -281,7 +333,7 @@ class SessionManager:
         """
         if self._stopping:
             raise ShuttingDownError("the server is shutting down")
-        parent = self.find(session_id)
+        parent = await self.obtain(session_id)
         kept = None if request.snapshot_id is None else parent.snapshots.find(request.snapshot_id)
         snapshot = kept or await parent.snapshots.take()
         children: list[Session] = []
@@ -289,7 +341,7 @@ class SessionManager:
             shared = parent.recorder.origin.episode_id
             steps = await self.services.store.steps(shared, 0, snapshot.state.steps)
             for _ in range(request.count):
-                child_id = token_hex(16)
+                child_id = self.services.options.slot.draw_session_id()
                 make = partial(make_fork, parent, child_id, request.credential_id, snapshot, steps)
                 child = await self._add(child_id, parent.definition, request.credential_id, make)
                 children.append(child)
@@ -304,6 +356,19 @@ class SessionManager:
                 with anyio.CancelScope(shield=True):
                     await snapshot.aclose()
         return [child.status() for child in children]
+
+    async def take_over(self, record: EpisodeRecord, make: Callable[[], Awaitable[Session]]) -> None:
+        """Take a session up that an earlier server left open; it counts against the limits as a new one.
+
+        Raises:
+            CapacityError: If a limit is reached.
+            SessionDeletedError: If it was deleted meanwhile.
+            ShuttingDownError: If the server is stopping.
+        """
+        if self._stopping:
+            raise ShuttingDownError("the server is shutting down")
+        origin = record.origin
+        await self._add(origin.session_id, self.environment(origin.environment), origin.credential_id, make)
 
     async def _add(
         self,
@@ -332,11 +397,25 @@ class SessionManager:
         if not (creation.is_withdrawn or self._stopping):
             session.start()
             return
-        reason = StopReason.DELETED if creation.is_withdrawn else StopReason.SHUTDOWN
-        await self._end(session, EpisodeEvent.DELETE, reason)
         if self._stopping:
+            await self._stop(session)
             raise ShuttingDownError("the server is shutting down")
+        await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         raise SessionDeletedError("Session deleted")
+
+    async def obtain(self, session_id: str) -> Session:
+        """Return a session as `find` does; one that an earlier server left open is rebuilt first.
+
+        Raises:
+            SessionInterruptedError: If it cannot be rebuilt.
+            CapacityError: If a limit keeps it from being rebuilt now.
+        """
+        await self._resume(session_id)
+        return self.find(session_id)
+
+    async def _resume(self, session_id: str) -> None:
+        if self.recoverer is not None and session_id not in self._sessions:
+            await self.recoverer.resume(session_id)
 
     def find(self, session_id: str) -> Session:
         """Return a live session and keep it alive.
@@ -355,9 +434,14 @@ class SessionManager:
         return session
 
     def episode_of(self, session_id: str) -> str | None:
-        """Return the id of the episode that a live session plays; `None` without one. No activity."""
+        """Return the id of the episode that a session plays, live or to be rebuilt; `None` without one.
+
+        It is no activity, and rebuilds nothing.
+        """
         session = self._sessions.get(session_id)
-        return None if session is None else session.recorder.origin.episode_id
+        if session is not None:
+            return session.recorder.origin.episode_id
+        return None if self.recoverer is None else self.recoverer.episode_of(session_id)
 
     async def delete(self, session_id: str) -> bool:
         """End a session, waiting until its environment is torn down; an unknown id is no error.
@@ -372,7 +456,7 @@ class SessionManager:
             return True
         session = self._sessions.get(session_id)
         if session is None:
-            return False
+            return self.recoverer is not None and await self.recoverer.close(session_id)
         await self._end(session, EpisodeEvent.DELETE, StopReason.DELETED)
         return True
 
@@ -392,11 +476,20 @@ class SessionManager:
         self.services.health.check()
 
     async def end_sessions(self) -> None:
-        """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`."""
+        """Refuse new sessions and end all live ones; calls that still run fail with `ShuttingDownError`.
+
+        If the options say so, the records stay open, and running calls have some time to end.
+        """
         self._stopping = True
         async with anyio.create_task_group() as group:
             for session in list(self._sessions.values()):
-                group.start_soon(self._end, session, EpisodeEvent.DELETE, StopReason.SHUTDOWN)
+                group.start_soon(self._stop, session)
+
+    async def _stop(self, session: Session) -> None:
+        options = self.services.options
+        if options.suspends:
+            await session.let_go(options.suspend_time_limit)
+        await self._end(session, EpisodeEvent.DELETE, StopReason.SHUTDOWN)
 
     async def aclose(self) -> None:
         """End all sessions, those being made included, and wait until nothing is left of them."""
@@ -448,6 +541,8 @@ class SessionManager:
 
     async def status(self, session_id: str) -> SessionStatus:
         """Return a session as a trainer sees it, also after its end, as long as its record is kept."""
+        with suppress(SessionInterruptedError):
+            await self._resume(session_id)
         session = self._sessions.get(session_id)
         if session is not None:
             return session.status()
@@ -455,6 +550,11 @@ class SessionManager:
         return SessionStatus(
             record.origin, record.summary, Visibility(record.origin.visibility), None, 0, None
         )
+
+    async def origin_of(self, session_id: str) -> EpisodeOrigin:
+        """Return what a session was created from, also after its end; it rebuilds nothing."""
+        session = self._sessions.get(session_id)
+        return (await self._recorded(session_id)).origin if session is None else session.recorder.origin
 
     async def sessions(self) -> Sequence[SessionStatus]:
         """Return all live sessions, oldest first; no activity."""

@@ -1,9 +1,11 @@
 """One session: an environment instance, its episode, and every call made on it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
+
+import anyio
 
 from ors_server.environments.call_context import CallContext, ProgressListener
 from ors_server.environments.calling_client import CallingClient
@@ -16,10 +18,10 @@ from ors_server.environments.definition import (
 )
 from ors_server.environments.environment import restore_rng
 from ors_server.environments.prompt_blocks import flatten_messages
-from ors_server.environments.simulated_user.conversation import load_conversation
+from ors_server.environments.simulated_user.conversation import end_replay, load_conversation
 from ors_server.environments.toolsets.milestones import load_reached_milestones
-from ors_server.model.episode import EpisodeEvent, Phase, StopReason
-from ors_server.model.errors import CallCancelledError, NotSupportedError, UnknownCallError
+from ors_server.model.episode import EpisodeEvent, EpisodeState, Phase, StopReason
+from ors_server.model.errors import CallCancelledError, NotSupportedError, ShuttingDownError, UnknownCallError
 from ors_server.model.logs import get_logger
 from ors_server.model.trajectory import Step
 from ors_server.model.visibility import Visibility
@@ -31,7 +33,7 @@ from ors_server.sessions.lifecycle import Setup
 from ors_server.sessions.reward_view import RewardView
 from ors_server.sessions.session_call import NO_CLIENT, Call, CallResult, Failure, Scored, check_call_id
 from ors_server.sessions.session_request import SessionStatus
-from ors_server.sessions.session_services import LastUse, run_whole
+from ors_server.sessions.session_services import LastUse, Services, run_whole
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
 from ors_server.timing.loop_watch import running_code
@@ -58,6 +60,8 @@ class Session:
     visibility: Visibility
     _task_spec: JSONObject
     toolset: ToolsetDefinition | None
+    is_rebuilt: bool = field(default=False, init=False)
+    """Whether it was taken up from the record of a server that was killed."""
     last_use: LastUse = field(init=False)
     _reward_view: RewardView = field(init=False)
     _setup: Setup = field(init=False)
@@ -79,13 +83,17 @@ class Session:
             recorder, definition = self.recorder, self.definition
             self._made_runner = CallRunner(
                 recorder,
-                CallTable(recorder.origin.session_id, recorder.services, self.last_use, recorder.is_pending),
+                self._make_table(),
                 SessionTools(definition, self._instance, self.toolset),
                 self._setup,
                 self._task_spec,
                 self._reward_view.grade if self._reward_view.judges_episodes else None,
             )
         return self._made_runner
+
+    def _make_table(self) -> CallTable:
+        recorder = self.recorder
+        return CallTable(recorder.origin.session_id, recorder.services, self.last_use, recorder.is_pending)
 
     @property
     def snapshots(self) -> Snapshots:
@@ -147,6 +155,35 @@ class Session:
         state = snapshot.resumed_at(self.recorder.now, created_at=self.recorder.state.created_at)
         await run_whole(self.recorder.services.spawn, self.recorder.open_fork, state, steps)
         self._runner.calls.add_recorded(steps)
+
+    async def until_ready(self) -> None:
+        """Wait for setup; raises the error with which it failed."""
+        await self._runner.until_ready()
+
+    async def repeat(self, step: Step) -> None:
+        """Play a recorded call again and wait for its end; no rate limits it."""
+        call = Call(step.call_id, step.tool, step.arguments)
+        self._runner.start(call)
+        await call.wait()
+
+    def go_on_from(self, state: EpisodeState, services: Services, steps: Iterable[Step]) -> None:
+        """Go on where the record ends: ids of recorded calls are answered from it, and run nothing."""
+        self.recorder.go_on_from(state, services)
+        self._runner.calls = self._make_table()
+        self._runner.calls.add_recorded(steps)
+        end_replay(self._instance)
+        self.is_rebuilt = True
+
+    async def let_go(self, time_limit: float) -> None:
+        """Let the running calls end, begin no others, and leave the record open; `aclose` comes after it.
+
+        Args:
+            time_limit: Seconds after which a call that still runs is left out of the record.
+        """
+        self._runner.end(partial(ShuttingDownError, "the server is shutting down"))
+        with anyio.move_on_after(time_limit):
+            await self._runner.calls.until_idle()
+        await self.recorder.let_go()
 
     async def prompt(self) -> Blocks:
         """Return the prompt, after setup."""

@@ -1,5 +1,7 @@
 """Requests for sessions and forks, the status of a session, and the quotas that requests count against."""
 
+import hashlib
+import json
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +14,9 @@ from ors_server.model.wire import JSONObject
 from ors_server.sessions.key_limits import LimitsOf, no_key_limits
 
 IDS_KEPT = 10_000
+
+CLIENT_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
+"""Names of the secrets that the `openreward` client sends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,32 @@ class SessionRequest:
     """What the creator calls the episode; recorded, and never shown to the agent."""
     user_turns: Sequence[UserTurn] | None = field(default=None, repr=False)
     """What the simulated user repeats instead of answering, in a replay."""
+
+
+def needs_secrets(request: SessionRequest) -> bool:
+    """Return whether a session cannot be made again without its secrets, which no record has.
+
+    The `openreward` client sends its own API key as two secrets with every creation. They are for services
+    of its maker, so that a session is made again without them.
+    """
+    return not request.secrets.keys() <= CLIENT_SECRETS
+
+
+def creation_digest(request: SessionRequest) -> str | None:
+    """Return a digest of a request by which a repeat of it is recognised.
+
+    Returns:
+        `None` if there is nothing to recognise: the server makes the id, or the session needs secrets, which
+        no record has in any form.
+    """
+    if request.session_id is None or needs_secrets(request) or request.user_turns is not None:
+        return None
+    fields = {name: value for name, value in asdict(request).items() if name not in {"secrets", "user_turns"}}
+    try:
+        text = json.dumps(fields, sort_keys=True, separators=(",", ":"), default=str)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

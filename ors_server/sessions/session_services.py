@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.model.clock import Clock, SystemClock
 from ors_server.model.errors import StoreError
+from ors_server.model.host_slot import ALONE, HostSlot
 from ors_server.model.logs import get_logger
 from ors_server.model.visibility import Visibility
 from ors_server.model.wire import JSONObject
@@ -261,8 +262,14 @@ class SessionOptions:
     """Written into each record."""
     worker_threads: int = DEFAULT_THREADS
     """Threads for authors' blocking code."""
+    suspends: bool = False
+    """Whether the sessions' records stay open when the server stops, so that the next one goes on."""
+    suspend_time_limit: float = 60.0
+    """Seconds that running calls have to end then."""
     limits_of: LimitsOf = no_key_limits
     """Returns the limits of an API key; called each time, because keys may change while the server runs."""
+    slot: HostSlot = ALONE
+    """Which host of several this server is: its sessions are those whose ids are in its slot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,7 @@ class Snapshots:
             await self._recorder.write_pending()
             self._check_playable()
             snapshot = self.find(snapshot_id)
+            await self._recorder.record_restore(snapshot.state.steps)
             clock = start_clock(self._recorder.policy.setup_time_limit)
             is_whole = False
             try:

@@ -12,6 +12,7 @@ from ors_server.model.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeSummary,
+    Incident,
     Step,
     Transition,
 )
@@ -80,6 +81,16 @@ class EpisodeTotals:
 ALL = EpisodeFilter()
 
 
+@dataclass(frozen=True, slots=True)
+class OpenEpisode:
+    """An episode whose server ended without closing it."""
+
+    session_id: str
+    episode_id: str
+    alive_at: datetime
+    """When its server was last known to be alive, UTC: at least when the record was last written."""
+
+
 class RecordReader(Protocol):
     """Read-only access to episode records, whichever server wrote them.
 
@@ -111,7 +122,7 @@ class RecordReader(Protocol):
         limit: int = 100,
         newest_first: bool = True,
     ) -> Sequence[EpisodeRecord]:
-        """Return a page of episodes in the order of their creation, without their transitions.
+        """Return a page of episodes in the order of their creation, without transitions and incidents.
 
         Args:
             after: Id of the last episode of the previous page; `None` for the first page.
@@ -148,6 +159,13 @@ class EpisodeStore(RecordReader, Protocol):
     stored once. An episode has one writer; several stores may write different episodes to one database.
     """
 
+    left_open: Sequence[OpenEpisode]
+    """Episodes that were open when this store was opened and that no other store writes, oldest first. Empty
+    if another store had the same database open at that moment, because it may write any of them; a host of
+    several has those of its own slot, which no other host writes."""
+    shared_secret: bytes
+    """A random secret of the record: the same for every store of it, at any time."""
+
     async def open(self, origin: EpisodeOrigin) -> None:
         """Start the record of an episode."""
         ...
@@ -172,6 +190,14 @@ class EpisodeStore(RecordReader, Protocol):
 
     def record_prompt(self, episode_id: str, blocks: Sequence[TextBlock | ImageBlock]) -> None:
         """Queue the prompt, as `record_transition` does; the first prompt is kept."""
+        ...
+
+    def note_alive(self) -> None:
+        """Write that this server is alive; to be repeated, and neither waits nor fails."""
+        ...
+
+    async def record_incident(self, episode_id: str, incident: Incident) -> None:
+        """Write an incident of an episode; an unknown episode is ignored."""
         ...
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:

@@ -34,6 +34,11 @@ class StoreLocation:
     url: str = ""
     """The URL of a PostgreSQL store, with its password."""
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the store ends with the process."""
+        return self.kind is StoreKind.MEMORY
+
     def __repr__(self) -> str:
         """Show the location without its password."""
         return f"StoreLocation({self.display_name!r})"

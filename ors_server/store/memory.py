@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from secrets import token_bytes
 
 from ors_server.model.errors import EpisodeNotFoundError, StoreError
 from ors_server.model.trajectory import (
@@ -10,13 +11,14 @@ from ors_server.model.trajectory import (
     EpisodeRecord,
     EpisodeResult,
     EpisodeSummary,
+    Incident,
     Step,
     Transition,
     first_summary,
     result_of,
 )
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
+from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals, OpenEpisode
 from ors_server.store.matching import matches
 
 
@@ -28,18 +30,28 @@ class _StoredEpisode:
     prompt: tuple[TextBlock | ImageBlock, ...] | None = None
     transitions: list[Transition] = field(default_factory=list[Transition])
     is_closed: bool = False
+    incidents: list[Incident] = field(default_factory=list[Incident])
 
     def as_record(self) -> EpisodeRecord:
         return EpisodeRecord(
-            self.origin, self.summary, self.prompt, tuple(self.transitions), is_closed=self.is_closed
+            self.origin,
+            self.summary,
+            self.prompt,
+            tuple(self.transitions),
+            is_closed=self.is_closed,
+            incidents=tuple(self.incidents),
         )
 
 
 class MemoryStore:
     """Keeps live episodes and the most recently closed ones."""
 
+    left_open: Sequence[OpenEpisode] = ()
+    """Always empty: no episode outlives the process."""
+
     def __init__(self, retain: int = 10_000) -> None:
         """Start empty; only the newest `retain` closed episodes are kept."""
+        self.shared_secret = token_bytes(32)
         self._retain = retain
         self._episodes: dict[str, _StoredEpisode] = {}
         self._newest_of_session: dict[str, str] = {}
@@ -77,6 +89,15 @@ class MemoryStore:
         episode = self._episodes.get(episode_id)
         if episode is not None and episode.prompt is None:
             episode.prompt = tuple(blocks)
+
+    def note_alive(self) -> None:
+        """Do nothing: no later server reads it."""
+
+    async def record_incident(self, episode_id: str, incident: Incident) -> None:
+        """See `EpisodeStore.record_incident`."""
+        episode = self._episodes.get(episode_id)
+        if episode is not None:
+            episode.incidents.append(incident)
 
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
         """Keep the final summary, and remove the oldest closed episodes beyond the limit."""
@@ -128,7 +149,7 @@ class MemoryStore:
                 for record in found
                 if record.origin.episode_id != after and (_rank(record.origin) < boundary) == newest_first
             ]
-        return [replace(record, transitions=()) for record in found[:limit]]
+        return [replace(record, transitions=(), incidents=()) for record in found[:limit]]
 
     async def stream(
         self, episode_filter: EpisodeFilter = ALL

@@ -30,10 +30,12 @@ async def open_store(
         return MemoryStore(MEMORY_EPISODES if retain is None else retain)
     # A server with a store in memory does not load SQLAlchemy.
     from ors_server.store.sql.components import prepare  # noqa: PLC0415  (as above)
+    from ors_server.store.sql.opening import open_to_write  # noqa: PLC0415  (as above)
     from ors_server.store.sql.sql_store import SqlStore  # noqa: PLC0415  (as above)
 
     parts = await anyio.to_thread.run_sync(prepare, location, options)
-    return SqlStore(parts.database, parts.blob_store, options, clock or SystemClock())
+    opened = await anyio.to_thread.run_sync(open_to_write, parts.database, options.slot)
+    return SqlStore(opened, parts.blob_store, options, clock or SystemClock())
 
 
 async def open_reader(where: str) -> RecordReader:

@@ -15,6 +15,8 @@ from ors_server.model.trajectory import (
     EpisodeResult,
     EpisodeSummary,
     Fork,
+    Incident,
+    IncidentKind,
     Step,
     StepStatus,
     Transition,
@@ -206,6 +208,22 @@ async def _note(store: EpisodeStore) -> None:
     require_equal(None, await store.find("nobody"), "an episode that was never opened")
 
 
+async def _incidents(store: EpisodeStore) -> None:
+    origin = make_origin(1)
+    happened = [
+        Incident(IncidentKind.RESTORED, MORNING, "restored to step 1", (2,)),
+        Incident(IncidentKind.REBUILT, MORNING + timedelta(seconds=1), "rebuilt \N{SNOWMAN}"),
+    ]
+    await store.open(origin)
+    for incident in happened:
+        await store.record_incident(origin.episode_id, incident)
+    await store.record_incident("nobody", happened[0])
+    record = await store.find(origin.episode_id)
+    require_equal(tuple(happened), record and record.incidents, "the incidents")
+    for listed in await store.page(EpisodeFilter()):
+        require_equal((), listed.incidents, "the incidents in a list")
+
+
 async def _close(store: EpisodeStore) -> None:
     origin = make_origin(1)
     last = await play(store, origin, 3)
@@ -361,6 +379,7 @@ STORE_PROMISES: dict[str, StoreCheck] = {
     "a step that is appended again is there once": _append_again,
     "a step that does not follow is refused": _refuse_gaps,
     "notes are on record before any later read": _note,
+    "incidents are kept in their order": _incidents,
     "a closed episode keeps its final figures": _close,
     "pages follow one another in the order of creation": _page,
     "a filter means the same everywhere": _filter,

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ors_server.environments.loading import installed_environments, load_environments
-from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict
 from ors_server.replaying.stage import open_local_stage

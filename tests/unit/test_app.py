@@ -221,6 +221,8 @@ def test_every_setting_of_names_is_known_and_no_other():
         "emit",
         "log_format",
         "log_level",
+        "on_stop",
+        "recover",
         "sandbox",
         "unjudged",
         "visibility",

@@ -32,8 +32,8 @@ from ors_server.audit.recorded.winning_ways import (
     find_missing_tools,
     find_paid_without_answer,
 )
+from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.replaying.choosing import Episodes, StoredEpisodes
-from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.store.base import ALL, EpisodeFilter, RecordReader
 
 _DOMINATING = 0.9

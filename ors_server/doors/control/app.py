@@ -23,6 +23,7 @@ from ors_server.doors.control.operations import (
     encode_parts,
     segments_of,
 )
+from ors_server.doors.control.peers import Peers
 from ors_server.doors.http import messages as http
 from ors_server.doors.http.faults import extra_headers, look_up, pending_fields
 from ors_server.doors.http.request_errors import (
@@ -54,6 +55,7 @@ EPISODE = "/episodes/{episode}"
 def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
     """Return every operation; of two that fit a path, the first one counts."""
     created, accepted, play = HTTPStatus.CREATED, HTTPStatus.ACCEPTED, Role.AGENT
+    rebuilt = (404, 410, 429, 503)  # what can keep a request from a session that a killed server left open
     return (
         Operation("GET", "/health", h.get_health, role=None),
         Operation("GET", "/ready", h.get_readiness, role=None, failures=(503,)),
@@ -67,33 +69,31 @@ def make_table(h: ControlHandlers, e: EpisodeHandlers) -> tuple[Operation, ...]:
         Operation("GET", TASKS + "/{index}", h.get_task, failures=(404, 500)),
         Operation("POST", "/sessions", h.create_session, status=created, failures=(404, 409, 429, 500, 503)),
         Operation("GET", "/sessions", h.list_sessions, failures=(404,)),
-        Operation("GET", SESSION, h.get_session, failures=(404,)),
-        Operation("DELETE", SESSION, h.delete_session, failures=(404,)),
+        Operation("GET", SESSION, h.get_session, failures=(404, 429, 503)),
+        Operation("DELETE", SESSION, h.delete_session, failures=(404, 503)),
         Operation("GET", SESSION + "/steps", h.list_steps, failures=(404, 503)),
-        Operation(
-            "POST", SNAPSHOTS, h.take_snapshot, status=created, failures=(404, 409, 410, 429, 500, 503)
-        ),
-        Operation("GET", SNAPSHOTS, h.list_snapshots, failures=(404,)),
-        Operation("DELETE", SNAPSHOTS + "/{snapshot_id}", h.discard_snapshot, failures=(404,)),
+        Operation("POST", SNAPSHOTS, h.take_snapshot, status=created, failures=(*rebuilt, 409, 500)),
+        Operation("GET", SNAPSHOTS, h.list_snapshots, failures=rebuilt),
+        Operation("DELETE", SNAPSHOTS + "/{snapshot_id}", h.discard_snapshot, failures=rebuilt),
         Operation(
             "POST",
             SNAPSHOTS + "/{snapshot_id}/restore",
             h.restore_snapshot,
-            failures=(404, 409, 410, 500, 503),
+            failures=(*rebuilt, 409, 500),
         ),
         Operation(
             "POST",
             SESSION + "/fork",
             h.fork_session,
             status=created,
-            failures=(404, 409, 410, 429, 500, 503),
+            failures=(*rebuilt, 409, 500),
         ),
-        Operation("POST", SESSION + "/token", h.mint_token, failures=(404,)),
-        Operation("GET", SESSION + "/prompt", h.get_prompt, play, failures=(404, 410, 500)),
-        Operation("GET", SESSION + "/messages", h.get_messages, play, failures=(404, 410, 500)),
-        Operation("GET", SESSION + "/tools", h.get_tools, play, failures=(404, 410, 500)),
-        Operation("POST", SESSION + "/calls", h.call_tool, play, failures=(404, 410, 500, 503)),
-        Operation("POST", SESSION + "/calls/{call_id}/cancel", h.cancel_call, play, failures=(404,)),
+        Operation("POST", SESSION + "/token", h.mint_token, failures=rebuilt),
+        Operation("GET", SESSION + "/prompt", h.get_prompt, play, failures=(*rebuilt, 500)),
+        Operation("GET", SESSION + "/messages", h.get_messages, play, failures=(*rebuilt, 500)),
+        Operation("GET", SESSION + "/tools", h.get_tools, play, failures=(*rebuilt, 500)),
+        Operation("POST", SESSION + "/calls", h.call_tool, play, failures=(*rebuilt, 500)),
+        Operation("POST", SESSION + "/calls/{call_id}/cancel", h.cancel_call, play, failures=rebuilt),
         Operation("GET", "/episodes", e.list_episodes, failures=(404, 503)),
         Operation("GET", "/episodes/totals", e.sum_up_episodes, failures=(503,)),
         Operation("GET", EPISODE, e.get_episode, failures=(404, 409, 503)),
@@ -121,7 +121,8 @@ class ControlApp:
         self._manager = manager
         self._description: Description | None = None
         self.table = make_table(
-            ControlHandlers(manager, keyring, settings, self.describe, shutdown), episodes
+            ControlHandlers(manager, keyring, settings, self.describe, shutdown, Peers(settings.slot)),
+            episodes,
         )
 
     def describe(self) -> Description:

@@ -37,7 +37,15 @@ from ors_server.model.clock import Clock
 from ors_server.model.episode import Phase, StopReason
 from ors_server.model.errors import CapacityError, OrsServerError, ShuttingDownError
 from ors_server.model.logs import get_logger
-from ors_server.model.trajectory import EpisodeOrigin, EpisodeRecord, EpisodeSummary, Fork, Step, Transition
+from ors_server.model.trajectory import (
+    EpisodeOrigin,
+    EpisodeRecord,
+    EpisodeSummary,
+    Fork,
+    Incident,
+    Step,
+    Transition,
+)
 from ors_server.model.wire import Block, JSONObject
 from ors_server.store.base import EpisodeFilter, EpisodeTotals, RecordReader
 from ors_server.store.episode_updates import EpisodeUpdate, follow
@@ -98,7 +106,7 @@ class EpisodeEntry(ResponseModel):
         """Show a record."""
         given = {name: getattr(record.origin, name) for name in cls.model_fields if name in _ORIGIN}
         given |= {"closed": record.is_closed, "episode": record.summary}
-        given |= {"prompt": record.prompt, "transitions": record.transitions}
+        given |= {"prompt": record.prompt, "transitions": record.transitions, "incidents": record.incidents}
         return cls.model_validate(given)
 
 
@@ -114,6 +122,12 @@ class EpisodeRecordView(EpisodeEntry):
     """The prompt; `None` if it was never requested."""
     transitions: tuple[Transition, ...]
     """Every transition, in order."""
+    incidents: tuple[Incident, ...]
+    """What else happened to the session, in order: restored snapshots, restarts of the server."""
+    creation: str | None
+    """Digest of the request that created the session; `None` if the server made its id."""
+    has_secrets: bool
+    """Whether the session was given secrets that its environment may need; they are not on record."""
 
     def as_record(self) -> EpisodeRecord:
         """Return the record that is shown, exactly."""
@@ -122,6 +136,7 @@ class EpisodeRecordView(EpisodeEntry):
             summary=self.episode,
             prompt=self.prompt,
             transitions=self.transitions,
+            incidents=self.incidents,
             is_closed=self.closed,
         )
 

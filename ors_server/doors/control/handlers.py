@@ -7,7 +7,7 @@ operations says it, and `ControlApp` enforces it.
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from ors_server._version import __version__
 from ors_server.doors.access import Caller, Keyring, may_see_rewards, redact, withhold
 from ors_server.doors.control import models as m
 from ors_server.doors.control.operations import ControlRequest
+from ors_server.doors.control.peers import Peers
 from ors_server.doors.http.request_errors import ResponseModel
 from ors_server.doors.labels import labels_for
 from ors_server.environments.definition import EnvironmentDefinition
@@ -90,14 +91,20 @@ class ControlHandlers:
     _settings: Settings
     _describe: Callable[[], m.Description]
     _shutdown: Callable[[], None] | None
+    _peers: Peers
 
-    async def get_health(self) -> m.Health:
-        """Return that the process answers, with its queues and its event loop."""
+    async def get_health(self, request: ControlRequest) -> m.Health:
+        """Return that the process answers, with its queues and its event loop; of every host, if several."""
         services = self._manager.services
         found = services.sandboxes.tier
         isolation = None if found is None else m.Isolation.model_validate(found)
         loop = services.watch.figures().summary()
-        return m.Health(sandbox=isolation, queues=services.queues(), loop=loop)
+        queues = services.queues()
+        hosts: dict[str, m.HostHealth | None] | None = None
+        if self._peers.are_asked(request.headers):
+            own = {self._peers.slot.name: m.HostHealth(queues=queues, loop=loop)}
+            hosts = dict(sorted({**own, **await self._peers.healths(request.headers)}.items()))
+        return m.Health(sandbox=isolation, queues=queues, loop=loop, hosts=hosts)
 
     async def get_readiness(self) -> m.Readiness:
         """Return that the server takes new sessions; 503 if it does not."""
@@ -188,8 +195,8 @@ class ControlHandlers:
         status = await self._manager.create(wanted)
         return self._created(request, status)
 
-    async def list_sessions(self, query: m.SessionsQuery) -> m.SessionPage:
-        """List the live sessions, oldest first."""
+    async def list_sessions(self, request: ControlRequest, query: m.SessionsQuery) -> m.SessionPage:
+        """List the live sessions, oldest first; of every host, if there are several."""
         after = None if query.cursor is None else decode_cursor(query.cursor)
         environment = None if query.environment is None else self._manager.environment(query.environment).name
         found = sorted(
@@ -203,10 +210,14 @@ class ControlHandlers:
         )
         rest = found if after is None else [status for status in found if _rank(status) > after]
         page = rest[: query.limit]
-        return m.SessionPage(
+        own = m.SessionPage(
             sessions=[show_session(status) for status in page],
             next_cursor=encode_cursor(_rank(page[-1])) if len(rest) > len(page) else None,
         )
+        if not self._peers.are_asked(request.headers):
+            return own
+        others = await self._peers.session_pages(request.query_string, request.headers)
+        return _merge_pages([own, *others], query.limit)
 
     async def get_session(self, session_id: m.SessionId) -> m.SessionView:
         """Return a session's state and figures, also after its end."""
@@ -229,21 +240,21 @@ class ControlHandlers:
 
     async def take_snapshot(self, session_id: m.SessionId) -> m.SnapshotView:
         """Take a snapshot of the session's files and memory, once no call runs."""
-        return show_snapshot(await self._manager.find(session_id).snapshots.keep())
+        return show_snapshot(await (await self._manager.obtain(session_id)).snapshots.keep())
 
     async def list_snapshots(self, session_id: m.SessionId) -> m.SnapshotList:
         """List a session's snapshots."""
-        kept = self._manager.find(session_id).snapshots.all()
+        kept = (await self._manager.obtain(session_id)).snapshots.all()
         return m.SnapshotList(snapshots=[show_snapshot(snapshot) for snapshot in kept])
 
     async def discard_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotList:
         """Discard a snapshot and return the others."""
-        await self._manager.find(session_id).snapshots.discard(snapshot_id)
+        await (await self._manager.obtain(session_id)).snapshots.discard(snapshot_id)
         return await self.list_snapshots(session_id)
 
     async def restore_snapshot(self, session_id: m.SessionId, snapshot_id: m.SnapshotId) -> m.SnapshotView:
         """Restore files and memory from a snapshot; steps and sums stay."""
-        return show_snapshot(await self._manager.find(session_id).snapshots.restore(snapshot_id))
+        return show_snapshot(await (await self._manager.obtain(session_id)).snapshots.restore(snapshot_id))
 
     async def fork_session(
         self, request: ControlRequest, session_id: m.SessionId, body: m.ForkBody
@@ -255,28 +266,28 @@ class ControlHandlers:
 
     async def mint_token(self, request: ControlRequest, session_id: m.SessionId) -> m.AgentAccess:
         """Return the token and URLs with which an agent plays the session."""
-        self._manager.find(session_id)
+        await self._manager.obtain(session_id)
         return self._access(request, session_id)
 
     # Play
 
     async def get_prompt(self, session_id: m.SessionId) -> m.PromptView:
         """Return the prompt, once setup has ended."""
-        return m.PromptView(blocks=list(await self._manager.find(session_id).prompt()))
+        return m.PromptView(blocks=list(await (await self._manager.obtain(session_id)).prompt()))
 
     async def get_messages(self, session_id: m.SessionId) -> m.MessagesView:
         """Return the prompt as a conversation, once setup has ended."""
-        return m.MessagesView(messages=await self._manager.find(session_id).messages())
+        return m.MessagesView(messages=await (await self._manager.obtain(session_id)).messages())
 
     async def get_tools(self, session_id: m.SessionId) -> ToolListing:
         """List every tool of the session."""
-        return await self._manager.find(session_id).tools()
+        return await (await self._manager.obtain(session_id)).tools()
 
     async def call_tool(
         self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
     ) -> CallAnswer:
         """Call a tool and wait for its result; the call goes on if the caller leaves."""
-        session = self._manager.find(session_id)
+        session = await self._manager.obtain(session_id)
         call = await session.call(body.name, body.arguments, call_id=body.call_id)
         with Sending(call):
             await call.wait()
@@ -284,7 +295,7 @@ class ControlHandlers:
 
     async def cancel_call(self, session_id: m.SessionId, call_id: m.CallId) -> m.CancelAnswer:
         """Stop a running call."""
-        cancelled = await self._manager.find(session_id).cancel(call_id)
+        cancelled = await (await self._manager.obtain(session_id)).cancel(call_id)
         return m.CancelAnswer(call_id=call_id, cancelled=cancelled)
 
     def _brief(self, definition: EnvironmentDefinition) -> m.EnvironmentBrief:
@@ -363,6 +374,20 @@ def decode_cursor(cursor: str) -> Rank:
     if not separator:
         raise InvalidRequestError("the cursor is not a next_cursor of this server")
     return moment, session_id
+
+
+def _merge_pages(pages: Sequence[m.SessionPage], limit: int) -> m.SessionPage:
+    """Merge pages that begin after the same place into one of at most `limit` sessions."""
+    sessions = sorted((view for page in pages for view in page.sessions), key=_rank_of_view)
+    is_last = len(sessions) <= limit and all(page.next_cursor is None for page in pages)
+    shown = sessions[:limit]
+    return m.SessionPage(
+        sessions=shown, next_cursor=None if is_last else encode_cursor(_rank_of_view(shown[-1]))
+    )
+
+
+def _rank_of_view(view: m.SessionView) -> Rank:
+    return view.episode.created_at.isoformat(timespec="microseconds"), view.session_id
 
 
 def _rank(status: SessionStatus) -> Rank:

@@ -66,6 +66,7 @@ FAULTS = MappingProxyType(
         errors.SessionExpiredError: Fault(404, JSONRPC_NOT_FOUND),
         errors.CallIdReusedError: Fault(409, JSONRPC_INVALID_PARAMS),
         errors.SessionDeletedError: Fault(410, JSONRPC_NOT_FOUND),
+        errors.SessionInterruptedError: Fault(410, JSONRPC_NOT_FOUND),
         errors.UnknownCallError: Fault(404, JSONRPC_NOT_FOUND),
         errors.UnknownSnapshotError: Fault(404, JSONRPC_INVALID_PARAMS),
         errors.EpisodeNotFoundError: Fault(404, JSONRPC_INVALID_PARAMS),

@@ -146,25 +146,25 @@ class EnvironmentsExtension(Extension):
         return {"session_id": session_id, **self._access.endpoints(session_id)}
 
     async def _prompt(self, _context: Context, params: SessionParams) -> Result:
-        blocks = await self._sessions.find(params.session_id).prompt()
+        blocks = await (await self._sessions.obtain(params.session_id)).prompt()
         return {"blocks": [block.model_dump() for block in blocks]}
 
     async def _episode(self, _context: Context, params: SessionParams) -> Result:
         return (await self._sessions.status(params.session_id)).as_json()
 
     async def _snapshot(self, _context: Context, params: SessionParams) -> Result:
-        return (await self._sessions.find(params.session_id).snapshots.keep()).as_json()
+        return (await (await self._sessions.obtain(params.session_id)).snapshots.keep()).as_json()
 
     async def _snapshots(self, _context: Context, params: SessionParams) -> Result:
-        kept = self._sessions.find(params.session_id).snapshots.all()
+        kept = (await self._sessions.obtain(params.session_id)).snapshots.all()
         return {"snapshots": [snapshot.as_json() for snapshot in kept]}
 
     async def _discard(self, context: Context, params: SnapshotParams) -> Result:
-        await self._sessions.find(params.session_id).snapshots.discard(params.snapshot_id)
+        await (await self._sessions.obtain(params.session_id)).snapshots.discard(params.snapshot_id)
         return await self._snapshots(context, params)
 
     async def _restore(self, _context: Context, params: SnapshotParams) -> Result:
-        snapshots = self._sessions.find(params.session_id).snapshots
+        snapshots = (await self._sessions.obtain(params.session_id)).snapshots
         return (await snapshots.restore(params.snapshot_id)).as_json()
 
     async def _fork(self, context: Context, params: ForkParams) -> Result:

@@ -21,7 +21,13 @@ from ors_server.doors.mcp.sdk import Context, Result
 from ors_server.doors.mcp.session_access import SessionAccess
 from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.environments.json_texts import read_json_values
-from ors_server.model.errors import ForbiddenError, OrsServerError, SessionNotFoundError, UnknownTaskError
+from ors_server.model.errors import (
+    ForbiddenError,
+    OrsServerError,
+    SessionInterruptedError,
+    SessionNotFoundError,
+    UnknownTaskError,
+)
 from ors_server.model.trajectory import SEEDS
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.tool_arguments import refuse_unknown
@@ -120,7 +126,7 @@ class Lobby:
             return error_result(
                 f"no episode has the {argument} {session_id!r}; start one with {START_EPISODE}"
             )
-        except ForbiddenError as error:
+        except (ForbiddenError, SessionInterruptedError) as error:
             return error_result(str(error))
 
     async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
@@ -149,7 +155,7 @@ class Lobby:
             environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
         )
         session_id = await self._access.create(context, request)
-        blocks = await self._sessions.find(session_id).prompt()
+        blocks = await (await self._sessions.obtain(session_id)).prompt()
         return {
             "content": _opening(session_id, choice, content_of(blocks)),
             "isError": False,

@@ -126,7 +126,7 @@ class McpCalls:
         call_id: str | None,
     ) -> Result:
         asked = self._access.wants_rewards(client.context)
-        session = self._sessions.find(session_id)
+        session = await self._sessions.obtain(session_id)
         fields = ResultFields.of(session.visibility, asked=asked)
         if not _wants_progress(client.context):
             call = await session.call(tool, arguments, call_id=call_id, client=client)

@@ -135,7 +135,7 @@ class McpServer:
         return {**result, "_meta": {**result.get("_meta", {}), SERVER_INFO_META_KEY: self._identity}}
 
     async def _instructions(self, context: Context) -> Result:
-        session = self._find(context)
+        session = await self._find(context)
         text = INSTRUCTIONS if session is None else await episode_endpoint.instructions(session)
         return {"instructions": text}
 
@@ -150,7 +150,7 @@ class McpServer:
         }
 
     async def _list_tools(self, context: Context, _params: object) -> HandlerResult:
-        session = self._find(context)
+        session = await self._find(context)
         own = self._lobby.tools.announced
         tools = own if session is None else await episode_endpoint.list_tools(session)
         return {"tools": tools, **_TRANSIENT}
@@ -163,14 +163,14 @@ class McpServer:
         return await self._calls.call_tool(context, session_id, tool, arguments, responses)
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> HandlerResult:
-        session = self._require_episode(context, "prompts")
+        session = await self._require_episode(context, "prompts")
         return await episode_endpoint.get_prompt(session, self._calls, context, params)
 
     def _list(self, key: str, list_all: Callable[[Session], list[Result]]) -> Handler:
         """Return the handler that lists what an episode offers; the lobby offers nothing of it."""
 
         async def list_offers(context: Context, _params: object) -> HandlerResult:
-            session = self._find(context)
+            session = await self._find(context)
             return {key: [] if session is None else list_all(session), **_TRANSIENT}
 
         return self._guard(list_offers)
@@ -178,19 +178,19 @@ class McpServer:
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> HandlerResult:
-        session = self._require_episode(context, "resources")
+        session = await self._require_episode(context, "resources")
         return await episode_endpoint.read_resource(session, self._calls, context, params)
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> HandlerResult:
-        return episode_endpoint.complete(self._find(context), params)
+        return episode_endpoint.complete(await self._find(context), params)
 
-    def _find(self, context: Context) -> Session | None:
+    async def _find(self, context: Context) -> Session | None:
         """Return the session of a request, or `None` in the lobby; `SessionNotFoundError` if it is gone."""
         session_id = self._access.find_session(context)
-        return None if session_id is None else self._sessions.find(session_id)
+        return None if session_id is None else await self._sessions.obtain(session_id)
 
-    def _require_episode(self, context: Context, what: str) -> Session:
-        session = self._find(context)
+    async def _require_episode(self, context: Context, what: str) -> Session:
+        session = await self._find(context)
         if session is None:
             text = f"the lobby has no {what}: request them at an episode's own endpoint"
             raise MCPError(types.INVALID_PARAMS, text)

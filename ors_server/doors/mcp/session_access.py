@@ -150,7 +150,7 @@ class SessionAccess:
         caller = self._requester(context).caller
         if caller.role > Role.AGENT:
             return
-        origin = (await self.sessions.status(session_id)).origin
+        origin = await self.sessions.origin_of(session_id)
         if caller.credential_id is None or origin.credential_id != caller.credential_id:
             raise ForbiddenError(
                 "this session was started with another credential; an agent may play its own episodes only"

@@ -37,7 +37,6 @@ from ors_server.model.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
     OrsServerError,
-    SessionNotFoundError,
     UnknownCallError,
 )
 from ors_server.model.wire import (
@@ -49,6 +48,7 @@ from ors_server.model.wire import (
     TaskRequest,
 )
 from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session import Session
 from ors_server.sessions.session_call import Call
 from ors_server.sessions.session_request import SessionRequest
 
@@ -56,7 +56,7 @@ PLACEHOLDER = "env"
 """TRL's `X-Deployment` if its user named no environment."""
 
 OWN_CALL_ID = re.compile(r"[0-9a-f]{32}")
-"""The shape of the ids that this server makes; an unknown id of this shape is never run."""
+"""The shape of the ids that this server makes; an unknown one of this shape runs only in rebuilt sessions."""
 
 MAX_CACHED_PATHS = 256
 """Most paths whose endpoints are cached; a path is limited as all headers are."""
@@ -313,11 +313,7 @@ class OrsApp:
             return False
         if not request.headers.get("user-agent", "").startswith(CLIENT):
             return False
-        try:
-            self._sessions.find(new.session_id)
-        except SessionNotFoundError:
-            return True
-        return False  # the id is live: the creation says so
+        return self._sessions.episode_of(new.session_id) is None  # else the creation says that the id is live
 
     def _authorize_session(self, request: OrsRequest) -> str:
         """Return the session id, refusing an agent at another session."""
@@ -333,10 +329,13 @@ class OrsApp:
             await self._deferred.carry_out(session_id, request.environment)
         return session_id
 
+    async def _obtain(self, request: OrsRequest) -> Session:
+        return await self._sessions.obtain(await self._resolve_session(request))
+
     async def _ping(self, request: OrsRequest, send: http.Send) -> None:
         session_id = self._authorize_session(request)
         if session_id not in self._deferred.waiting:
-            self._sessions.find(session_id)
+            await self._sessions.obtain(session_id)
         await http.send_json(send, {"status": "ok"})
 
     async def _delete(self, request: OrsRequest, send: http.Send) -> None:
@@ -348,21 +347,21 @@ class OrsApp:
     # Play
 
     async def _prompt(self, request: OrsRequest, send: http.Send) -> None:
-        blocks = await self._sessions.find(await self._resolve_session(request)).prompt()
+        blocks = await (await self._obtain(request)).prompt()
         await http.send_json(send, [block.model_dump() for block in blocks])
 
     async def _messages(self, request: OrsRequest, send: http.Send) -> None:
-        messages = await self._sessions.find(await self._resolve_session(request)).messages()
+        messages = await (await self._obtain(request)).messages()
         await http.send_json(send, [message.model_dump() for message in messages])
 
     async def _task_tools(self, request: OrsRequest, send: http.Send) -> None:
-        listing = await self._sessions.find(await self._resolve_session(request)).tools()
+        listing = await (await self._obtain(request)).tools()
         await http.send_json(send, listing.model_dump())
 
     async def _call(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._resolve_session(request)
         body = request.parse(CallRequest)
-        session = self._sessions.find(session_id)
+        session = await self._sessions.obtain(session_id)
         reader = ResultReader(request.caller, session.visibility)
         call_id = body.task_id or None
         lost = self._call_retries.take(session_id)
@@ -370,8 +369,9 @@ class OrsApp:
             try:
                 await session.resume(call_id)
             except UnknownCallError as error:
-                await self._streams.send_whole(send, event("error", str(error)))
-                return
+                if not session.is_rebuilt:  # else its server was killed before the step was on record
+                    await self._streams.send_whole(send, event("error", str(error)))
+                    return
         call: Call | None = None
         for lost_id in lost if call_id is None else ():
             with suppress(CallIdReusedError):  # it was another call
@@ -390,7 +390,7 @@ class OrsApp:
     async def _score_group(self, request: OrsRequest, send: http.Send) -> None:
         session_id = await self._resolve_session(request)
         body = request.parse(ScoreGroupRequest)
-        session = self._sessions.find(session_id)
+        session = await self._sessions.obtain(session_id)
         reader = ResultReader(request.caller, session.visibility)
         call = await session.score_group(body.candidates, call_id=body.task_id or None)
         await self._streams.follow(call, reader, send)

@@ -143,6 +143,10 @@ class UserConversation:
                 call.user_turns.append(turn)
             return turn.reply
 
+    def end_replay(self) -> None:
+        """Ask the user from now on."""
+        self._recorded = None
+
     def save(self) -> SavedConversation:
         """Return the conversation until now."""
         return SavedConversation(self.turns, self._failed)
@@ -251,6 +255,16 @@ def conversation_of(environment: Any) -> UserConversation:
 def replay_turns(environment: Any, turns: Sequence[UserTurn]) -> None:
     """Have the user of an environment repeat recorded answers."""
     vars(environment)[_RECORDED] = tuple(turns)
+
+
+def end_replay(environment: Any) -> None:
+    """Have the user answer by itself from now on; what it repeated stays in the conversation."""
+    if getattr(environment, _RECORDED, None) is None:
+        return
+    del vars(environment)[_RECORDED]
+    conversation: UserConversation | None = getattr(environment, _CONVERSATION, None)
+    if conversation is not None:
+        conversation.end_replay()
 
 
 def save_conversation(environment: Any) -> SavedConversation:

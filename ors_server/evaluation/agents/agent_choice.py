@@ -14,7 +14,7 @@ from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
 from ors_server.evaluation.agents.command_agent import CommandAgent
 from ors_server.model.trajectory import EpisodeRecord
 from ors_server.model.wire import JSONObject
-from ors_server.replaying.recorded_episode import repeatable_steps
+from ors_server.recovery.recorded_episode import repeatable_steps
 from ors_server.store.base import EpisodeFilter, RecordReader
 
 PAGE = 200

@@ -1,4 +1,4 @@
-"""Tells what the words beside a value do with it: exclude it, go on with it, speak for another. Pure."""
+"""Tells what the words around a value do with it: exclude it, continue with it, or favour another. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -77,11 +77,11 @@ def is_to_be_changed(tokens: Sequence[TextToken]) -> bool:
 
 def is_no_solution(right: Sequence[TextToken]) -> bool:
     """Whether a value is stated to be none: "42 is no solution"."""
-    return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004
+    return len(right) == 2 and "copula" in right[0].classes and right[1].word.startswith("no ")  # noqa: PLR2004  (a verb and the phrase)
 
 
 def is_wrong_way(left: Sequence[TextToken]) -> bool:
     """Whether a value is found in a wrong way: "with a wrong sign one gets 42"."""
-    if len(left) < 3 or left[0].word not in ("with", "using") or left[1].word.endswith("ing"):  # noqa: PLR2004
+    if len(left) < 3 or left[0].word not in ("with", "using") or left[1].word.endswith("ing"):  # noqa: PLR2004  ("with", its object, a subject)
         return False
     return bool(classes_in(left[1:4]) & {"reject", "fault", "erring"})

@@ -15,10 +15,13 @@ from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import as_bigint, as_search_text, row_digest, to_microseconds
 from ors_server.store.sql.database import Database, execute, transaction
+from ors_server.store.sql.opening import ALIVE_AT
 from ors_server.store.sql.pending_writes import (
     PendingClose,
+    PendingIncident,
     PendingOpen,
     PendingPrompt,
+    PendingSign,
     PendingStep,
     PendingTransition,
     PendingWrite,
@@ -28,6 +31,7 @@ from ors_server.store.sql.pending_writes import (
 Rejections = dict[PendingWrite, StoreError]
 _LOOK_UP = (
     'SELECT episode_id, "key", (SELECT max(position) FROM moves WHERE episode = episodes."key"), '
+    '(SELECT max(position) FROM incidents WHERE episode = episodes."key"), '
     '(SELECT max(number) FROM steps WHERE episode = episodes."key") FROM episodes WHERE episode_id IN'
 )
 
@@ -38,6 +42,7 @@ class _Rows:
 
     steps: dict[tuple[int, int], tuple[Any, ...]] = field(default_factory=dict[tuple[int, int], Any])
     moves: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    incidents: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     prompts: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, Any])
     standings: dict[int, EpisodeSummary] = field(default_factory=dict[int, EpisodeSummary])
     """The latest summary by episode."""
@@ -79,6 +84,9 @@ class BatchWriter:
                             f"the episode {entry.state.episode_id!r} was never opened"
                         )
                 self._run(connection, rows, now)
+                if any(isinstance(entry, PendingSign) for entry in entries):
+                    sign = (ALIVE_AT, str(now).encode())
+                    upserts.SHARED_VALUES.run(connection, self._database.placeholder, [sign])
         except BaseException:
             for entry in entries:
                 if entry.state is not None:
@@ -140,10 +148,11 @@ class BatchWriter:
             query = f"{_LOOK_UP} ({', '.join([placeholder] * size)})"
             found = execute(connection, query, ids[start : start + size]).fetchall()
             start += size
-            for episode_id, key, position, number in found:
+            for episode_id, key, move, incident, number in found:
                 state = states[episode_id]
                 state.key = key
-                state.moves = max(state.moves, 0 if position is None else position + 1)
+                state.moves = max(state.moves, 0 if move is None else move + 1)
+                state.incidents = max(state.incidents, 0 if incident is None else incident + 1)
                 state.found = number or 0
 
     def _run(self, connection: Connection, rows: _Rows, now: int) -> None:
@@ -157,6 +166,7 @@ class BatchWriter:
         self._blob_store.put(connection, rows.texts)
         upserts.STEPS.run(connection, placeholder, list(rows.steps.values()))
         upserts.MOVES.run(connection, placeholder, rows.moves)
+        upserts.INCIDENTS.run(connection, placeholder, rows.incidents)
         upserts.PROMPTS.run(connection, placeholder, list(rows.prompts.values()))
         upserts.BLOB_USES.run(connection, placeholder, list(rows.uses))
         closing = self._after_all_others(connection, now) if rows.closed else now
@@ -180,6 +190,8 @@ def _add_entry(entry: PendingWrite, state: WriteState, rows: _Rows) -> bool:
             _add_step(entry, state.key, rows)
         case PendingTransition():
             _add_move(entry, state, state.key, rows)
+        case PendingIncident():
+            _add_incident(entry, state, state.key, rows)
         case PendingPrompt():
             digest = row_digest(entry.body, entry.blob_refs)
             row = (state.key, entry.body.decode(), digest, entry.blob_refs)
@@ -216,6 +228,13 @@ def _add_move(entry: PendingTransition, state: WriteState, key: int, rows: _Rows
         state.moves += 1
     rows.moves.append((key, entry.position, entry.body.decode(), row_digest(entry.body)))
     rows.standings[key] = entry.summary
+
+
+def _add_incident(entry: PendingIncident, state: WriteState, key: int, rows: _Rows) -> None:
+    if entry.position is None:
+        entry.position = state.incidents
+        state.incidents += 1
+    rows.incidents.append((key, entry.position, entry.body.decode(), row_digest(entry.body)))
 
 
 def _add_texts(texts: Mapping[str, bytes], key: int, rows: _Rows) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from ors_server.model.errors import StoreError
+from ors_server.store.sql.claims import Claim
 
 Result = TypeVar("Result")
 
@@ -51,6 +52,10 @@ class Database(Protocol):
 
     def lock(self, connection: Connection) -> None:
         """Keep other servers from changing the tables until this transaction ends."""
+        ...
+
+    def make_claim(self, engine: Engine) -> Claim:
+        """Make the claim of a store that writes through this engine; its connections share it."""
         ...
 
     def classify(self, error: BaseException) -> WriteFailure:

@@ -21,9 +21,11 @@ class WriteState:
     deleted before the next write for the episode.
     """
     key: int | None = None
-    """The episode's row, once known. Only the writer uses this field and the next two."""
+    """The episode's row, once known. Only the writer uses this field and the next three."""
     moves: int = 0
     """Number of transitions so far."""
+    incidents: int = 0
+    """Number of incidents so far."""
     found: int = 0
     """Number of the last step in the database when the row was looked up."""
 
@@ -47,6 +49,11 @@ class PendingWrite:
     """Seconds of the monotonic clock when it was queued."""
     size: int = 0
     """Approximate size in bytes."""
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is anything to write: a marker has nothing."""
+        return self.state is not None
 
     @property
     def is_abandoned(self) -> bool:
@@ -88,6 +95,25 @@ class PendingTransition(PendingWrite):
     summary: EpisodeSummary
     position: int | None = None
     """Its position among the transitions; the same in every attempt to write it."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingIncident(PendingWrite):
+    """Something happened to the episode."""
+
+    body: bytes
+    position: int | None = None
+    """Its position among the incidents; the same in every attempt to write it."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PendingSign(PendingWrite):
+    """A sign of life of the server; one that cannot be written is dropped."""
+
+    @property
+    def has_content(self) -> bool:
+        """Always true, although it belongs to no episode."""
+        return True
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -12,6 +12,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from ors_server.installation import install_hint
 from ors_server.model.errors import SettingsError
 from ors_server.store.location import StoreLocation
+from ors_server.store.sql.claims import AdvisoryClaim, Claim
 from ors_server.store.sql.database import WriteFailure, is_about_values
 from ors_server.store.store_options import Durability
 
@@ -84,6 +85,10 @@ class PostgresDatabase:
     def lock(self, connection: Connection) -> None:
         """See `Database.lock`."""
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": LOCK})
+
+    def make_claim(self, engine: Engine) -> Claim:
+        """See `Database.make_claim`."""
+        return AdvisoryClaim(engine)
 
     def classify(self, error: BaseException) -> WriteFailure:
         """See `Database.classify`."""

@@ -106,6 +106,16 @@ moves = Table(
 )
 """The transitions of an episode, in order."""
 
+incidents = Table(
+    "incidents",
+    metadata,
+    _episode(),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+    _digest(),
+)
+"""What happened to an episode beside its steps and transitions, in order."""
+
 prompts = Table(
     "prompts",
     metadata,
@@ -143,3 +153,11 @@ blob_uses = Table(
     Index("blob_uses_by_blob", "sha256"),
 )
 """The references of episodes to blobs."""
+
+shared_values = Table(
+    "shared_values",
+    metadata,
+    Column("name", Name, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""What the servers of this record share, by name: a random secret, and when one of them was last alive."""

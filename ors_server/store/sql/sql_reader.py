@@ -13,20 +13,21 @@ import anyio.to_thread
 from sqlalchemy import ColumnElement, Connection, Select, Table, case, exists, false, func, select, tuple_
 
 from ors_server.model.errors import EpisodeNotFoundError
-from ors_server.model.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION
-from ors_server.model.trajectory import (
-    ENDINGS,
-    EpisodeRecord,
-    EpisodeResult,
-    EpisodeSummary,
-    Step,
-    Transition,
-)
+from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, JsonCodec
+from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeResult, EpisodeSummary, Step
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
 from ors_server.store.sql.database import Database, snapshot
-from ors_server.store.sql.record_tables import episodes, labels, moves, prompts, standings, steps
+from ors_server.store.sql.record_tables import (
+    episodes,
+    incidents,
+    labels,
+    moves,
+    prompts,
+    standings,
+    steps,
+)
 
 _ORDER = (episodes.c.created_at, episodes.c.episode_id)
 
@@ -158,6 +159,7 @@ def _result() -> ColumnElement[str]:
 
 
 Result = TypeVar("Result")
+Part = TypeVar("Part")
 
 THREADS = 4
 """Most threads that read at the same time."""
@@ -274,7 +276,8 @@ class SqlReader:
         keys = [row.key for row in rows]
         prompt_rows = {row.episode: row for row in _of_episodes(connection, prompts, keys)}
         texts = self._texts(connection, [row.blobs for row in prompt_rows.values()])
-        moved = _moves(connection, keys) if with_moves else {}
+        moved = _parts(connection, moves, TRANSITION, keys) if with_moves else {}
+        happened = _parts(connection, incidents, INCIDENT, keys) if with_moves else {}
         found: list[EpisodeRecord] = []
         for row in rows:
             prompt = prompt_rows.get(row.key)
@@ -290,6 +293,7 @@ class SqlReader:
                     blocks,
                     tuple(moved.get(row.key, ())),
                     is_closed=row.closed_at is not None,
+                    incidents=tuple(happened.get(row.key, ())),
                 )
             )
         return found
@@ -345,10 +349,12 @@ def _of_episodes(connection: Connection, table: Table, keys: Sequence[int]) -> I
         yield from connection.execute(query.order_by(*table.primary_key.columns))
 
 
-def _moves(connection: Connection, keys: Sequence[int]) -> dict[int, list[Transition]]:
-    found: dict[int, list[Transition]] = defaultdict(list)
-    for row in _of_episodes(connection, moves, keys):
-        found[row.episode].append(TRANSITION.read(row.body))
+def _parts(
+    connection: Connection, table: Table, codec: JsonCodec[Part], keys: Sequence[int]
+) -> dict[int, list[Part]]:
+    found: dict[int, list[Part]] = defaultdict(list)
+    for row in _of_episodes(connection, table, keys):
+        found[row.episode].append(codec.read(row.body))
     return found
 
 

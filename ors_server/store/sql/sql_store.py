@@ -14,18 +14,27 @@ from typing_extensions import override
 from ors_server.model.clock import Clock
 from ors_server.model.errors import StoreError
 from ors_server.model.logs import get_logger
-from ors_server.model.recording import BLOCKS, ORIGIN, STEP, TRANSITION
-from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition, first_summary
+from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, TRANSITION
+from ors_server.model.trajectory import (
+    EpisodeOrigin,
+    EpisodeSummary,
+    Incident,
+    Step,
+    Transition,
+    first_summary,
+)
 from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.sql import pruning
 from ors_server.store.sql.batch_writer import BatchWriter
 from ors_server.store.sql.blobs import BlobStore, extract_long_texts, is_long
-from ors_server.store.sql.database import Database
+from ors_server.store.sql.opening import OpenedDatabase
 from ors_server.store.sql.pending_writes import (
     NO_TEXTS,
     PendingClose,
+    PendingIncident,
     PendingOpen,
     PendingPrompt,
+    PendingSign,
     PendingStep,
     PendingTransition,
     WriteState,
@@ -52,15 +61,19 @@ class SqlStore(SqlReader):
     """
 
     def __init__(
-        self, database: Database, blob_store: BlobStore, options: StoreOptions, clock: Clock
+        self, opened: OpenedDatabase, blob_store: BlobStore, options: StoreOptions, clock: Clock
     ) -> None:
+        database = opened.database
         super().__init__(database, blob_store)
+        self.left_open = opened.left_open
+        self.shared_secret = opened.shared_secret
+        self._claim = opened.claim
         self._options = options
         self._clock = clock
         self._retention = Retention(options.retain_episodes, options.retain_days)
         self._waits = options.durability is Durability.STEP
         self._states: dict[str, WriteState] = {}
-        self._writing_engine = database.writing_engine()
+        self._writing_engine = opened.engine
         self._queue = WriteQueue(options)
         self._queue.start(self._make_writer)
 
@@ -151,6 +164,17 @@ class SqlStore(SqlReader):
             )
         )
 
+    def note_alive(self) -> None:
+        """See `EpisodeStore.note_alive`."""
+        if not self._queue.is_full and not self._queue.is_closed:
+            self._queue.put(PendingSign(size=OVERHEAD))
+
+    async def record_incident(self, episode_id: str, incident: Incident) -> None:
+        """See `EpisodeStore.record_incident`."""
+        body = INCIDENT.write(incident)
+        entry = PendingIncident(state=self._state_of(episode_id), body=body, size=len(body) + OVERHEAD)
+        await self._queue.write(entry)
+
     async def close(self, episode_id: str, summary: EpisodeSummary) -> None:
         """See `EpisodeStore.close`; after a failure the store retries by itself.
 
@@ -185,6 +209,7 @@ class SqlStore(SqlReader):
             await anyio.lowlevel.checkpoint()  # lets the thread's last report be handled
             self._queue.cancel_timers()
             await anyio.to_thread.run_sync(self._writing_engine.dispose)
+            self._claim.release()
 
     def _state_of(self, episode_id: str) -> WriteState:
         state = self._states.get(episode_id)

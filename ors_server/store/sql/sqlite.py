@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from ors_server.model.errors import SettingsError, StoreError
+from ors_server.store.sql.claims import Claim, FileClaim
 from ors_server.store.sql.database import WriteFailure, is_about_values
 from ors_server.store.store_options import Durability
 
@@ -110,6 +111,11 @@ class SqliteDatabase:
 
     def lock(self, connection: Connection) -> None:
         """Do nothing: a writing transaction is exclusive already."""
+
+    def make_claim(self, engine: Engine) -> Claim:
+        """See `Database.make_claim`: a file beside the record, for SQLite's own locks are its own."""
+        del engine
+        return FileClaim(self.path.with_name(f"{self.path.name}.claim"))
 
     def classify(self, error: BaseException) -> WriteFailure:
         """See `Database.classify`."""

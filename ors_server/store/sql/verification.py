@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ors_server.model.episode import TRANSITIONS, EpisodeEvent, Phase
 from ors_server.model.errors import RecordError
-from ors_server.model.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION, task_digest
+from ors_server.model.recording import BLOCKS, INCIDENT, ORIGIN, STEP, SUMMARY, TRANSITION, task_digest
 from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition
 from ors_server.model.wire import ImageBlock
 from ors_server.store.location import StoreLocation
@@ -26,6 +26,7 @@ from ors_server.store.sql.record_tables import (
     blob_uses,
     blobs,
     episodes,
+    incidents,
     labels,
     moves,
     prompts,
@@ -177,7 +178,9 @@ def _verify(components: StoreComponents, connection: Connection) -> Verification
         .join(standings, standings.c.episode == episodes.c.key, isouter=True)
         .order_by(episodes.c.key)
     )
-    parts = {table: _Groups(connection, table) for table in (blob_uses, labels, moves, prompts, steps)}
+    parts = {
+        table: _Groups(connection, table) for table in (blob_uses, incidents, labels, moves, prompts, steps)
+    }
     for row in _rows(connection, query):
         seen += 1
         own = {table: groups.of(row.key) for table, groups in parts.items()}
@@ -280,7 +283,21 @@ def _check_episode(row: Any, own: Mapping[Table, list[Any]]) -> Iterator[str]:
         f"the blob {name} is listed for the episode, and neither a step nor the prompt refers to it"
         for name in sorted(used - referenced)
     )
+    yield from _check_incidents(own[incidents])
     yield from check_moves(own[moves], origin, summary, is_closed=row.closed_at is not None)
+
+
+def _check_incidents(rows: Iterable[Any]) -> Iterator[str]:
+    for count, row in enumerate(rows):
+        if row.position != count:
+            yield f"incident {count} is missing"
+            return
+        if is_edited(row.digest, row.body):
+            yield f"incident {row.position} was edited"
+        try:
+            INCIDENT.read(row.body)
+        except RecordError as error:
+            yield f"incident {row.position}: {error}"
 
 
 def _check_prompts(rows: Iterable[Any], referenced: set[str]) -> Iterator[str]:

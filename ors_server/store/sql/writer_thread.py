@@ -164,7 +164,7 @@ class WriterThread:
         until = min((entry.queued_at for entry in batch if entry.waiter), default=0.0) + self._limit
         pause = FIRST_PAUSE
         while True:
-            live = [entry for entry in batch if entry.state is not None and not entry.is_abandoned]
+            live = [entry for entry in batch if entry.has_content and not entry.is_abandoned]
             if not live:
                 return None
             try:

@@ -14,7 +14,7 @@ from ors_server.cli.data_options import resolve_references
 from ors_server.cli.reloading import Reloader
 from ors_server.cli.serve_command import ServeOptions
 from ors_server.client import Client
-from ors_server.model.settings import Settings
+from ors_server.model.settings import load_settings
 
 FLAGS = ("--prompt", "question", "--answer", "answer", "--reward", "math_equal_reward")
 ROWS = [{"question": f"What is {n} + 1?", "answer": n + 1} for n in range(4)]
@@ -133,7 +133,7 @@ def test_a_new_declared_environment_passes_its_checks(run, tmp_path):
 
 def test_a_change_of_the_data_is_loaded_and_an_error_keeps_the_old_one(data, capsys):
     options = ServeOptions([str(data)], prompt="question", answer="answer", reward="math_equal_reward")
-    app = create_app(resolve_references([str(data)], options), Settings.model_construct())
+    app = create_app(resolve_references([str(data)], options), load_settings(store="memory"))
     reloader = Reloader(app, [str(data)], options)
 
     async def play():
@@ -172,7 +172,7 @@ def test_a_server_reads_changed_data_in_another_process(data, tmp_path, capsys):
     (tmp_path / "rewards.py").write_text(READERS)
     (tmp_path / "environment.toml").write_text(DECLARED)
     options = ServeOptions([str(tmp_path)])
-    app = create_app(resolve_references([str(tmp_path)], options), Settings.model_construct())
+    app = create_app(resolve_references([str(tmp_path)], options), load_settings(store="memory"))
     reloader = Reloader(app, [str(tmp_path)], options)
     (tmp_path / "readers").unlink()
 
@@ -217,7 +217,7 @@ class Hello(Environment):
 def test_a_change_of_a_class_is_loaded(tmp_path, capsys):
     file = tmp_path / "hello.py"
     file.write_text(CLASS.format(version="1"))
-    app = create_app([str(file)], Settings.model_construct())
+    app = create_app([str(file)], load_settings(store="memory"))
     reloader = Reloader(app, [str(file)], ServeOptions([str(file)]))
 
     async def play():

@@ -11,7 +11,7 @@ import pytest
 from ors_server import CallContext, EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.environments.loading import define
 from ors_server.model.errors import OrsServerError
-from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import ReplayRequest, replay_episode
 from ors_server.replaying.replay_result import EpisodeReplay
 from ors_server.replaying.stage import open_local_stage

@@ -10,7 +10,7 @@ from ors_server.client.connection import HttpRequest
 from ors_server.client.server import session_path
 from ors_server.model.errors import OrsServerError, StoreError
 from ors_server.model.trajectory import Step, StepStatus
-from ors_server.replaying.normalising import Normaliser
+from ors_server.recovery.normalising import Normaliser
 from ors_server.replaying.replay import replay_steps
 from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.replaying.replay_session import ReplaySession

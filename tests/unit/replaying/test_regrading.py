@@ -8,7 +8,7 @@ import pytest
 
 from ors_server.model.errors import StoreError
 from ors_server.model.trajectory import StepStatus
-from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.replaying.regrading import Regraded, RegradeRequest, paid_by_tools, regrade
 from ors_server.rewards.batch.batch_scorer import BatchScorer
 from ors_server.rewards.result import RewardStatus

@@ -19,6 +19,7 @@ from ors_server.model.errors import StoreError
 from ors_server.store.location import parse_location
 from ors_server.store.sql.blobs import FileBlobStore
 from ors_server.store.sql.components import blob_folder, prepare
+from ors_server.store.sql.opening import open_to_write
 from ors_server.store.sql.sql_store import SqlStore
 from ors_server.store.sql.sqlite import SqliteDatabase
 from ors_server.store.sql.upserts import BLOBS
@@ -100,7 +101,7 @@ class Records:
         options = StoreOptions(**{"write_seconds": 5.0, **wishes})
         self.database = FailingDatabase(self.path, options)
         shelf = FileBlobStore(self.blobs, BLOBS.text(1, "?"))
-        store = SqlStore(self.database, shelf, options, clock or SystemClock())
+        store = SqlStore(open_to_write(self.database, options.slot), shelf, options, clock or SystemClock())
         self.stack.push_async_callback(store.aclose)
         return store
 

@@ -13,7 +13,7 @@ from ors_server.environments.simulated_user.user_errors import (
     UserSettingsError,
 )
 from ors_server.model.errors import EnvironmentDefinitionError, OrsServerError
-from ors_server.replaying.recorded_episode import RecordedEpisode
+from ors_server.recovery.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict
 from ors_server.replaying.stage import open_local_stage

@@ -6,7 +6,7 @@ from typing import Any
 
 from ors_server.model.trajectory import EpisodeOrigin, Step
 from ors_server.model.wire import ImageBlock, TextBlock
-from ors_server.replaying.normalising import Normaliser
+from ors_server.recovery.normalising import Normaliser
 
 COMPARED = ("status", "error_code", "blocks", "reward", "components", "finished")
 """Fields of a step that are compared, in the order of their differences."""

@@ -1,4 +1,4 @@
-"""A recorded episode as a replay reads it: which calls can be made again, and which effects are unknown."""
+"""A recorded episode as it is read to be played again: which calls can be repeated, which cannot, and why."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ors_server.model.episode import StopReason
 from ors_server.model.errors import Blame, OrsServerError, RecordError
+from ors_server.model.policy import EpisodePolicy
 from ors_server.model.trajectory import USER_TURNS, EpisodeRecord, Step, StepStatus, UserTurn
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_errors import ResourceError
 from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.sessions.episode_recorder import EPISODE_KEY
@@ -40,6 +42,21 @@ class RecordedEpisode:
     def has_failed_setup(self) -> bool:
         """Whether its environment's setup failed, so that no call could be made."""
         return any(transition.event == "setup_failed" for transition in self.record.transitions)
+
+
+def recorded_policy(recorded: JSONObject) -> EpisodePolicy:
+    """Read a recorded policy, without fields that this version does not know.
+
+    Raises:
+        RecordError: If it is not a policy.
+    """
+    known = {name: value for name, value in recorded.items() if name in EpisodePolicy.model_fields}
+    try:
+        return EpisodePolicy.model_validate(known)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecordError(f"the record's policy cannot be read: {place}: {first['msg']}") from error
 
 
 def repeatable_steps(steps: Sequence[Step]) -> Generator[Step, None, None]:

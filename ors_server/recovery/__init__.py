@@ -1,0 +1,1 @@
+"""Takes up the sessions of a server that was killed, from their records."""

@@ -1,0 +1,302 @@
+"""Rebuilds one session: makes its environment again, plays the recorded calls, and compares their results.
+
+Nothing is written meanwhile. The session goes on only if every step is as it was; otherwise the environment
+would be in another state than the agent knows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import anyio
+import anyio.to_thread
+
+from ors_server.environments.definition import (
+    Blocks,
+    EnvironmentDefinition,
+    Hooks,
+    Instance,
+    ToolsetDefinition,
+)
+from ors_server.environments.simulated_user.conversation import replay_turns
+from ors_server.model.episode import EpisodeEvent, Phase, StopReason
+from ors_server.model.errors import (
+    AuthorError,
+    InvalidRequestError,
+    MachineryError,
+    RecordError,
+    SessionInterruptedError,
+)
+from ors_server.model.logs import get_logger
+from ors_server.model.recording import task_digest
+from ors_server.model.trajectory import EpisodeRecord, Incident, IncidentKind, Step, StepStatus
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import Message
+from ors_server.recovery.normalising import Normaliser
+from ors_server.recovery.recorded_episode import (
+    is_machinery,
+    recorded_policy,
+    recorded_user_turns,
+    restored_to,
+    why_not_comparable,
+)
+from ors_server.recovery.recorded_state import over_state, playable_state
+from ors_server.recovery.step_comparison import ReplayDifference, compare_blocks, compare_steps
+from ors_server.sessions.episode_recorder import EpisodeRecorder
+from ors_server.sessions.lifecycle import make_instance
+from ors_server.sessions.manager import find_toolset
+from ors_server.sessions.quiet_store import QuietStore
+from ors_server.sessions.session import Session
+from ors_server.sessions.session_services import Services
+from ors_server.sessions.tool_arguments import copy_json
+
+log = get_logger("ors_server.recovery")
+
+PROMPT_FIELD = "prompt"
+_TEXTS = frozenset({PROMPT_FIELD, "blocks"})
+"""Fields of a difference that a lenient recovery lets pass."""
+
+
+class CannotRebuildError(Exception):
+    """The session cannot be rebuilt; the message says why, and nothing that an agent may not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildRules:
+    """What a rebuilt session may differ in."""
+
+    is_lenient: bool = False
+    """Whether other texts are let pass; statuses, rewards and ends never are."""
+    allows_other_versions: bool = False
+    """Whether the environment, the server and the packages may have other versions than on record."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """A session that an earlier server left open, with everything that its record has."""
+
+    record: EpisodeRecord
+    steps: Sequence[Step]
+    definition: EnvironmentDefinition
+
+    def check(self, rules: RebuildRules, services: Services) -> None:
+        """Check what can be known before anything is played.
+
+        Raises:
+            CannotRebuildError: If the session cannot be rebuilt.
+        """
+        origin, definition = self.record.origin, self.definition
+        if origin.has_secrets:
+            raise CannotRebuildError("it was given secrets, which are not on record")
+        if not definition.is_recoverable:
+            raise CannotRebuildError(f"the environment {definition.name!r} is declared as not recoverable")
+        if any(incident.kind is IncidentKind.RESTORED for incident in self.record.incidents):
+            raise CannotRebuildError("it was restored to a snapshot, and snapshots are not on record")
+        for step in self.steps:
+            if restored_to(step) is not None:
+                raise CannotRebuildError("it was restored to a snapshot, and snapshots are not on record")
+            why = why_not_comparable(step)
+            if why is not None:
+                raise CannotRebuildError(f"step {step.number} cannot be repeated: {why}")
+        if task_digest(origin.task_spec) != origin.task_hash:
+            raise CannotRebuildError("its recorded task does not have the recorded hash")
+        if not rules.allows_other_versions:
+            self._check_versions(services.options.server_version)
+        was = None if origin.sandbox is None else origin.sandbox.get("backend")
+        tier = services.sandboxes.tier
+        if was is not None and was != (tier or {}).get("backend"):
+            raise CannotRebuildError(f"its commands ran in the sandbox {was}, which this server does not use")
+
+    def _check_versions(self, server_version: str) -> None:
+        origin, definition = self.record.origin, self.definition
+        pairs = {
+            f"environment {definition.name!r}": (origin.environment_version, definition.version),
+            "server": (origin.server_version, server_version),
+            **{
+                f"package {name!r}": (origin.packages.get(name), definition.packages.get(name))
+                for name in sorted({*origin.packages, *definition.packages})
+            },
+        }
+        for what, (was, now) in pairs.items():
+            if was != now:
+                raise CannotRebuildError(f"the version of the {what} was {was} and is {now}")
+
+    def toolset(self) -> ToolsetDefinition | None:
+        """Return the toolset that the session was created with."""
+        try:
+            return find_toolset(self.definition, self.record.origin.toolset)
+        except InvalidRequestError as error:
+            raise CannotRebuildError(str(error)) from error
+
+
+async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) -> Session:
+    """Return a session that goes on where the record ends.
+
+    Raises:
+        CannotRebuildError: If it cannot be rebuilt.
+        MachineryError: If something underneath failed, so that another attempt may succeed.
+    """
+    record = left.record
+    if Phase(record.summary.phase) in {Phase.FINISHED, Phase.FAILED}:
+        return open_recorded_session(record, left.steps, left.definition, services)
+    left.check(rules, services)
+    origin = record.origin
+    toolset = left.toolset()
+    try:
+        policy, turns = recorded_policy(origin.policy), recorded_user_turns(left.steps)
+    except RecordError as error:
+        raise CannotRebuildError(str(error)) from error
+    quiet = QuietStore(left.steps)
+    recorder = EpisodeRecorder(origin, policy, replace(services, store=quiet))
+    task_spec = copy_json(origin.task_spec)
+    try:
+        instance = await make_instance(left.definition, task_spec, {}, policy.setup_time_limit)
+    except AuthorError as error:
+        raise _failed("its constructor", error) from error
+    if turns:
+        replay_turns(instance, turns)
+    visibility = Visibility(origin.visibility)
+    session = Session(recorder, left.definition, instance, visibility, task_spec, toolset)
+    try:
+        differing = await _Rebuild(left, rules, session, quiet).play()
+        played = recorder.state
+        state = playable_state(record, left.steps, played, policy, services.clock)
+        await services.store.record_incident(
+            origin.episode_id,
+            Incident(IncidentKind.REBUILT, services.clock.now(), _describe(differing), tuple(differing)),
+        )
+        session.go_on_from(state, services, left.steps)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await session.aclose(EpisodeEvent.DELETE, StopReason.INTERRUPTED)
+        raise
+    return session
+
+
+@dataclass(slots=True)
+class _Rebuild:
+    """A rebuilding under way."""
+
+    left: LeftSession
+    rules: RebuildRules
+    session: Session
+    quiet: QuietStore
+
+    async def play(self) -> list[int]:
+        """Bring the session to where the record ends; return the steps whose texts differed."""
+        record = self.left.record
+        if Phase(record.summary.phase) is Phase.CREATED:
+            return []  # its setup begins anew once the session is live
+        self.session.start()
+        normaliser = Normaliser(self.left.definition.volatile, (record.origin.session_id,))
+        try:
+            await self.session.until_ready()
+            if record.prompt is not None:
+                await self._compare_prompt(record.prompt, normaliser)
+        except AuthorError as error:
+            raise _failed("its setup or prompt", error) from error
+        differing = [step.number for step in self.left.steps if await self._repeat(step, normaliser)]
+        if self.session.recorder.state.steps != record.summary.steps:
+            raise CannotRebuildError("its record lacks steps")
+        return differing
+
+    async def _compare_prompt(self, recorded: Sequence[object], normaliser: Normaliser) -> None:
+        blocks: Blocks = await self.session.prompt()
+        if list(recorded) != list(blocks):
+            self._judge(
+                "its prompt", compare_blocks(PROMPT_FIELD, self.left.record.prompt or (), blocks, normaliser)
+            )
+
+    async def _repeat(self, step: Step, normaliser: Normaliser) -> bool:
+        """Play one call again; return whether its text differs."""
+        await self.session.repeat(step)
+        now = self.quiet.latest
+        if now is None or now.number != step.number:
+            raise CannotRebuildError(f"the episode was over before step {step.number}")
+        if now.status is StepStatus.FAILED and is_machinery(now.error_code):
+            raise MachineryError(f"the machinery failed step {step.number} while the session was rebuilt")
+        if now.blocks == step.blocks:
+            now = replace(now, blocks=())
+            step = replace(step, blocks=())
+        differences = (
+            await anyio.to_thread.run_sync(compare_steps, step, now, normaliser)
+            if step.blocks
+            else (compare_steps(step, now, normaliser))
+        )
+        return self._judge(f"step {step.number} ({step.tool!r})", differences)
+
+    def _judge(self, what: str, differences: Sequence[ReplayDifference]) -> bool:
+        """Return whether there are differences that may pass; raise for others."""
+        if not differences:
+            return False
+        fields = ", ".join(difference.field for difference in differences)
+        session_id = self.session.id
+        log.info("rebuilt_differently", session_id=session_id, place=what, fields=fields)
+        if self.rules.is_lenient and all(difference.field in _TEXTS for difference in differences):
+            return True
+        raise CannotRebuildError(f"{what} differs from the record when it is played again: {fields}")
+
+
+def _failed(what: str, error: AuthorError) -> CannotRebuildError:
+    log.info("not_rebuilt", failed=what, error=str(error))
+    return CannotRebuildError(f"{what} failed when it was repeated")
+
+
+def _describe(differing: Sequence[int]) -> str:
+    text = "a later server rebuilt the session from its record"
+    if not differing:
+        return text
+    return f"{text}; the texts of steps {', '.join(map(str, differing))} differed"
+
+
+def open_recorded_session(
+    record: EpisodeRecord, steps: Sequence[Step], definition: EnvironmentDefinition, services: Services
+) -> Session:
+    """Return a session whose episode is over: it answers from its record, without an environment or a judge.
+
+    It knows its calls, its prompt and its status, and refuses further calls.
+    """
+    origin = record.origin
+    recorder = EpisodeRecorder(origin, recorded_policy(origin.policy), services)
+    hooks = _RecordedHooks(record, definition.hooks).hooks
+    readable = replace(definition, toolsets=(), session_toolsets={}, sandbox=None, hooks=hooks, reward=None)
+    visibility = Visibility(origin.visibility)
+    session = Session(recorder, readable, _NoInstance(), visibility, origin.task_spec, None)
+    session.go_on_from(over_state(record, steps, services.clock), services, steps)
+    return session
+
+
+class _NoInstance:
+    """Stands for the environment object that the episode had."""
+
+
+class _RecordedHooks:
+    """What a session may ask of an environment, answered from a record."""
+
+    def __init__(self, record: EpisodeRecord, own: Hooks) -> None:
+        self._prompt_blocks = record.prompt
+        self.hooks = replace(
+            own,
+            setup=None,
+            teardown=None,
+            prompt=self._prompt,
+            messages=self._messages,
+            task_tools=None,
+            score_group=None if own.score_group is None else self._score_group,
+        )
+
+    async def _prompt(self, _instance: Instance) -> Blocks:
+        if self._prompt_blocks is None:
+            self._refuse("its prompt was never read")
+        return list(self._prompt_blocks)
+
+    async def _messages(self, instance: Instance) -> list[Message]:
+        return [Message(role="user", blocks=list(await self._prompt(instance)))]
+
+    async def _score_group(self, _instance: Instance, _candidates: object) -> NoReturn:
+        self._refuse("it has no environment that could score a group")
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise SessionInterruptedError(
+            f"the server was killed after this episode had ended, so that only its record is left, and {why}"
+        )
