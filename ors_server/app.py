@@ -18,6 +18,7 @@ from ors_server.doors.access import Keyring, load_keyring, load_keys
 from ors_server.doors.control.app import ControlApp
 from ors_server.doors.control.episodes import EpisodeHandlers
 from ors_server.doors.http import messages as http
+from ors_server.doors.http.front_page import FRONT_PATH, front_page
 from ors_server.doors.http.messages import HostGuard
 from ors_server.doors.ors.app import OrsApp
 from ors_server.doors.ors.calls import CallStreams
@@ -290,6 +291,8 @@ class App:
                 return
             root = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
             door = self._doors.get(root, self._ors)
+            if scope["path"] == FRONT_PATH and scope["method"] in {"GET", "HEAD"}:
+                door = front_page
             if scope["method"] == "HEAD":
                 await http.serve_head(door, scope, receive, watch)
             else:

@@ -43,7 +43,7 @@ from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest, Patience
 from ors_server.client.typed_answers import EnvironmentFields, read_answer
 from ors_server.evaluation.targets import Target, open_server_target
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.model.wire import JSONObject, ToolListing
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError, ResourceTimeoutError
 from ors_server.resources.spec import WorkerEnvResourceSpec
@@ -191,6 +191,7 @@ class AuditedServer:
 
         Raises:
             AuditError: It does not load, or does not start.
+            UnknownEnvironmentError: The reference leads nowhere.
         """
         spec = WorkerEnvResourceSpec(
             _PROGRAM,
@@ -214,6 +215,8 @@ class AuditedServer:
                 await self.kill()
             if isinstance(error, ResourceCallError):
                 problem = str(error).partition(" raised ")[2] or str(error)
+                if error.kind == UnknownEnvironmentError.__name__:
+                    raise UnknownEnvironmentError(problem.partition(": ")[2]) from error
                 raise AuditError(f"{self.reference} cannot be audited: {problem}") from error
             if isinstance(error, ResourceError):
                 raise AuditError(f"{self.reference} cannot be audited: {error}") from error

@@ -20,8 +20,9 @@ from ors_server.model.policy import EpisodePolicy, RewardRangeError
 from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.group import evaluate_group, is_group_reward
+from ors_server.rewards.requirements import refuse_missing_packages
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.rewards.reward_errors import RewardDefinitionError
+from ors_server.rewards.reward_errors import MissingPackageError, RewardDefinitionError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import PROMPT, evaluate, failure, gather_fields
 from ors_server.timing.loop_watch import author_code, running_code
@@ -112,6 +113,10 @@ def read_reward(cls: Any) -> Reward | None:
             f"{where} is a method; a reward is a function of fields: write it outside the class and name it, "
             "or compute it in a tool with grade"
         )
+    try:
+        refuse_missing_packages(reward, {})
+    except MissingPackageError as error:
+        raise EnvironmentDefinitionError(f"{where}: {error}") from error
     return reward
 
 

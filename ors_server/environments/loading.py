@@ -10,6 +10,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -26,12 +27,18 @@ from ors_server.environments.environment_names import ENVIRONMENT_NAME, RESERVED
 from ors_server.environments.foreign_environments import define_foreign, foreign_base
 from ors_server.environments.native import define_native, is_incomplete
 from ors_server.environments.source_places import name_with_location
-from ors_server.environments.sources import find_sourced, source_names
+from ors_server.environments.sources import find_sourced, load_source, source_names
 from ors_server.files.importing import NotAPythonFileError, import_file
 from ors_server.installation import DISTRIBUTION, openreward_hint
-from ors_server.model.errors import AuthorError, EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.model.errors import (
+    AuthorError,
+    EnvironmentDefinitionError,
+    OrsServerError,
+    UnknownEnvironmentError,
+)
 from ors_server.model.logs import get_logger
 from ors_server.resources.resource_errors import MissingRequirementError
+from ors_server.rewards.reward_errors import MissingPackageError
 from ors_server.timing.loop_watch import AuthorCode, running
 
 P = ParamSpec("P")
@@ -213,7 +220,7 @@ def usable_environments(
             # One import at a time, each with its own error: a broken package must not hide the others.
             (definition,) = map(define, _find_classes(point.name, offered))
         except (AuthorError, UnknownEnvironmentError) as error:
-            is_missing = isinstance(error.__cause__, MissingRequirementError)
+            is_missing = isinstance(error.__cause__, MissingRequirementError | MissingPackageError)
             on_unusable(unusable(str(error), is_missing_requirement=is_missing))
             continue
         if taken.setdefault(definition.name, point.name) == point.name:
@@ -323,14 +330,36 @@ def _neighbour(path: Path) -> str:
 
 
 def _unknown(reference: str, installed: list[str]) -> str:
+    """Say that nothing has a name; name only what can be used here, and the nearest name of all."""
+    if reference.startswith(("http://", "https://")):
+        return f"{reference} is a URL: expected an environment of this machine; call, check, eval take URLs"
+    # An entry point whose own module does not exist asks this too, and must not look at itself again.
+    usable = [] if reference in installed else list(usable_environments(lambda _: None))
     longer = [name for name in installed if name.startswith(reference) or reference.startswith(name)]
-    near = longer or difflib.get_close_matches(reference, installed, n=1)
-    hint = f"; did you mean {near[0]!r}? Expected" if near else ": expected"
+    near = longer or _nearest(reference, usable) or _nearest(reference, installed)
+    absent = "" if not near or near[0] in usable else " (not installed: ors-server doctor shows how)"
+    hint = f"; did you mean {near[0]!r}{absent}? Expected" if near else ": expected"
+    sources = _usable_sources()
+    sourced = f", or SOURCE/NAME of the sources {', '.join(sources)}" if sources else ""
     return (
         f"there is no environment {reference!r}{hint} an installed one "
-        f"({', '.join(installed) or 'none'}), module:Class, the path of a .py file, a folder or a data file, "
-        f"or SOURCE/NAME of the sources {', '.join(source_names()) or '(none)'}"
+        f"({', '.join(usable) or 'none'}), module:Class, the path of a .py file, a folder or a data file"
+        f"{sourced} (ors-server list --available shows the sources)"
     )
+
+
+def _nearest(name: str, names: list[str]) -> list[str]:
+    return difflib.get_close_matches(name, names, n=1)
+
+
+def _usable_sources() -> list[str]:
+    """Return the names of the sources whose packages are installed."""
+    usable: list[str] = []
+    for name in source_names():
+        with suppress(OrsServerError):  # its own package is broken
+            if not load_source(name).missing():
+                usable.append(name)
+    return usable
 
 
 def _why(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from ors_server.evaluation.runs import OPTIONS_KEY, Run, version_differences
 from ors_server.evaluation.targets import Target
 from ors_server.model.trajectory import SEEDS
 from ors_server.model.wire import JSONObject, Split
+from ors_server.rewards.reward_errors import RewardDefinitionError
 
 TEST = "test"
 _find_old = deprecated_names(
@@ -148,6 +149,21 @@ async def check_agent(agent: EvaluationAgent, target: Target) -> None:
     """
     if isinstance(agent, ChecksTarget):
         await agent.check(target)
+
+
+def check_reward(target: Target) -> None:
+    """Check that the reward of an environment in this process can judge; a server's is not known.
+
+    Raises:
+        RunError: If a package or a judge is missing without which it judges nothing.
+    """
+    reward = None if target.source is None else target.source.reward
+    if reward is None:
+        return
+    try:
+        reward.check_usable({})
+    except RewardDefinitionError as error:
+        raise RunError(f"{reward.name} cannot judge any attempt: {error}") from error
 
 
 def choose_split(splits: Sequence[Split], name: str | None) -> str:

@@ -8,6 +8,8 @@ from ors_server.evaluation.folder import read_attempts, read_run
 from ors_server.evaluation.runs import Attempt, Run
 from ors_server.model.errors import RecordError
 
+_COMPARE = "compare them: ors-server compare FIRST SECOND"
+
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
@@ -65,21 +67,38 @@ def results_of(
 def _check_alike(runs: Sequence[Run]) -> None:
     first = runs[0]
     for run in runs[1:]:
-        for name in ("environment", "agent"):
-            if getattr(run, name) != getattr(first, name):
-                raise RecordError(
-                    f"runs are summarised together only if they are of one {name}; {run.run_id} has "
-                    f"{getattr(run, name)} and {first.run_id} has {getattr(first, name)}: compare them"
-                )
+        if run.environment != first.environment:
+            raise RecordError(
+                f"{first.run_id} is of the environment {first.environment} and {run.run_id} of "
+                f"{run.environment}: summarise each by itself"
+            )
+        if run.agent != first.agent:
+            raise RecordError(
+                f"only runs of one agent are summarised together: {_differing_agents(first, run)}; {_COMPARE}"
+            )
         versions = [member.versions.get("environment") for member in (first, run)]
         if versions[0] != versions[1]:
             raise RecordError(
-                f"runs are summarised together only if they are of one version of the environment; "
-                f"{run.run_id} is of version {versions[1]} and {first.run_id} of version {versions[0]}: "
-                "compare them"
+                "only runs of one version of the environment are summarised together: "
+                f"{first.run_id} is of version {versions[0]} and {run.run_id} of version {versions[1]}; "
+                f"{_COMPARE}"
             )
     if len({run.run_id for run in runs}) < len(runs):
         raise RecordError("the same run is named twice; name each folder once")
+
+
+def _differing_agents(first: Run, second: Run) -> str:
+    """Name the agents of two runs; of two of one name, what is different."""
+    names = first.agent_name, second.agent_name
+    if names[0] == names[1]:
+        keys = sorted({*first.agent, *second.agent})
+        differing = [key for key in keys if first.agent.get(key) != second.agent.get(key)]
+        words = [
+            f"{run.agent_name} with {', '.join(f'{key}={run.agent.get(key)}' for key in differing)}"
+            for run in (first, second)
+        ]
+        names = words[0], words[1]
+    return f"{first.run_id} is of {names[0]} and {second.run_id} of {names[1]}"
 
 
 def _check_tasks(attempts: Sequence[Attempt]) -> None:

@@ -156,6 +156,12 @@ class Run:
     form: int = FORM
 
     @property
+    def agent_name(self) -> str:
+        """The agent's kind and name, as a person reads them."""
+        names = dict.fromkeys(str(self.agent[key]) for key in ("kind", "name") if self.agent.get(key))
+        return " · ".join(names) or "an agent"
+
+    @property
     def planned(self) -> int:
         """Return the number of attempts."""
         return len(self.indices) * self.attempts

@@ -62,6 +62,11 @@ class _Composed(Reward):
         for part in self.parts:
             part.prepare(fields)
 
+    @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        for part in self.parts:
+            part.check_usable(fields)
+
     def combine(self) -> Combination:
         """Evaluate the parts that matter and combine their rewards."""
         raise NotImplementedError
@@ -128,6 +133,7 @@ class CompositeReward(_Composed):
         self.weights = tuple(weights) or (0.0,)
 
     @override
+    @override
     def combine(self) -> Combination:
         total = math.fsum(self.weights)
         if abs(total) <= sys.float_info.epsilon * math.fsum(map(abs, self.weights)):
@@ -151,6 +157,7 @@ class ProductReward(_Composed):
         super().__init__(name, parts, None)
 
     @override
+    @override
     def combine(self) -> Combination:
         rewards: list[float | None] = []
         for index in range(len(self.parts)):
@@ -168,6 +175,7 @@ class MinReward(_Composed):
         """Combine rewards."""
         super().__init__(name, parts, None)
 
+    @override
     @override
     def combine(self) -> Combination:
         floor = min(part.range[0] if part.range else -math.inf for part in self.parts)
@@ -198,6 +206,7 @@ class GatedReward(_Composed):
         self.otherwise = otherwise
 
     @override
+    @override
     def combine(self) -> Combination:
         gate = yield 0
         if gate is None:
@@ -215,6 +224,7 @@ class ClippedReward(_Composed):
         super().__init__(name, (inner,), (low, high))
         self.low, self.high = float(low), float(high)
 
+    @override
     @override
     def combine(self) -> Combination:
         reward = yield 0

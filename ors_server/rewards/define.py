@@ -20,6 +20,10 @@ DirectCall: TypeAlias = Literal["mapping", "number"]
 Prepare: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Starts in the background what the judgement of a task would wait for, and returns at once."""
 
+Requirement: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Takes the fields that are fixed for every judgement; raises a `RewardDefinitionError` if a package or a
+setting is missing without which the reward judges nothing."""
+
 RewardFunction: TypeAlias = Callable[..., Any]
 """Takes fields by name; returns a number, a mapping with `reward`, a result, or an awaitable of one."""
 
@@ -53,6 +57,13 @@ class Reward(ABC):
 
     def prepare(self, fields: Mapping[str, Any]) -> None:  # noqa: B027  (most have nothing to start)
         """Called with the task's fields when a session begins, to start what its judgement would wait for."""
+
+    def check_usable(self, fields: Mapping[str, Any]) -> None:  # noqa: B027  (most need nothing)
+        """Raise `RewardDefinitionError` if a package or a setting is missing without which it judges nothing.
+
+        Args:
+            fields: Those that are fixed for every judgement, such as the name of a judge's model.
+        """
 
     def judge(self, fields: Mapping[str, Any]) -> Any:
         """Return the raw judgement, awaitable if the reward is async."""
@@ -124,6 +135,8 @@ class FunctionReward(Reward):
     ) -> None:
         self._function = function
         self._prepare = prepare
+        self.requirement: Requirement | None = None
+        """What `check_usable` calls."""
         self.name = name
         self.range = check_range(allowed)
         self.direct_call = direct_call
@@ -139,6 +152,11 @@ class FunctionReward(Reward):
     def prepare(self, fields: Mapping[str, Any]) -> None:
         if self._prepare is not None:
             self._prepare(fields)
+
+    @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        if self.requirement is not None:
+            self.requirement(fields)
 
 
 class DelegatingReward(Reward):
@@ -162,6 +180,10 @@ class DelegatingReward(Reward):
     @override
     def signature(self) -> RewardSignature:
         return self._inner.signature
+
+    @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        self._inner.check_usable(fields)
 
 
 class BaseReward(Reward):
@@ -248,7 +270,9 @@ def _with_fields_fixed(value: Any) -> Reward | None:
     if not isinstance(inner, Reward):
         return None
     fixed = partial(inner.function, *value.args, **value.keywords)
-    return FunctionReward(fixed, inner.name, inner.range, inner.direct_call, inner.prepare)
+    made = FunctionReward(fixed, inner.name, inner.range, inner.direct_call, inner.prepare)
+    made.requirement = lambda fields: inner.check_usable({**fields, **value.keywords})
+    return made
 
 
 def as_mapping(result: RewardResult) -> dict[str, Any]:

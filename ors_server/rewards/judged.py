@@ -8,7 +8,7 @@ Each deviation is a row of `ors_server.rewards.deviations`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ors_server.rewards.define import reward
+from ors_server.rewards.define import FunctionReward, reward
 from ors_server.rewards.judges.hardening import is_degenerate, judge_messages
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge
 from ors_server.rewards.judges.judge_model import JudgeModel
@@ -33,6 +33,20 @@ ANSWER_SCALE = (
 )
 
 
+def asks_judge(found: FunctionReward) -> FunctionReward:
+    """Mark a reward that judges nothing without a judge."""
+    found.requirement = _check_judge
+    return found
+
+
+def _check_judge(fields: Mapping[str, Any]) -> None:
+    model = fields.get("model")
+    if model is None or isinstance(model, str):
+        # A row or a task may name the model, so that only the endpoint must be known in advance.
+        EndpointJudge.from_environment(model or "of each row").check_package()
+
+
+@asks_judge
 @reward(range=(0.0, 1.0), direct_call="number")
 async def llm_judge_reward(
     trajectory: Trajectory, model: str | JudgeModel | None = None, options: JudgeOptions | None = None
@@ -61,6 +75,7 @@ async def llm_judge_reward(
     return await score_blocks(TRAJECTORY_SCALE, blocks, model, options)
 
 
+@asks_judge
 @reward(range=(0.0, 1.0))
 async def llm_as_judge_reward(
     golden_answer: str | None = None,

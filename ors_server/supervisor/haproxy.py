@@ -48,8 +48,8 @@ _ENDED = (
     "Content-Type: application/json\r\n"
     "Cache-Control: no-store\r\n"
     "Connection: close\r\n\r\n"
-    '{"detail": "the host of this session ended before it answered; a call with an id can be sent again, and runs '
-    'once", "code": "host_ended", "blame": "machinery"}\n'
+    '{"detail": "the host of this session ended before it answered; a call with an id can be sent again, and '
+    'runs once", "code": "host_ended", "blame": "machinery"}\n'
 )
 """The answer to a request that a host had read when it ended: it may have run."""
 

@@ -51,9 +51,7 @@ def find_package() -> Path:
 def _find_installed(package: str) -> Path:
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise MissingRequirementError(
-            f"the package {package} is missing. Install it: {install_hint('scienceworld')}"
-        )
+        raise MissingRequirementError(f"{package} not installed: run {install_hint('scienceworld')}")
     return Path(spec.origin).parent
 
 

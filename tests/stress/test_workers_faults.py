@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
 import anyio
 import httpx2
@@ -101,7 +102,7 @@ def strike(workers, random):
 async def read_record(path):
     """Return the episodes on record with their steps, by session."""
     reader = await open_reader(str(path))
-    found = {}
+    found: dict[str, list[Any]] = {}
     try:
         async for record, steps in reader.stream():
             found.setdefault(record.origin.session_id, []).append((record, steps))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from ors_server.environments.declared.declaration import Declaration
-from ors_server.model.errors import EnvironmentDefinitionError, SettingsError
+from ors_server.model.errors import DeclarationError, SettingsError
 from ors_server.model.settings_sources import TomlFile
 
 FILE = "environment.toml"
@@ -26,12 +26,12 @@ def read_declaration(path: Path) -> Declaration:
     """Read a declaration.
 
     Raises:
-        EnvironmentDefinitionError: If it is not TOML, a key is unknown, or a value does not fit.
+        DeclarationError: If it is not TOML, a key is unknown, or a value does not fit.
     """
     try:
         file = TomlFile.read(path)
     except SettingsError as error:
-        raise EnvironmentDefinitionError(str(error)) from error
+        raise DeclarationError(str(error)) from error
     return make_declaration(file.values, lambda key: file.place(key) if key in file.values else str(path))
 
 
@@ -46,14 +46,14 @@ def make_declaration(values: Mapping[str, Any], location_of: Place) -> Declarati
         if key not in keys:
             near = difflib.get_close_matches(key, keys, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(keys)}"
-            raise EnvironmentDefinitionError(f"{location_of(key)}: unknown key {key!r}, {hint}")
+            raise DeclarationError(f"{location_of(key)}: unknown key {key!r}, {hint}")
     recipe = values.get("recipe")
     base = {} if recipe is None else read_recipe(recipe, location_of("recipe"))
     try:
         # Key by key, not merged deeper: a table in the file replaces the recipe's whole table.
         return Declaration.model_validate({**base, **values})
     except ValidationError as error:
-        raise EnvironmentDefinitionError(_describe(error, location_of)) from error
+        raise DeclarationError(_describe(error, location_of)) from error
 
 
 def _describe(error: ValidationError, location_of: Place) -> str:
@@ -75,12 +75,12 @@ def recipe_names() -> list[str]:
 
 
 def read_recipe(name: object, location: str) -> dict[str, Any]:
-    """Return the keys of a recipe; raise `EnvironmentDefinitionError` for an unknown name."""
+    """Return the keys of a recipe; raise `DeclarationError` for an unknown name."""
     names = recipe_names()
     if not isinstance(name, str) or name not in names:
         near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
-        raise EnvironmentDefinitionError(
-            f"{location}: unknown recipe {name!r}{hint} The recipes are {', '.join(names)}"
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise DeclarationError(
+            f"{location}: unknown recipe {name!r}{hint}; the recipes are {', '.join(names)}"
         )
     return tomllib.loads((RECIPES / f"{name}.toml").read_text("utf-8"))

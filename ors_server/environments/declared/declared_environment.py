@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from typing_extensions import override
 
@@ -35,7 +36,7 @@ from ors_server.environments.environment import Environment, Prompt
 from ors_server.environments.episode_rewards import FIELDS_MARK
 from ors_server.environments.toolset_names import find_toolset
 from ors_server.environments.toolsets.sandboxed import SandboxToolset
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import DeclarationError, EnvironmentDefinitionError
 from ors_server.model.policy import EpisodePolicy
 from ors_server.model.wire import JSONObject, Split
 from ors_server.processes.offload import FunctionPath
@@ -48,7 +49,9 @@ SUBMIT = "submit"
 USER = "user"
 VERSION_DIGITS = 16
 MAX_JUDGED = 100
-"""First rows of which each answer is judged when an index is made, and most shapes of answers after them."""
+"""First rows of which each answer is judged in every case, and most shapes of answers after them."""
+JUDGING_SECONDS = 10.0
+"""Time in which the answers of further rows are judged when an index is made."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ class _Declared:
         self._folder = folder
         self._name = declaration.name or name
         if not declaration.prompt:
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 'prompt: expected a field or a template, such as prompt = "question" or --prompt question'
             )
         if USER in declaration.toolsets and declaration.user is None:
@@ -278,13 +281,20 @@ class _Declared:
 
     def request_index(self, source: RowReader, split: str) -> IndexRequest:
         """Return the request for the index of a split's rows."""
-        checker = _RowChecker(self._maker, self._reward, self._judge, split, str(self._folder))
+        skip_bad = self._declaration.skip_bad
+        # Which rows are left out must not depend on the machine's speed: it decides the tasks' numbers.
+        seconds = 0.0 if skip_bad else JUDGING_SECONDS
+        checker = _RowChecker(
+            self._maker, self._reward, self._judge, RowPlace(split, str(self._folder)), seconds
+        )
+        return IndexRequest(source, checker.check, self._declaration_key(), skip_bad=skip_bad)
+
+    def _declaration_key(self) -> str:
         # Without what does not decide whether a row is a valid task: an index is kept when only that changes.
         relevant = self._declaration.model_dump(
             mode="json", exclude={"data", "splits", "policy", "visibility"}
         )
-        key = json.dumps([EDITION, relevant], sort_keys=True)
-        return IndexRequest(source, checker.check, key, skip_bad=self._declaration.skip_bad)
+        return json.dumps([EDITION, relevant], sort_keys=True)
 
     def _version(self, indices: Mapping[str, RowIndex]) -> str:
         whole = self._declaration.model_dump(mode="json", exclude={"schema_", "data", "splits", "skip_bad"})
@@ -353,37 +363,47 @@ class AnswerJudge:
         return score(self._reward, **{**fields, PROMPT: prompt, "final_response": response})
 
 
+class RowPlace(NamedTuple):
+    """Where the rows of a split come from."""
+
+    split: str
+    folder: str
+
+
 class _RowChecker:
-    """Checks rows; the answers of the first ones are judged, and the first of each further shape."""
+    """Checks rows, and judges their answers within a time; after it only the first of each further shape.
+
+    The answers of the first rows are judged in every case.
+    """
 
     def __init__(
         self,
         maker: TaskMaker,
         reward: DeclaredReward | WeightedRewards,
         judge: AnswerJudge,
-        split: str,
-        folder: str,
+        place: RowPlace,
+        seconds: float,
     ) -> None:
-        self._maker, self._reward, self._judge, self._split, self._folder = (
-            maker,
-            reward,
-            judge,
-            split,
-            folder,
-        )
+        self._maker, self._reward, self._judge, self._place = maker, reward, judge, place
+        self._seconds = seconds
         self._judged = 0
         self._shapes: set[str] = set()
 
     def check(self, row: JSONObject) -> None:
-        task = self._maker.make(row, self._split, 0)
-        self._maker.check(task, self._folder)
+        task = self._maker.make(row, self._place.split, 0)
+        self._maker.check(task, self._place.folder)
         self._reward.check_task(task)
         shape = _shape(task.get(ANSWER))
-        if self._judged >= MAX_JUDGED and (shape in self._shapes or len(self._shapes) >= MAX_JUDGED):
+        is_known = shape in self._shapes or len(self._shapes) >= MAX_JUDGED
+        if self._judged >= MAX_JUDGED and is_known and self._seconds <= 0:
             return
         self._shapes.add(shape)
         self._judged += 1
-        self._judge.check(task)
+        began = time.monotonic()
+        try:
+            self._judge.check(task)
+        finally:
+            self._seconds -= time.monotonic() - began
 
 
 def _shape(value: Any) -> str:

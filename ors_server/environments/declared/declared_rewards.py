@@ -10,11 +10,12 @@ from typing_extensions import override
 
 from ors_server.environments.declared.declaration import Declaration, RewardChoice
 from ors_server.environments.declared.row_faults import RowFaultError, show_names, show_value
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import DeclarationError
 from ors_server.model.wire import JSONObject
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.composite import CompositeReward
 from ors_server.rewards.define import DelegatingReward, Reward
+from ors_server.rewards.requirements import refuse_missing_packages
 from ors_server.rewards.reward_errors import RewardError
 from ors_server.rewards.scoring import PROMPT
 from ors_server.rewards.signature import RewardSignature
@@ -68,6 +69,10 @@ class DeclaredReward(DelegatingReward):
     @override
     def prepare(self, fields: Mapping[str, Any]) -> None:
         self._inner.prepare({**self._chosen(fields), **self._options})
+
+    @override
+    def check_usable(self, fields: Mapping[str, Any]) -> None:
+        self._inner.check_usable(self._options)
 
     @override
     def judge(self, fields: Mapping[str, Any]) -> Any:
@@ -151,26 +156,26 @@ def make_reward(
         folder: The declaration's folder, in which `file.py:name` is looked for.
 
     Raises:
-        EnvironmentDefinitionError: If it is unknown, or its options do not fit.
+        DeclarationError: If it is unknown, or its options do not fit.
     """
     declared = declared_fields(declaration)
     paths = FilePaths(declaration.paths, folder)
     parts = [_make(choice, folder, declared, paths) for choice in declaration.reward]
     if not parts:
-        raise EnvironmentDefinitionError(
+        raise DeclarationError(
             'reward: expected the name of a reward, such as reward = "math_equal_reward" or --reward '
             "math_equal_reward, got none; `ors-server rewards` lists them"
         )
     for part in parts:
         if WORK_DIR in part.signature.required and not has_sandbox:
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 f"reward: {part.name} judges the files of a sandbox, which the environment lacks; add a "
                 'toolset that has one, such as toolsets = ["bash"]'
             )
     if len(parts) == 1:
         return parts[0]
     if not sum(choice.weight for choice in declaration.reward):
-        raise EnvironmentDefinitionError("reward: expected weights that do not add up to 0; change a weight")
+        raise DeclarationError("reward: expected weights that do not add up to 0; change a weight")
     return WeightedRewards(parts, [choice.weight for choice in declaration.reward])
 
 
@@ -182,8 +187,9 @@ def _make(choice: RewardChoice, folder: Path, declared: frozenset[str], paths: F
     try:
         inner = find_reward(name)
         signature = inner.signature
+        refuse_missing_packages(inner, choice.options)
     except RewardError as error:
-        raise EnvironmentDefinitionError(f"reward: {error}") from error
+        raise DeclarationError(f"reward: {error}") from error
     _check_options(choice, inner, signature)
     return DeclaredReward(inner, choice.options, declared, paths)
 
@@ -192,7 +198,7 @@ def _check_options(choice: RewardChoice, inner: Reward, signature: RewardSignatu
     options = (signature.required | signature.optional) - OF_THE_EPISODE
     for option in choice.options:
         if option in OF_THE_EPISODE or (option not in options and not signature.takes_rest):
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 f"reward: {inner.name} has no option {option!r}; its options are "
                 f"{show_names(option, sorted(options))}"
             )

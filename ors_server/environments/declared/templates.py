@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 from typing_extensions import override
 
 from ors_server.environments.declared.row_faults import RowFaultError, show_names, show_value
-from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.errors import DeclarationError
 from ors_server.model.wire import JSONObject
 
 WHOLE_ROW = "row"
@@ -59,7 +59,7 @@ def parse_source(text: str, key: str, folder: str = ".") -> ValueSource:
         folder: The folder of the files that a template may read, such as a database.
 
     Raises:
-        EnvironmentDefinitionError: If the template's syntax is wrong.
+        DeclarationError: If the template's syntax is wrong.
     """
     return _Template(text, key, folder) if _TEMPLATE.search(text) else _Field(text, key)
 
@@ -115,7 +115,7 @@ class _Template:
                 self._compiled = environment.compile_expression(self._expression, undefined_to_none=False)
         except TemplateError as error:
             line = getattr(error, "lineno", None) or 1
-            raise EnvironmentDefinitionError(
+            raise DeclarationError(
                 f"{key}: line {line} of the template: expected a Jinja template, and {error}"
             ) from error
         # Known in advance, a task needs to keep only the fields that something reads.

@@ -6,7 +6,7 @@ from ors_server.evaluation.number_format import chance, count_of
 from ors_server.evaluation.report.comparison_plots import both_returns, differences, record, zero_bar
 from ors_server.evaluation.report.long_table import MAX_ROWS, Column, LongTable, plain_table
 from ors_server.evaluation.report.markup import Markup, element
-from ors_server.evaluation.report.page import agent_name, run_facts
+from ors_server.evaluation.report.page import run_facts
 from ors_server.evaluation.report.shell import document, figures, header, remarks, section, tile
 from ors_server.evaluation.run_comparison import FigureDifference, RunComparison, TaskChange
 from ors_server.evaluation.runs import Run
@@ -58,7 +58,7 @@ def comparison_report(comparison: RunComparison) -> str:
 
 
 def _name(run: Run) -> str:
-    return f"{agent_name(run)} ({run.run_id})"
+    return f"{run.agent_name} ({run.run_id})"
 
 
 def _tiles(comparison: RunComparison) -> Markup:

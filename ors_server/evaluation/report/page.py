@@ -109,17 +109,11 @@ def run_report(summary: RunSummary, results: RunResults, transcripts: Sequence[T
     )
     splits = ", ".join(dict.fromkeys(run.split for run in summary.runs))
     return document(
-        f"{first.environment} · {splits} · {agent_name(first)}",
+        f"{first.environment} · {splits} · {first.agent_name}",
         header("Evaluation", f"{first.environment} · {splits}", _lead(summary), SECTIONS),
         body,
         _about(summary),
     )
-
-
-def agent_name(run: Run) -> str:
-    """Return the kind and name of a run's agent."""
-    names = dict.fromkeys(str(run.agent[key]) for key in ("kind", "name") if run.agent.get(key))
-    return " · ".join(names) or "an agent"
 
 
 def _lead(summary: RunSummary) -> str:
@@ -127,7 +121,7 @@ def _lead(summary: RunSummary) -> str:
     ended = max((run.ended_at for run in summary.runs if run.ended_at), default=None)
     until = f" to {_moment(ended)} UTC." if ended else "; the run has not ended."
     return (
-        f"{agent_name(first)} played {count_of(counts.recorded, 'attempt')} at "
+        f"{first.agent_name} played {count_of(counts.recorded, 'attempt')} at "
         f"{count_of(counts.tasks, 'task')}: {_moment(min(run.started_at for run in summary.runs))} UTC{until}"
     )
 

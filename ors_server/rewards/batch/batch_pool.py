@@ -44,6 +44,19 @@ class BatchPool:
         self.abandon()
         self._source = source
 
+    def start(self) -> None:
+        """Start a worker if there is none, and wait until it is ready.
+
+        Raises:
+            BatchError: If it cannot start.
+        """
+        if not self._workers:
+            self._workers.append(BatchWorker(self._options))
+        while not any(worker.is_ready for worker in self._workers):
+            due = min(worker.deadline for worker in self._workers) - time.monotonic()
+            self._wait(max(0, math.ceil(1000 * due)))
+            self._expire_late()
+
     @property
     def is_finished(self) -> bool:
         """Whether every row of the source has a result, and all results have been yielded."""
@@ -61,9 +74,8 @@ class BatchPool:
         """
         # Nothing blocks but the wait, which ends with a ready pipe, at a limit, or after `patience`.
         self._dispatch()
-        self._wait(patience)
-        for worker in [worker for worker in self._workers if worker.is_late()]:
-            self._expire(worker)
+        self._wait(self._milliseconds(patience))
+        self._expire_late()
         while self._yielded in self._results:
             results = self._results.pop(self._yielded)
             self._yielded += 1
@@ -129,7 +141,7 @@ class BatchPool:
             ready = [worker for worker in ready if not worker.queue]
         return min(ready, key=lambda worker: len(worker.queue), default=None)
 
-    def _wait(self, patience: float) -> None:
+    def _wait(self, milliseconds: int | None) -> None:
         poll = select.poll()
         readers = {worker.output: worker for worker in self._workers}
         writers = {worker.input: worker for worker in self._workers if worker.wants_to_write}
@@ -140,7 +152,7 @@ class BatchPool:
         source = self._source.waits_for if self._source is not None and self._wants_rows else None
         if source is not None:
             poll.register(source, select.POLLIN)
-        events = [descriptor for descriptor, _ in poll.poll(self._milliseconds(patience))]
+        events = [descriptor for descriptor, _ in poll.poll(milliseconds)]
         if source is not None and source in events and self._source is not None:
             self._source.fill()
         for worker in [writers[event] for event in events if event in writers]:
@@ -169,6 +181,10 @@ class BatchPool:
             self._results[worker.remove(int(number)).number] = [
                 _read_result(load) for load in json.loads(results)
             ]
+
+    def _expire_late(self) -> None:
+        for worker in [worker for worker in self._workers if worker.is_late()]:
+            self._expire(worker)
 
     def _expire(self, worker: BatchWorker) -> None:
         if not worker.is_ready:

@@ -176,6 +176,15 @@ class BatchScorer:
         """How many workers died while judging a row, or were ended because a row took too long."""
         return self._pool.replaced
 
+    def start(self) -> None:
+        """Start a worker, and wait until it has loaded the reward: so a wrong reward is known before any row.
+
+        Raises:
+            BatchError: If it cannot start: no such reward, no such keyword, a package or a setting is missing
+                without which the reward judges nothing.
+        """
+        self._pool.start()
+
     def score(self, rows: Rows, *, group_by: str | None = None) -> Generator[RewardResult, None, None]:
         """Judge rows; yields one result per row, in order, each as soon as those before it are there.
 

@@ -158,6 +158,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]
     Raises:
         UnknownRewardError: If there is no such reward.
         BatchError: If the reward does not take one of the keywords.
+        RewardDefinitionError: If a package or a setting is missing without which it judges nothing.
     """
     reward = find_reward(options["reward"])
     keywords: dict[str, Any] = options["keywords"]
@@ -167,6 +168,7 @@ def read_options(options: Mapping[str, Any]) -> tuple[Reward, Mapping[str, Any]]
     if strange and not signature.takes_rest:
         takes = ", ".join(sorted(accepted)) or "nothing"
         raise BatchError(f"{reward.name} has no option {', '.join(strange)}; it takes {takes}")
+    reward.check_usable(keywords)
     return reward, keywords
 
 

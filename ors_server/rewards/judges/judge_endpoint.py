@@ -151,6 +151,10 @@ class EndpointJudge:
             options=options or _read_old_keyword(renamed),
         )
 
+    def check_package(self) -> None:
+        """Raise `JudgeSettingsError` if the package is not installed that asks the endpoint."""
+        _load()
+
     async def __aenter__(self) -> Self:
         self._open_client.set(_open(self._base_url, self._api_key, self.options.time_limit))
         return self

@@ -201,6 +201,7 @@ class ClauseReader(SentenceRules):
         self._hedge_without(sentence)
         self._contrast(sentence)
         self._subordinate(sentence)
+        self._leave_unstated(sentence)
 
     def _words_around(self, clause: Clause, index: int) -> tuple[list[TextToken], list[TextToken]]:
         tokens = clause.tokens
@@ -286,13 +287,25 @@ class ClauseReader(SentenceRules):
             (self.are_labels and "hearsay" in before, Polarity.QUOTED),
             (not value.is_framed and "grading" in value.clause.classes(), Polarity.QUOTED),
             ("wish" in before, Polarity.SUPPOSED),
-            ("intermediate" in before, Polarity.INTERMEDIATE),
+            ("intermediate" in before and not self._is_digit_asked(value, left), Polarity.INTERMEDIATE),
             ("former" in before, Polarity.RETRACTED),
             ("answer" not in before and is_label_of(near_value), Polarity.INTERMEDIATE),
             (self.are_labels and _is_other_than(left), Polarity.DENIED),
             (self.are_labels and is_part_of(left, before), Polarity.INTERMEDIATE),
         )
         return next((polarity for holds, polarity in rules if holds), None)
+
+    def _is_digit_asked(self, value: Value, left: list[TextToken]) -> bool:
+        """Whether a digit is the answer, not the last one of a value: "the units digit is 9"."""
+        written = self._digits_of(value)
+        names_digit = len(left) > 1 and left[-2].word.endswith("digit") and "copula" in left[-1].classes
+        if not names_digit or len(written) != 1 or any(token.word == "its" for token in left):
+            return False
+        earlier = [self._digits_of(other) for other in self._values[: self._values.index(value)]]
+        return not any(len(other) > 1 and other.endswith(written) for other in earlier)
+
+    def _digits_of(self, value: Value) -> str:
+        return self._text[value.token.start : value.token.end].strip("$*_`. ")
 
     def _is_supposed(self, value: Value, left: list[TextToken], before: Classes) -> bool:
         lead = value.clause.lead
@@ -348,7 +361,7 @@ class ClauseReader(SentenceRules):
         is_numbered = not self.are_labels or "preposition" in seen  # "Riga was right in the old edition"
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
-            ("bound_after" in classes_in(right[:NEAR]), Polarity.BOUNDED),
+            ("bound_after" in classes_in(right[:NEAR]) or _ends_in_bound(right), Polarity.BOUNDED),
             (is_no_solution(right), Polarity.DENIED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
@@ -654,7 +667,9 @@ class ClauseReader(SentenceRules):
             "negative" in classes or any(token.word in _OTHERWISE for token in clause.tokens)
         )
         is_marked = bool(classes_in(clause.tokens[:3]) & {"reject", "fault"}) and first.word != "it"
-        is_operated = opener in ("and", "then", "and then") and first.word in OPERATIONS
+        is_operated = opener in ("and", "then", "and then") and (
+            first.word in OPERATIONS or (opener == "then" and "operation" in first.classes)
+        )
         is_reason = lead is not None and "reason" in lead.classes and opener not in _CONCESSIONS
         is_approved = "approval" in classes and not classes & {"negative", "reject", "fault", "report"}
         early: tuple[tuple[bool, Polarity | None], ...] = (
@@ -666,7 +681,7 @@ class ClauseReader(SentenceRules):
             # "Sorry, 43; I misread the sign" is about the value in front of 43
             (is_corrected and "first_person" in classes, None),
             (is_operated, Polarity.INTERMEDIATE),  # "take 42 and subtract one"
-            (opener == "which" and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
+            (lead is not None and is_to_be_changed(clause.tokens), Polarity.INTERMEDIATE),
         )
         for holds, result in early:
             if holds:
@@ -736,6 +751,12 @@ class ClauseReader(SentenceRules):
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
         )
+
+
+def _ends_in_bound(right: Sequence[TextToken]) -> bool:
+    """Whether words behind a value and its unit end in a bound: "91 of them and then some"."""
+    last = right[-1]
+    return "bound_after" in last.classes and last.word.partition(" ")[0] in ("and", "or") and " " in last.word
 
 
 def _is_range(clause: Clause, index: int) -> bool:

@@ -22,6 +22,8 @@ _INTO: Final = frozenset({"by", "with", "to", "into", "for"})
 _VERIFYING: Final = words_of("check verify verification checking verifying proof test confirmation")
 _EXPLAINING: Final = words_of("explanation reason reasoning justification details derivation rationale")
 _ARROWS: Final = ("->", "=>", "→", "\\to", "\\rightarrow")
+_STATING: Final = frozenset({"copula", "result", "epistemic", "correction", "answer", "confirm", "becoming"})
+"""Classes of words that state the value behind them."""
 _ALL_OF_THEM: Final = words_of("both all neither none they these those")
 
 
@@ -199,6 +201,37 @@ class SentenceRules(SentenceReader):
         weak = [value for value in values if value.is_weak and value.polarity is Polarity.INTERMEDIATE]
         if denied and len(weak) == 1 and len(denied) + 1 == len(values):
             weak[0].polarity = Polarity.ASSERTED
+
+    def _leave_unstated(self, sentence: Sentence) -> None:
+        """Take a value behind another one for no answer, unless a verb states it: "box 41 beside 42 here"."""
+        if not self.is_closed or self._takes_alternatives:
+            return
+        values = [value for clause in sentence.clauses for value in clause.values]
+        for earlier, value in pairwise(values):
+            if value.polarity is not Polarity.ASSERTED or value.is_framed:
+                continue
+            tokens = value.clause.tokens
+            at = tokens.index(value.token)
+            is_same = value.clause is earlier.clause
+            between = tokens[tokens.index(earlier.token) + 1 : at] if is_same else tokens[:at]
+            words = [token for token in between if not is_filler(token)]
+            if classes_in(words) & _STATING:
+                continue
+            lead = value.clause.lead
+            is_carried = (
+                not is_same
+                and earlier.polarity is Polarity.INTERMEDIATE
+                and lead is not None
+                and lead.word == "and"
+            )
+            is_beside = (
+                is_same
+                and bool(words)
+                and earlier.polarity in (Polarity.ASSERTED, Polarity.INTERMEDIATE)
+                and at + 1 < len(tokens)
+            )
+            if is_carried or is_beside:
+                value.polarity = Polarity.INTERMEDIATE
 
     def _share_predicate(self, sentence: Sentence) -> None:
         """Apply the predicate behind a list to all its members: "41, 42 and 43 are ruled out"."""

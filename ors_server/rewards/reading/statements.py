@@ -29,6 +29,7 @@ from typing import Final
 
 from ors_server.rewards.reading.braces import closing_brace
 from ors_server.rewards.reading.characters import WINDOW, CharacterReader
+from ors_server.rewards.reading.dispositions import is_to_be_changed
 from ors_server.rewards.reading.frames import is_filler
 from ors_server.rewards.reading.option_phrases import approves_of_several, replaces, says_name_alone
 from ors_server.rewards.reading.polarity import Polarity, words_of
@@ -490,6 +491,7 @@ class _Reader(CharacterReader):
             is_lone and disapproves(tokens, is_framed=True) and "pronoun" in classes_in(tokens[:3]),
             not has_value and refutes(tokens),
             tells_own_error(tokens),
+            not has_value and not self.are_labels and is_to_be_changed(tokens),  # "This must be doubled."
         )
         return any(rules)
 

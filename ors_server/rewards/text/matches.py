@@ -14,6 +14,7 @@ from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import PatternBudget, PatternTimeoutError
 from ors_server.rewards.reading.optional_packages import load_package
+from ors_server.rewards.requirements import needs_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text.asserted_words import asserted_words, picks_gold
@@ -142,6 +143,7 @@ def all_of_match_reward(
     return RewardResult(0.0 if stated & wrong else paid, extras={"found": share})
 
 
+@needs_package("regex")
 @text_reward
 def regex_match_reward(
     final_response: str,

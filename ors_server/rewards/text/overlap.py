@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from ors_server.rewards.qa import count_f1
 from ors_server.rewards.reading.optional_packages import load_package
+from ors_server.rewards.requirements import needs_package
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardDefinitionError
 from ors_server.rewards.text import porter
@@ -52,6 +53,7 @@ Compare: TypeAlias = Callable[[list[str], list[str]], int]
 """How many tokens, or n-grams, two lists share."""
 
 
+@needs_package("rapidfuzz")
 @text_reward
 def edit_similarity_reward(
     final_response: str,
@@ -117,6 +119,7 @@ def rouge_n_reward(
     return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, n)
 
 
+@needs_package("rapidfuzz")
 @text_reward
 def rouge_l_reward(
     final_response: str, answer: str, tokenizer: Tokenizer = "ascii", *, stem: bool = False
@@ -139,6 +142,7 @@ def rouge_l_reward(
     return _rouge(final_response, answer, _Words(tokenizer, stem=stem), shared, 1)
 
 
+@needs_package("sacrebleu")
 @text_reward
 def bleu_reward(
     final_response: str,
@@ -177,6 +181,7 @@ def bleu_reward(
     return RewardResult(_share(bleu.score), extras=extras)
 
 
+@needs_package("sacrebleu")
 @text_reward
 def chrf_reward(
     final_response: str, answer: str, word_order: int = 0, *, casefold: bool = False

@@ -113,7 +113,7 @@ def test_options_that_do_not_fit_are_refused(run, data, words, message):
 
 def test_a_data_file_without_options_is_refused_with_an_example(run, data):
     ran = run("check", str(data))
-    assert ran.status == 1
+    assert ran.status == 2
     assert "--prompt question --answer answer --reward math_equal_reward" in ran.err
 
 

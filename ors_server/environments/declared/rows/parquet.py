@@ -3,7 +3,7 @@
 import base64
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from importlib import import_module
 from pathlib import Path
@@ -71,8 +71,14 @@ def _value_of(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except (ValueError, ImportError):
-        # A number of nanoseconds; a list or structure of those is missing.
-        return str(scalar.value) if hasattr(scalar, "value") else None
+        pass
+    # A number of nanoseconds, or a list, a mapping or a structure that has such numbers.
+    if hasattr(scalar, "value"):
+        return str(scalar.value)
+    if isinstance(scalar, Sequence):
+        parts = [_value_of(part) for part in cast("Any", scalar).values]
+        return [tuple(part.values()) for part in parts] if isinstance(scalar, Mapping) else parts
+    return {name: _value_of(part) for name, part in scalar.items()}
 
 
 def as_json_row(row: Mapping[str, Any]) -> JSONObject:

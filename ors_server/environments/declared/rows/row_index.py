@@ -38,7 +38,7 @@ from ors_server.environments.declared.rows.row_source import (
 )
 from ors_server.files.atomic_file import atomic_file, open_private
 from ors_server.model.clock import SystemClock
-from ors_server.model.errors import EnvironmentDefinitionError, EnvironmentFailedError
+from ors_server.model.errors import DeclarationError, EnvironmentDefinitionError, EnvironmentFailedError
 from ors_server.model.logs import get_logger
 from ors_server.model.user_folders import user_folder
 from ors_server.model.wire import JSONObject
@@ -357,9 +357,9 @@ class _Maker:
             raise BadRowsError(_summarise(self._source, summary), lines)
         return summary
 
-    def _every_row(self) -> EnvironmentDefinitionError:
+    def _every_row(self) -> DeclarationError:
         first = self._reports[0]
-        return EnvironmentDefinitionError(
+        return DeclarationError(
             f"{self._source.name}: expected a field {first.fault.field!r}, and no row has it: "
             f"{first.fault.actual}; correct the declaration or the options that name it"
         )

@@ -86,6 +86,31 @@ def test_values_that_json_has_not_are_missing_or_text():
     assert declare_data(str(FOLDER / "python_nan.json"), KEYS).get_task("train", 0)["score"] is None
 
 
+def test_durations_within_lists_and_structures_of_parquet_are_text(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    took = arrow.duration("ns")
+    columns = {
+        "question": ["What is 2 + 3?", "What is 6 x 7?"],
+        "answer": ["5", "42"],
+        "one": arrow.array([1001, None], took),
+        "list": arrow.array([[1001, None], None], arrow.list_(took)),
+        "lists": arrow.array([[[1001]], []], arrow.list_(arrow.list_(took))),
+        "structure": arrow.array([{"a": 1001}, {"a": None}], arrow.struct([("a", took)])),
+        "map": arrow.array([[("k", 1001)], []], arrow.map_(arrow.string(), took)),
+    }
+    parquet.write_table(arrow.table(columns), tmp_path / "train.parquet")
+    first, second = declare_data(str(tmp_path / "train.parquet"), KEYS).get_task_range("train")
+    names = ("one", "list", "lists", "structure", "map")
+    assert [first[name] for name in names] == [
+        "1001",
+        ["1001", None],
+        [["1001"]],
+        {"a": "1001"},
+        [["k", "1001"]],
+    ]
+    assert [second.get(name) for name in names] == [None, None, [], {"a": None}, []]
+
+
 def test_a_tsv_file_without_quoting_is_read_as_it_is():
     for name, question in (("pandas_unquoted.tsv", '"2 + 3" is'), ("pandas_lone_quote.tsv", '"2 + 3 is')):
         environment = declare_data(str(FOLDER / name), KEYS)
