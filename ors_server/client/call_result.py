@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from ors_server.client.client_errors import BrokenAnswerError
+from ors_server.client.typed_answers import first_problem
 from ors_server.model.trajectory import is_unjudged
 from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
@@ -124,7 +125,7 @@ def read_known(model: type[_Model], given: Any) -> _Model:
         return model.model_validate({name: fields[name] for name in model.model_fields if name in fields})
     except ValidationError as error:
         raise BrokenAnswerError(
-            f"the server's {model.__name__} does not have the standard's form: {error}"
+            f"the server's {model.__name__} does not have the standard's form: {first_problem(error)}"
         ) from error
 
 

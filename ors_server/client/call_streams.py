@@ -50,7 +50,15 @@ from ors_server.client.typed_answers import (
 )
 from ors_server.model.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
 from ors_server.model.json_bounds import parse_json
-from ors_server.model.wire import Block, GroupCandidate, GroupScore, JSONObject, ToolOutput, make_of_checked
+from ors_server.model.wire import (
+    Block,
+    GroupCandidate,
+    GroupScore,
+    JSONObject,
+    Rows,
+    ToolOutput,
+    make_of_checked,
+)
 
 UNKNOWN_ID = "unknown task_id"
 """Error of a call that a server does not remember (both reference servers)."""
@@ -271,7 +279,7 @@ def _take(name: str, data: str, content: _StreamContent, sent: _SentCall) -> Non
 class _Output(TypedDict):
     """A `ToolOutput` with all its fields, which is read in less than half the time of the model."""
 
-    blocks: list[Block]
+    blocks: Rows[Block]
     metadata: JSONObject | None
     reward: float | None
     finished: bool

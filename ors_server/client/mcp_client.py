@@ -15,6 +15,7 @@ from ors_server.client.mcp_connection import Era, connect
 from ors_server.client.mcp_content import start_of
 from ors_server.client.mcp_episode import AsyncLobbyEpisode, AsyncMcpEpisode
 from ors_server.client.server import SessionPlace
+from ors_server.client.typed_answers import McpAccessFields, PlayedFields, read_answer
 from ors_server.model.errors import SessionExistsError
 from ors_server.model.wire import JSONObject
 
@@ -85,15 +86,17 @@ class AsyncMcpClient:
                 if requested.get("session_id") is not None:
                     raise  # a random id exists only if an answer was lost
             status = await lobby.method("episode", {"session_id": session_id})
-        return SessionPlace(session_id, status["environment"], self._access(answer))
+        environment = read_answer(PlayedFields, status, "the answer of the method episode")["environment"]
+        return SessionPlace(session_id, environment, self._access(answer))
 
     def _access(self, answer: JSONObject) -> dict[str, str]:
         if "agent_path" not in answer:
             return {}
+        access = read_answer(McpAccessFields, answer, "the answer of the method create")
         return {
-            "agent_token": str(answer["agent_token"]),
-            "agent_url": f"{self._root}{answer['agent_path']}",
-            "mcp_url": f"{self._root}{answer['path']}",
+            "agent_token": access["agent_token"],
+            "agent_url": f"{self._root}{access['agent_path']}",
+            "mcp_url": f"{self._root}{access['path']}",
         }
 
     @asynccontextmanager

@@ -6,7 +6,7 @@ so that a call whose answer was lost can be repeated without running twice.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -135,8 +135,9 @@ class AsyncLobbyEpisode(AsyncMcpEpisode):
 
 
 def _handle_of(tool: types.Tool) -> str:
-    properties = tool.input_schema.get("properties", {})
-    return next((name for name in HANDLES if name in properties), "session_id")
+    properties: object = tool.input_schema.get("properties")
+    names = cast("JSONObject", properties) if isinstance(properties, dict) else {}
+    return next((name for name in HANDLES if name in names), "session_id")
 
 
 @asynccontextmanager

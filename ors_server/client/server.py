@@ -72,7 +72,8 @@ class Server:
     async def environments(self) -> list[str]:
         """Return the names of the environments, the default one first."""
         names = await self.connection.ask(HttpRequest("GET", "/list_environments"))
-        return read_answer(list[str], names, "the answer of GET /list_environments")
+        source = "the answer of GET /list_environments"
+        return [read_answer(str, name, source) for name in read_answer(list[Any], names, source)]
 
     async def name_of(self, environment: str | None) -> str:
         """Return an environment's name; for `None`, that of the default environment."""

@@ -5,22 +5,34 @@ the code that uses it.
 """
 
 from functools import cache
+from itertools import islice
 from reprlib import Repr
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError, with_config
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, override
 
 from ors_server.client.bounded_http import MAX_SHOWN, BrokenAnswerError
-from ors_server.model.wire import JSONObject
+from ors_server.model.wire import JSONObject, Rows
 
-_shown = Repr()
+
+class _ShownRepr(Repr):
+    @override
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        # All names would be sorted first, which takes long for 250,000.
+        return super().repr_dict(dict(islice(x.items(), self.maxdict + 1)), level)
+
+
+_shown = _ShownRepr()
 _shown.maxstring = MAX_SHOWN
 shown_value = _shown.repr
 """Returns the beginning of a value as it would be written in Python, in about 1,000 characters at most."""
 MAX_COUNT = 10**9
 """Most tasks of a split, or steps of an episode."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+MAX_PROBLEMS = 1_000
+"""Mistakes in an answer up to which the first one is named."""
 
 _Kind = TypeVar("_Kind")
 
@@ -60,17 +72,45 @@ class CreatedFields(AccessFields):
 
 
 @with_config(strict=True)
+class PlayedFields(TypedDict):
+    """What is read of the extension's method `episode`, besides the figures."""
+
+    environment: str
+
+
+@with_config(strict=True)
+class McpAccessFields(TypedDict):
+    """The extension's method `create`, where the server has tokens of agents."""
+
+    agent_token: str
+    agent_path: str
+    path: str
+
+
+@with_config(strict=True)
+class McpFigures(TypedDict, total=False):
+    """The figures of a step in the `_meta` of its result."""
+
+    step: Count | None
+    refused: str | None
+    finished: bool
+    reward: float | None
+    metadata: JSONObject | None
+    failed: JSONObject | None
+
+
+@with_config(strict=True)
 class ForkFields(TypedDict):
     """`POST /_ors/sessions/{id}/fork`."""
 
-    sessions: list[CreatedFields]
+    sessions: Rows[CreatedFields]
 
 
 @with_config(strict=True)
 class StepsFields(TypedDict):
     """`GET /_ors/sessions/{id}/steps`."""
 
-    steps: list[JSONObject]
+    steps: Rows[JSONObject]
     total: Count
 
 
@@ -131,14 +171,14 @@ class _NameFields(TypedDict):
 class EnvironmentNameFields(TypedDict):
     """What is read of `GET /_ors/environments`."""
 
-    environments: Annotated[list[_NameFields], Field(min_length=1)]
+    environments: Annotated[Rows[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
 class SplitNameFields(TypedDict):
     """What is read of the splits of `GET /_ors/environments/{name}`."""
 
-    splits: Annotated[list[_NameFields], Field(min_length=1)]
+    splits: Annotated[Rows[_NameFields], Field(min_length=1)]
 
 
 @with_config(strict=True)
@@ -159,7 +199,7 @@ class TaskFields(TypedDict):
 class TaskRangeFields(TypedDict):
     """The standard's `task_range`."""
 
-    tasks: list[JSONObject]
+    tasks: Rows[JSONObject]
 
 
 @with_config(strict=True)
@@ -191,11 +231,18 @@ def read_answer(kind: type[_Kind], value: object, source: str) -> _Kind:
         adapter: TypeAdapter[_Kind] = _adapter(kind)  # type: ignore[arg-type]
         return adapter.validate_python(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = "".join(f"{part!s:.40}: " for part in first["loc"])
         raise BrokenAnswerError(
-            f"{source} does not have its form: {place}{first['msg']}; got {shown_value(value)}"
+            f"{source} does not have its form: {first_problem(error)}; got {shown_value(value)}"
         ) from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the place of the first mistake and what is wrong; of very many, only how many they are."""
+    count = error.error_count()
+    if count > MAX_PROBLEMS:  # pydantic makes an object of each before the first can be looked at
+        return f"{count} values are missing or of another type"
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return "".join(f"{part!s:.40}: " for part in first["loc"]) + first["msg"]
 
 
 @cache

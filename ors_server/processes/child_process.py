@@ -31,9 +31,12 @@ _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {modul
 def worker_command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs `main` of a module, which is found where this process finds it.
 
-    `main` must end when standard input does; `arguments` are its `sys.argv[2:]`.
+    `main` must end when standard input does; `arguments` are its `sys.argv[2:]`. The program may run in any
+    folder: relative entries of `sys.path` start from the folder of this process.
     """
-    return [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(sys.path), *arguments]
+    # Entries that are no folders are kept: hooks of editable installations compare them by their text.
+    path = [os.path.abspath(entry) if os.path.exists(entry or ".") else entry for entry in sys.path]  # noqa: PTH100, PTH110  (texts, which may be empty)
+    return [sys.executable, "-P", "-c", _PROGRAM.format(module=module), json.dumps(path), *arguments]
 
 
 class ChildProcess:

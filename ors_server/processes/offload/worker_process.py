@@ -4,7 +4,9 @@ import os
 import pickle
 import secrets
 import select
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -106,15 +108,31 @@ class WorkerAnswer:
 
 
 class WorkerProcess:
-    """A process that runs one call at a time."""
+    """A process that runs one call at a time.
 
-    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+    It runs in a folder that is made for it and removed when it ends, so that a function that writes files
+    where it runs leaves none in the folder of this process.
+    """
+
+    def __init__(self, variables: Mapping[str, str] | None = None, folder: str | None = None) -> None:
         """Start it; raises `OSError` if that is not possible.
 
         Args:
             variables: Environment variables besides those that every worker gets.
+            folder: The folder in which it runs, which is kept; by default a temporary one, or that of this
+                process where no temporary folder can be made.
         """
-        self._child = ChildProcess(worker_command(_MODULE), variables=worker_variables(variables))
+        self._temporary = "" if folder else _make_folder()
+        try:
+            # The worker removes its folder, too, because this process may be killed before it does so.
+            self._child = ChildProcess(
+                worker_command(_MODULE, self._temporary),
+                variables=worker_variables(variables),
+                folder=folder or self._temporary or None,
+            )
+        except OSError:
+            self._remove_folder()
+            raise
         self.is_worn = False
         """Whether it used so much memory that it should be ended."""
 
@@ -150,7 +168,14 @@ class WorkerProcess:
 
     def close(self, patience: float = 0.0) -> None:
         """End it, and kill it after `patience` seconds."""
-        self._child.end(patience)
+        try:
+            self._child.end(patience)
+        finally:
+            self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _send(self, data: bytes, deadline: float) -> bool:
         """Write everything; return whether the worker still runs."""
@@ -199,3 +224,11 @@ class WorkerProcess:
             return CrashedError(f"the interpreter crashed over it: {signal.Signals(-status).name}")
         how = f"with status {status}" if status >= 0 else f"by signal {-status}"
         return WorkerDiedError(f"a worker process was ended {how}")
+
+
+def _make_folder() -> str:
+    """Return a new folder; empty where none can be made, as in a container that is read-only."""
+    try:
+        return tempfile.mkdtemp(prefix="ors-worker-")
+    except OSError:
+        return ""

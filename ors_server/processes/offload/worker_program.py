@@ -2,7 +2,7 @@
 
 A call is a header, the function's path and the pickled arguments; an answer is a header, which has the
 random number of its call, and a pickled value. The input ends with the caller's process, and the worker with
-it, whatever it is doing.
+it, whatever it is doing; the temporary folder in which it runs is removed then.
 """
 
 import contextlib
@@ -10,13 +10,14 @@ import importlib
 import os
 import pickle
 import resource
+import shutil
 import signal
 import struct
 import sys
 import threading
 from collections.abc import Callable, Generator
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 CALL = struct.Struct("!QdQQII")
 """Number, processor seconds, bytes of memory, bytes of the result, lengths of the path and the arguments."""
@@ -32,7 +33,8 @@ NICENESS = 5
 
 
 def main() -> None:
-    """Serve calls until the input ends."""
+    """Serve calls until the input ends; the argument is the folder to remove then, empty if there is none."""
+    folder = sys.argv[2]
     calls, output = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -42,15 +44,21 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     inbox: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
     busy = threading.Event()
-    threading.Thread(target=_listen, args=(calls, inbox, busy), daemon=True).start()
+    threading.Thread(target=_listen, args=(calls, inbox, busy, folder), daemon=True).start()
     while (call := inbox.get()) is not None:
         number, *rest = call
         outcome, value = _answer(*rest)
         busy.clear()
-        _write(output, ANSWER.pack(number, outcome, _peak_mebibytes(), len(value)) + value)
+        try:
+            _write(output, ANSWER.pack(number, outcome, _peak_mebibytes(), len(value)) + value)
+        except BrokenPipeError:
+            _leave(folder)
+    _remove(folder)
 
 
-def _listen(calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy: threading.Event) -> None:
+def _listen(
+    calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy: threading.Event, folder: str
+) -> None:
     while header := calls.read(CALL.size):
         if len(header) < CALL.size:
             break
@@ -60,8 +68,19 @@ def _listen(calls: BinaryIO, inbox: "SimpleQueue[tuple[Any, ...] | None]", busy:
         inbox.put(call)
     if busy.is_set():
         kill_started()
-        os._exit(1)  # the caller has ended
+        _leave(folder)  # the caller has ended
     inbox.put(None)
+
+
+def _leave(folder: str) -> NoReturn:
+    """End this program at once, whatever its threads do."""
+    _remove(folder)
+    os._exit(1)
+
+
+def _remove(folder: str) -> None:
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def kill_started() -> None:
@@ -148,8 +167,5 @@ def _peak_mebibytes() -> int:
 
 def _write(output: int, data: bytes) -> None:
     left = memoryview(data)
-    try:
-        while left:
-            left = left[os.write(output, left) :]
-    except BrokenPipeError:
-        os._exit(1)
+    while left:
+        left = left[os.write(output, left) :]

@@ -75,7 +75,10 @@ class QueuedRow:
 
 
 class BatchWorker:
-    """A worker process. No method blocks: the pool calls them when a pipe is ready."""
+    """A worker process. No method blocks: the pool calls them when a pipe is ready.
+
+    It runs in the folder of this process, from which rows and rewards may name files.
+    """
 
     def __init__(self, options: BatchOptions) -> None:
         self._options = options

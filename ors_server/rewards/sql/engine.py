@@ -16,7 +16,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import quote
 
 from ors_server.rewards.sql.query_text import unfolding
@@ -227,10 +227,21 @@ def _memory() -> int:
         return peak if sys.platform == "darwin" else peak * 1024  # getrusage(2): bytes there, KiB on Linux
 
 
+def absolute_place(database: Database) -> Database:
+    """Return a database that means the same from any folder."""
+    if isinstance(database, bytes) or _is_dump(database):
+        return database
+    return Path(database).absolute()
+
+
+def _is_dump(database: Database) -> TypeGuard[str]:
+    return isinstance(database, str) and ";" in database
+
+
 def _fill(connection: sqlite3.Connection, database: Database) -> None:
     if isinstance(database, bytes):
         _fill_from_bytes(connection, database)
-    elif isinstance(database, str) and ";" in database:
+    elif _is_dump(database):
         _fill_from_dump(connection, database)
     else:
         path = Path(database)

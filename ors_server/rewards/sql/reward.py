@@ -18,6 +18,7 @@ from ors_server.rewards.sql.engine import (
     QueryError,
     QueryLimitError,
     QueryResult,
+    absolute_place,
     open_copy,
     run_query,
 )
@@ -110,7 +111,9 @@ def sql_match_reward(
         except MemoryGrowthError:
             # Another thread may have grown the process: in a process alone only the queries can.
             limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
-            results = offload.call(run_alone, places, answer, query, rules, limits=limits)
+            # The process runs in another folder than this one.
+            absolute = [absolute_place(database) for database in places]
+            results = offload.call(run_alone, absolute, answer, query, rules, limits=limits)
     except QueryLimitError as error:
         return RewardResult.without(RewardStatus.LIMIT, str(error))
     except (DatabaseError, QueryError) as error:

@@ -46,7 +46,8 @@ def is_made_elsewhere() -> bool:
 def make_elsewhere(source: RowReader, function: FunctionPath, job: object) -> IndexSummary:
     """Make an index in a process of its own and wait for it; for threads only.
 
-    The process stands for this one and runs the same code of authors, so that it gets all variables.
+    The process stands for this one and runs the same code of authors, so that it gets all variables and the
+    same folder: rows may name files from there.
 
     Args:
         source: The data, for limits and messages.
@@ -57,7 +58,7 @@ def make_elsewhere(source: RowReader, function: FunctionPath, job: object) -> In
         EnvironmentDefinitionError: If the data cannot be read, or takes too much memory or time.
         WorkerLostError: If the process was ended from outside.
     """
-    worker = WorkerProcess(os.environ)
+    worker = WorkerProcess(os.environ, os.getcwd())  # noqa: PTH109  (a text)
     try:
         summary: IndexSummary = worker.ask(WorkerCall(function.path, (job,), _limits(source))).open()
     except OverLimitError as error:
