@@ -112,7 +112,7 @@ def sql_match_reward(
             # Another thread may have grown the process: in a process alone only the queries can.
             limits = replace(ALONE, cpu_seconds=ALONE.cpu_seconds * len(places))
             # The process runs in another folder than this one.
-            absolute = [absolute_place(place) for place in places]
+            absolute = [absolute_place(database) for database in places]
             results = offload.call(run_alone, absolute, answer, query, rules, limits=limits)
     except QueryLimitError as error:
         return RewardResult.without(RewardStatus.LIMIT, str(error))
