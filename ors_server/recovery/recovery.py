@@ -93,7 +93,11 @@ class Recovery:
     async def close(self, session_id: str) -> bool:
         """See `Recoverer.close`."""
         self._reasons.pop(session_id, None)
-        if session_id in self._under_way or session_id not in self._waiting:
+        under_way = self._under_way.get(session_id)
+        if under_way is not None:  # it ends as a live session does, or waits again
+            await asyncio.shield(under_way)
+            return await self._manager.delete(session_id)
+        if session_id not in self._waiting:
             return False
         waiting = self._waiting.pop(session_id)
         record = await self._services.store.find(waiting.episode_id)

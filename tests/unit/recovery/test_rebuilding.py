@@ -347,6 +347,19 @@ async def test_a_session_that_waits_is_deleted_without_being_rebuilt(lives):
     assert not COUNTERS
 
 
+async def test_a_session_that_is_deleted_while_it_is_rebuilt_is_gone(lives):
+    player = await lives.start()
+    await player.create("s")
+    await player.call("s", "note", text="one")
+    lives.kill()
+    player = await lives.start()
+    async with anyio.create_task_group() as group:
+        group.start_soon(player.send, "POST", "/ping", "s")
+        group.start_soon(player.send, "POST", "/delete", "s")
+    assert (await player.send("POST", "/ping", "s")).status_code == 404
+    assert (await player.record("s"))["episode"]["stop_reason"] == "deleted"
+
+
 async def test_a_server_that_shall_not_recover_knows_no_such_session(lives):
     player = await lives.start()
     await player.create("s")
