@@ -370,7 +370,7 @@ PAGES = {
     "cli.md": cli_page,
     "control-api.md": control_api_page,
     "rewards.md": rewards_page,
-    "../rewards-deviations.md": deviations_page,
+    "rewards-deviations.md": deviations_page,
     "environment.schema.json": declaration_schema,
     "audit.schema.json": report_schema,
 }

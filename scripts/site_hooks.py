@@ -15,10 +15,10 @@ import mmdr
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
-ADDRESSES = {"README.md": "index.md"} | {
+ADDRESSES = {"README.md": "index.md", "tasks/README.md": "tasks/index.md"} | {
     f"{name}.md": f"{name.lower()}.md" for name in ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 }
-"""Pages at the root of the project, by their address in the site."""
+"""Pages outside of docs/, by their address in the site."""
 ADDRESSES |= {
     f"tasks/{folder.parent.name}/README.md": f"tasks/{folder.parent.name}.md"
     for folder in sorted(ROOT.glob("tasks/*/README.md"))

@@ -116,7 +116,7 @@ class Evidence:
 
         Args:
             files: Relative name to content; read-only in the folder `sandbox.fresh_dir`.
-            time_limit: Seconds that the program may spend (docs/limits.md), above 0.
+            time_limit: Seconds that the program may spend (docs/policy.md), above 0.
 
         Raises:
             SandboxStarvedError: The machine was too busy for it, twice.

@@ -345,7 +345,7 @@ class Sandbox(ABC):
         A program that fails, dies, runs out of time or prints too much is a result, not an error.
 
         Args:
-            time_limit: Seconds that it may spend (docs/limits.md), above 0.
+            time_limit: Seconds that it may spend (docs/policy.md), above 0.
             output_bytes: Bytes of standard output above which it is killed; all below are kept.
 
         Raises:

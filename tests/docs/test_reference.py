@@ -17,7 +17,7 @@ from ors_server.settings import Settings
 from tests.script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["settings.md", "cli.md", "control-api.md", "rewards.md", "../rewards-deviations.md"]
+PAGES = ["settings.md", "cli.md", "control-api.md", "rewards.md", "rewards-deviations.md"]
 PAGES += ["environment.schema.json", "audit.schema.json"]
 
 
@@ -118,8 +118,8 @@ def test_every_public_name_is_documented(module):
 
 def test_every_page_is_reached_from_the_readme():
     linked = set(re.findall(r"\((docs/[^)#]+)\)", (ROOT / "README.md").read_text()))
-    overview = (ROOT / "docs/audit-classes.md").read_text()
-    linked |= {f"docs/{page}" for page in re.findall(r"\((audit/[^)#]+)\)", overview)}
+    overview = (ROOT / "docs/reference/audit-classes.md").read_text()
+    linked |= {f"docs/reference/{page}" for page in re.findall(r"\((audit/[^)#]+)\)", overview)}
     pages = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "docs").rglob("*.md")
