@@ -40,7 +40,7 @@ HEAD = """# Verdicts
 
 <!-- Written by scripts/audit_verdicts.py; audit again with it, and do not edit. -->
 
-What [`ors-server audit`](../audit.md) found in the environments that come with this server and in those of the
+What [`ors-server audit`](../audit.md) found in the bundled environments and in the
 [gallery](gallery.md), with seed 0 and the default number of tasks. A class that could not be judged is
 neither passed nor failed. To see a finding, and to record its calls as an episode that can be replayed:
 

@@ -28,9 +28,10 @@ HEAD = """# Gallery
 Environments of [other packages](../adapters.md) that this server serves by `SOURCE/NAME`. Oracle, no-op and
 random are mean returns over some tasks of the test split, as `ors-server import SOURCE --check` measured
 them; `-` means that no actions are known which earn the most, or that nothing was measured. The last column
-has the classes of [`ors-server audit`](../audit.md) that fail or warn; [Verdicts](audit-verdicts.md) shows why.
-What is broken is left out unless it is asked for. Problems and games that begin alike are one task, unless
-chance decides how a game goes on; a source lists environments in which tasks repeat all the same.
+has the classes of [`ors-server audit`](../audit.md) that fail or warn; the [verdicts](audit-verdicts.md)
+show why. A broken environment is left out unless it is requested by its name and a `!`. Problems and games
+that begin alike are one task, unless chance decides how a game continues; a source lists environments in
+which tasks repeat nevertheless.
 
 | source | environments | licence | install with |
 |---|---|---|---|

@@ -11,13 +11,15 @@ import ors_server
 import ors_server.testing
 from ors_server.cli.main import COMMANDS, GROUPS
 from ors_server.episode import TRANSITIONS
+from ors_server.errors import Blame
 from ors_server.rewards.catalogue import list_rewards
 from ors_server.rewards.deviations import DEVIATIONS
 from ors_server.settings import Settings
+from ors_server.transports.faults import FAULTS
 from tests.script_modules import load_script
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["settings.md", "cli.md", "control-api.md", "rewards.md", "rewards-deviations.md"]
+PAGES = ["settings.md", "cli.md", "control-api.md", "errors.md", "rewards.md", "rewards-deviations.md"]
 PAGES += ["environment.schema.json", "audit.schema.json"]
 
 
@@ -58,6 +60,13 @@ def test_every_route_and_every_schema_of_the_control_api_has_its_place(pages):
     schemas = set(document["components"]["schemas"])
     assert set(re.findall(r"^### (\w+)$", page, re.MULTILINE)) == schemas
     assert {name.lower() for name in schemas} >= set(re.findall(r"\]\(#(\w+)\)", page))
+
+
+def test_every_error_has_its_row_below_who_has_to_act(pages):
+    text = pages.errors_page()
+    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == [blame.value for blame in Blame]
+    rows = dict(re.findall(r"^\| `\w+` \| `(\w+)` \| (\d+) \|", text, re.MULTILINE))
+    assert rows == {error.__name__: str(fault.status) for error, fault in FAULTS.items()}
 
 
 def test_every_setting_says_what_it_means(pages):
@@ -120,6 +129,8 @@ def test_every_page_is_reached_from_the_readme():
     linked = set(re.findall(r"\((docs/[^)#]+)\)", (ROOT / "README.md").read_text()))
     overview = (ROOT / "docs/reference/audit-classes.md").read_text()
     linked |= {f"docs/reference/{page}" for page in re.findall(r"\((audit/[^)#]+)\)", overview)}
+    python = (ROOT / "docs/reference/python/index.md").read_text()
+    linked |= {f"docs/reference/python/{page}" for page in re.findall(r"\]\((\w+\.md)\)", python)}
     pages = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "docs").rglob("*.md")
