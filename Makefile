@@ -15,7 +15,7 @@ TOOLS := audit site
 JOBS ?= 3
 SYSTEM_PACKAGES := bubblewrap git
 TEST_PACKAGES := $(SYSTEM_PACKAGES) chromium curl default-jdk-headless postgresql systemd
-CORE_TESTS := tests/properties $(addprefix tests/unit/, authoring client evaluation export rewards sessions store transports)
+CORE_TESTS := tests/properties $(addprefix tests/unit/, client doors environments evaluation export rewards sessions store)
 TASKS ?=
 WORLDS := $(patsubst requirements/worlds/%.lock,%,$(wildcard requirements/worlds/*.lock))
 

@@ -14,7 +14,7 @@ ROWS = 1_000_000
 READS = 2_000
 PROGRAM = """
 import json, resource, sys, time
-from ors_server.authoring.loading import load_environments
+from ors_server.environments.loading import load_environments
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()

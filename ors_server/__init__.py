@@ -11,8 +11,8 @@ from ors_server._version import __version__
 
 if TYPE_CHECKING:
     from ors_server.app import create_app
-    from ors_server.authoring.call_context import CallContext
-    from ors_server.authoring.calling_client import (
+    from ors_server.environments.call_context import CallContext
+    from ors_server.environments.calling_client import (
         Ability,
         AbilityError,
         AskError,
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
         Sample,
         Sampled,
     )
-    from ors_server.authoring.environment import Environment, Prompt
-    from ors_server.authoring.offers import prompt, resource
-    from ors_server.authoring.rich_blocks import audio_block, resource_block
-    from ors_server.authoring.simulated_user.conversation import (
+    from ors_server.environments.environment import Environment, Prompt
+    from ors_server.environments.offers import prompt, resource
+    from ors_server.environments.rich_blocks import audio_block, resource_block
+    from ors_server.environments.simulated_user.conversation import (
         SimulatedUser,
         UserBudget,
         UserConversation,
         UserReply,
     )
-    from ors_server.authoring.simulated_user.model_user import ModelUser, choose_user
-    from ors_server.authoring.simulated_user.scripted_user import FunctionUser, ScriptedUser
-    from ors_server.authoring.simulated_user.user_errors import UserError, UserMessageError
-    from ors_server.authoring.simulated_user.user_script import ScriptedReply, UserScript
-    from ors_server.authoring.tool import (
+    from ors_server.environments.simulated_user.model_user import ModelUser, choose_user
+    from ors_server.environments.simulated_user.scripted_user import FunctionUser, ScriptedUser
+    from ors_server.environments.simulated_user.user_errors import UserError, UserMessageError
+    from ors_server.environments.simulated_user.user_script import ScriptedReply, UserScript
+    from ors_server.environments.tool import (
         ForbiddenActionError,
         ToolError,
         Toolset,
@@ -45,13 +45,18 @@ if TYPE_CHECKING:
         tool,
         tool_from_schema,
     )
-    from ors_server.authoring.toolsets.bash import BashTools
-    from ors_server.authoring.toolsets.file_tools import FileTools
-    from ors_server.authoring.toolsets.milestones import CommandSucceeds, FileExists, FileMatches, Milestone
-    from ors_server.authoring.toolsets.patch import PatchTools
-    from ors_server.authoring.toolsets.python import PythonTools
-    from ors_server.authoring.toolsets.submit import Submission, SubmitTools
-    from ors_server.authoring.toolsets.user import UserTools
+    from ors_server.environments.toolsets.bash import BashTools
+    from ors_server.environments.toolsets.file_tools import FileTools
+    from ors_server.environments.toolsets.milestones import (
+        CommandSucceeds,
+        FileExists,
+        FileMatches,
+        Milestone,
+    )
+    from ors_server.environments.toolsets.patch import PatchTools
+    from ors_server.environments.toolsets.python import PythonTools
+    from ors_server.environments.toolsets.submit import Submission, SubmitTools
+    from ors_server.environments.toolsets.user import UserTools
     from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, StdioCase, TimeLimits
     from ors_server.grading.evidence import Evidence, gather_evidence
     from ors_server.grading.function_cases import grade_functions
@@ -60,10 +65,26 @@ if TYPE_CHECKING:
     from ors_server.grading.stdio_cases import PythonProgram, grade_stdio
     from ors_server.grading.text_comparison import TextComparison
     from ors_server.installation import install_hint
-    from ors_server.offload import OffloadLimits, OverLimitError
-    from ors_server.offload import run as run_offloaded
-    from ors_server.offload.child_variables import child_variables
-    from ors_server.policy import EpisodePolicy, PenaltyCause
+    from ors_server.model.policy import EpisodePolicy, PenaltyCause
+    from ors_server.model.settings import Settings
+    from ors_server.model.trajectory import UserTurn
+    from ors_server.model.visibility import Visibility
+    from ors_server.model.wire import (
+        GroupCandidate,
+        GroupScore,
+        ImageBlock,
+        JSONObject,
+        Message,
+        ReasoningBlock,
+        Split,
+        TextBlock,
+        ToolCallBlock,
+        ToolOutput,
+        ToolResultBlock,
+    )
+    from ors_server.processes.child_variables import child_variables
+    from ors_server.processes.offload import OffloadLimits, OverLimitError
+    from ors_server.processes.offload import run as run_offloaded
     from ors_server.resources.resource_context import Context
     from ors_server.resources.resource_pool import ResourcePool
     from ors_server.resources.spec import (
@@ -113,22 +134,6 @@ if TYPE_CHECKING:
     from ors_server.sandboxes.base import Limits as SandboxLimits
     from ors_server.sandboxes.fresh import FreshRun
     from ors_server.sandboxes.sandbox_errors import SandboxFileError, SandboxFileMissingError
-    from ors_server.settings import Settings
-    from ors_server.trajectory import UserTurn
-    from ors_server.visibility import Visibility
-    from ors_server.wire import (
-        GroupCandidate,
-        GroupScore,
-        ImageBlock,
-        JSONObject,
-        Message,
-        ReasoningBlock,
-        Split,
-        TextBlock,
-        ToolCallBlock,
-        ToolOutput,
-        ToolResultBlock,
-    )
 
 __all__ = [
     "ALFWorldSpec",
@@ -267,26 +272,26 @@ __all__ = [
 
 _HOMES = {
     "app": "create_app",
-    "authoring.call_context": "CallContext",
-    "authoring.calling_client": (
+    "environments.call_context": "CallContext",
+    "environments.calling_client": (
         "Ability AbilityError AskError Elicit Elicited ListRoots Root RootList Sample Sampled"
     ),
-    "authoring.environment": "Environment Prompt",
-    "authoring.offers": "prompt resource",
-    "authoring.rich_blocks": "audio_block resource_block",
-    "authoring.simulated_user.conversation": "SimulatedUser UserBudget UserConversation UserReply",
-    "authoring.simulated_user.model_user": "ModelUser choose_user",
-    "authoring.simulated_user.scripted_user": "FunctionUser ScriptedUser",
-    "authoring.simulated_user.user_errors": "UserError UserMessageError",
-    "authoring.simulated_user.user_script": "ScriptedReply UserScript",
-    "authoring.tool": "ForbiddenActionError ToolError Toolset terminal tool tool_from_schema",
-    "authoring.toolsets.bash": "BashTools",
-    "authoring.toolsets.file_tools": "FileTools",
-    "authoring.toolsets.milestones": "CommandSucceeds FileExists FileMatches Milestone",
-    "authoring.toolsets.patch": "PatchTools",
-    "authoring.toolsets.python": "PythonTools",
-    "authoring.toolsets.submit": "Submission SubmitTools",
-    "authoring.toolsets.user": "UserTools",
+    "environments.environment": "Environment Prompt",
+    "environments.offers": "prompt resource",
+    "environments.rich_blocks": "audio_block resource_block",
+    "environments.simulated_user.conversation": "SimulatedUser UserBudget UserConversation UserReply",
+    "environments.simulated_user.model_user": "ModelUser choose_user",
+    "environments.simulated_user.scripted_user": "FunctionUser ScriptedUser",
+    "environments.simulated_user.user_errors": "UserError UserMessageError",
+    "environments.simulated_user.user_script": "ScriptedReply UserScript",
+    "environments.tool": "ForbiddenActionError ToolError Toolset terminal tool tool_from_schema",
+    "environments.toolsets.bash": "BashTools",
+    "environments.toolsets.file_tools": "FileTools",
+    "environments.toolsets.milestones": "CommandSucceeds FileExists FileMatches Milestone",
+    "environments.toolsets.patch": "PatchTools",
+    "environments.toolsets.python": "PythonTools",
+    "environments.toolsets.submit": "Submission SubmitTools",
+    "environments.toolsets.user": "UserTools",
     "grading.cases": "CaseReport CaseResult FunctionCase StdioCase TimeLimits",
     "grading.evidence": "Evidence gather_evidence",
     "grading.function_cases": "grade_functions",
@@ -295,9 +300,9 @@ _HOMES = {
     "grading.stdio_cases": "PythonProgram grade_stdio",
     "grading.text_comparison": "TextComparison",
     "installation": "install_hint",
-    "offload.child_variables": "child_variables",
-    "offload": "OffloadLimits OverLimitError run_offloaded",
-    "policy": "EpisodePolicy PenaltyCause",
+    "processes.child_variables": "child_variables",
+    "processes.offload": "OffloadLimits OverLimitError run_offloaded",
+    "model.policy": "EpisodePolicy PenaltyCause",
     "resources.resource_context": "Context",
     "resources.resource_pool": "ResourcePool",
     "resources.spec": (
@@ -314,10 +319,10 @@ _HOMES = {
     "sandboxes.base": "Entry EntryKind ExecResult Sandbox SandboxLimits",
     "sandboxes.fresh": "FreshRun",
     "sandboxes.sandbox_errors": "SandboxFileError SandboxFileMissingError",
-    "settings": "Settings",
-    "trajectory": "UserTurn",
-    "visibility": "Visibility",
-    "wire": (
+    "model.settings": "Settings",
+    "model.trajectory": "UserTurn",
+    "model.visibility": "Visibility",
+    "model.wire": (
         "GroupCandidate GroupScore ImageBlock JSONObject Message ReasoningBlock Split TextBlock "
         "ToolCallBlock ToolOutput ToolResultBlock"
     ),

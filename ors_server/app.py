@@ -9,22 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ors_server import logs, offload
 from ors_server._version import __version__
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import check_names, definitions_of
 from ors_server.client.app_transport import AppTransport
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Patience
-from ors_server.clock import Clock, SystemClock
-from ors_server.errors import (
+from ors_server.doors.access import Keyring, load_keyring, load_keys
+from ors_server.doors.control.app import ControlApp
+from ors_server.doors.control.episodes import EpisodeHandlers
+from ors_server.doors.http import messages as http
+from ors_server.doors.http.messages import HostGuard
+from ors_server.doors.ors.app import OrsApp
+from ors_server.doors.ors.calls import CallStreams
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import check_names, definitions_of
+from ors_server.model import logs
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.errors import (
     EnvironmentDefinitionError,
     OrsServerError,
     SessionNotFoundError,
     SettingsError,
     ShuttingDownError,
 )
+from ors_server.model.settings import Settings, load_settings
+from ors_server.processes import offload
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
@@ -32,21 +41,13 @@ from ors_server.sessions.key_limits import LimitsOf, no_key_limits
 from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions, open_sandboxes
-from ors_server.settings import Settings, load_settings
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import Durability, StoreOptions
-from ors_server.transports import http
-from ors_server.transports.access import Keyring, load_keyring, load_keys
-from ors_server.transports.control import ControlApp
-from ors_server.transports.control_episodes import EpisodeHandlers
-from ors_server.transports.http import HostGuard
-from ors_server.transports.ors_app import OrsApp
-from ors_server.transports.ors_calls import CallStreams
 
 if TYPE_CHECKING:
-    from ors_server.transports.mcp.mcp_app import McpApp
+    from ors_server.doors.mcp.mcp_app import McpApp
 
 log = logs.get_logger("ors_server.app")
 
@@ -222,7 +223,7 @@ class App:
         return open_sandboxes(self._definitions, requested, self._clock)
 
     async def _open_mcp(self, manager: SessionManager, stack: AsyncExitStack) -> None:
-        from ors_server.transports.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
+        from ors_server.doors.mcp.mcp_app import PATHS, McpApp  # noqa: PLC0415  (a third of all imports)
 
         mcp = self._mcp = McpApp(manager, self.keyring, self.settings)
         await stack.enter_async_context(mcp.running())
@@ -320,7 +321,7 @@ def create_app(
 
 def _load_mcp() -> None:
     """Import the MCP door, a third of all imports, before anything watches the event loop or shares it."""
-    importlib.import_module("ors_server.transports.mcp.mcp_app")
+    importlib.import_module("ors_server.doors.mcp.mcp_app")
 
 
 @asynccontextmanager

@@ -19,18 +19,18 @@ import httpx2
 import typer
 
 from ors_server import create_app
-from ors_server.attribute_docs import attribute_docs
 from ors_server.audit.report_schema import report_schema
-from ors_server.authoring.declared.declaration_schema import declaration_schema
 from ors_server.cli.exit_status import MEANINGS
 from ors_server.cli.main import COMMANDS, GROUPS, app
 from ors_server.cli.setting_flags import flag_of
-from ors_server.episode import TRANSITIONS, Phase
-from ors_server.errors import Blame, OrsServerError
+from ors_server.doors.http.faults import FAULTS, Fault
+from ors_server.environments.declared.declaration_schema import declaration_schema
+from ors_server.files.attribute_docs import attribute_docs
+from ors_server.model.episode import TRANSITIONS, Phase
+from ors_server.model.errors import Blame, OrsServerError
+from ors_server.model.settings import Settings
 from ors_server.rewards.catalogue import CatalogueEntry, list_rewards
 from ors_server.rewards.deviations import DEVIATIONS, Deviation
-from ors_server.settings import Settings
-from ors_server.transports.faults import FAULTS, Fault
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by scripts/docs.py; change the code and run it again. -->"

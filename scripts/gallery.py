@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ors_server.authoring.sources import FORCE, Source, load_source, source_names
+from ors_server.environments.sources import FORCE, Source, load_source, source_names
 from ors_server.installation import DISTRIBUTION
 
 ROOT = Path(__file__).parents[1]

@@ -15,8 +15,8 @@ import anyio.to_thread
 
 from ors_server import Environment, TextBlock, ToolOutput, tool
 from ors_server.adapters.openenv_server import from_openenv
-from ors_server.authoring.simulated_user.model_user import ModelUser
-from ors_server.authoring.simulated_user.user_script import UserScript
+from ors_server.environments.simulated_user.model_user import ModelUser
+from ors_server.environments.simulated_user.user_script import UserScript
 from ors_server.client import AsyncClient, ClientOptions, Patience
 from ors_server.evaluation.agents.chat_endpoint import ChatEndpoint
 from ors_server.rewards.judges.judge_endpoint import EndpointJudge, EndpointOptions

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ors_server import importing
 from ors_server.app import App, create_app
-from ors_server.http_server.bounded_server import BoundedServer
-from ors_server.http_server.connection_limits import ConnectionLimits
-from ors_server.settings import Settings
+from ors_server.doors.http.bounded_server import BoundedServer
+from ors_server.doors.http.connection_limits import ConnectionLimits
+from ors_server.files import importing
+from ors_server.model.settings import Settings
 
 # Many images set it; then everything that tests start would compile what it imports anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -82,11 +82,11 @@ SLOW = (
     "tests/unit/audit/recorded/test_planted_tricks.py",
     "tests/unit/audit/recorded/test_recorded_audit.py",
     "tests/unit/audit/test_pytest_plugin.py",
-    "tests/unit/authoring/declared/test_recipes.py",
-    "tests/unit/authoring/toolsets/test_bash.py",
-    "tests/unit/authoring/toolsets/test_file_tools.py",
-    "tests/unit/authoring/toolsets/test_python.py",
-    "tests/unit/authoring/toolsets/test_served_toolsets.py",
+    "tests/unit/environments/declared/test_recipes.py",
+    "tests/unit/environments/toolsets/test_bash.py",
+    "tests/unit/environments/toolsets/test_file_tools.py",
+    "tests/unit/environments/toolsets/test_python.py",
+    "tests/unit/environments/toolsets/test_served_toolsets.py",
     "tests/unit/cli/episodes/test_list.py",
     "tests/unit/cli/episodes/test_tail.py",
     "tests/unit/cli/test_audit.py",
@@ -111,7 +111,7 @@ SLOW = (
     "tests/unit/grading/test_function_cases.py",
     "tests/unit/grading/test_pytest_cases.py",
     "tests/unit/grading/test_stdio_cases.py",
-    "tests/unit/offload/",
+    "tests/unit/processes/offload/",
     "tests/unit/resources/test_jvm_child.py",
     "tests/unit/rewards/math/test_algebra.py",
     "tests/unit/rewards/math/test_generated_pairs.py",
@@ -125,7 +125,7 @@ SLOW = (
     "tests/unit/tasks/math_word_problems/test_gold_answers.py",
     "tests/unit/tasks/shell/",
     "tests/unit/testing/test_environment_returns.py",
-    "tests/unit/transports/test_ors_app.py::test_numbers_of_any_form_hold_nobody_up",
+    "tests/unit/doors/ors/test_app.py::test_numbers_of_any_form_hold_nobody_up",
 )
 """How the tests begin that start programs by the dozen or compute for seconds; `make unit` skips them."""
 WORLDS = ("alfworld", "scienceworld")

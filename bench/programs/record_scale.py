@@ -22,17 +22,24 @@ from typing import Any
 
 import anyio
 
-from ors_server.atomic_file import atomic_file
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import FORMATS, export_rows, make_format
 from ors_server.export.preferences import Pairing, export_preferences
 from ors_server.export.writing import write_lines, write_table
+from ors_server.files.atomic_file import atomic_file
+from ors_server.model.trajectory import (
+    EpisodeOrigin,
+    EpisodeSummary,
+    Step,
+    StepStatus,
+    Transition,
+    first_summary,
+)
+from ors_server.model.wire import TextBlock
 from ors_server.store.base import ALL, EpisodeFilter, RecordReader
 from ors_server.store.open import open_reader, open_store
 from ors_server.store.store_options import Durability, StoreOptions
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus, Transition, first_summary
-from ors_server.wire import TextBlock
 
 BEGINNING = datetime(2026, 11, 1, tzinfo=UTC)
 ATTEMPTS = 4

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ors_server.adapters.worker_package import WorkerPackage
-from ors_server.authoring.environment import Environment, TaskTool
-from ors_server.authoring.sources import Source, served_name
-from ors_server.authoring.tool import tool, tool_from_schema
-from ors_server.policy import EpisodePolicy
-from ors_server.wire import JSONObject, Split, ToolOutput
+from ors_server.environments.environment import Environment, TaskTool
+from ors_server.environments.sources import Source, served_name
+from ors_server.environments.tool import tool, tool_from_schema
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.wire import JSONObject, Split, ToolOutput
 
 CATEGORIES = ("multi_turn_base", "multi_turn_long_context", "multi_turn_miss_param")
 """Categories whose tools are the same in every turn; `multi_turn_miss_func` adds tools in the middle."""

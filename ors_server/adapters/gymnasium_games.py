@@ -16,13 +16,13 @@ from ors_server.adapters.gymnasium_names import MINIGRID, REPEATING, TOY_TEXT
 from ors_server.adapters.gymnasium_plans import find_plan
 from ors_server.adapters.gymnasium_views import name_actions, rules_of, view
 from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
-from ors_server.authoring.boundary import describe
-from ors_server.authoring.environment import Environment
-from ors_server.authoring.sources import Source, served_name
-from ors_server.authoring.tool import tool
-from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
-from ors_server.policy import EpisodePolicy
-from ors_server.wire import JSONObject, ToolOutput
+from ors_server.environments.boundary import describe
+from ors_server.environments.environment import Environment
+from ors_server.environments.sources import Source, served_name
+from ors_server.environments.tool import tool
+from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.wire import JSONObject, ToolOutput
 
 PINNED = ("gymnasium==1.4.0", "minigrid==3.2.0")
 EDITION = "2"

@@ -2,7 +2,7 @@
 
 from ors_server.adapters.scored_answers import ScoredAnswer, make_scored
 from ors_server.adapters.worker_package import WorkerPackage
-from ors_server.authoring.sources import Source
+from ors_server.environments.sources import Source
 
 PACKAGE = WorkerPackage(
     distribution="inspect-ai",

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from ors_server.authoring.environment import Environment
-from ors_server.errors import EnvironmentDefinitionError
-from ors_server.wire import JSONObject
+from ors_server.environments.environment import Environment
+from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.wire import JSONObject
 
 
 class SplitSizes:

@@ -14,16 +14,16 @@ import httpx2
 from pydantic import with_config
 from typing_extensions import TypedDict, override
 
-from ors_server.authoring.environment import Environment
-from ors_server.authoring.sources import Source, served_name
-from ors_server.authoring.tool import ToolError, tool_from_schema
-from ors_server.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
+from ors_server.client.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
 from ors_server.client.typed_answers import read_answer, shown_value
-from ors_server.errors import EnvironmentDefinitionError, MachineryError, UnknownEnvironmentError
-from ors_server.json_bounds import parse_json
-from ors_server.policy import EpisodePolicy
+from ors_server.environments.environment import Environment
+from ors_server.environments.sources import Source, served_name
+from ors_server.environments.tool import ToolError, tool_from_schema
+from ors_server.model.errors import EnvironmentDefinitionError, MachineryError, UnknownEnvironmentError
+from ors_server.model.json_bounds import parse_json
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.wire import JSONObject, Split, ToolOutput
 from ors_server.resources.resource_errors import ResourceError, ResourceTimeoutError
-from ors_server.wire import JSONObject, Split, ToolOutput
 
 SEEDS = 16
 """Tasks of a server whose tasks are not given: the seeds from 0."""

@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ors_server import offload
 from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
 from ors_server.adapters.reasoning_gym_answers import GeneratedProblem
-from ors_server.authoring.environment import Environment
-from ors_server.authoring.sources import Source, served_name
-from ors_server.authoring.toolsets.submit import Submission
-from ors_server.errors import EnvironmentDefinitionError
-from ors_server.offload import OffloadLimits, PreparedPool
-from ors_server.policy import EpisodePolicy
+from ors_server.environments.environment import Environment
+from ors_server.environments.sources import Source, served_name
+from ors_server.environments.toolsets.submit import Submission
+from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.wire import JSONObject
+from ors_server.processes import offload
+from ors_server.processes.offload import OffloadLimits, PreparedPool
 from ors_server.rewards.result import RewardResult
-from ors_server.wire import JSONObject
 
 PINNED = "reasoning-gym==0.1.25"
 EDITION = "3"

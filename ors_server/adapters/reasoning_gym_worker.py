@@ -1,4 +1,4 @@
-"""Makes and scores problems of reasoning-gym; runs in worker processes (`ors_server.offload`).
+"""Makes and scores problems of reasoning-gym; runs in worker processes (`ors_server.processes.offload`).
 
 A problem is made again from its seed in the process that scores it. Nine datasets evaluate an answer as
 Python code, by `eval` or by SymPy's parser; here, only literals and plain formulas get that far.

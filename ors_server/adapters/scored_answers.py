@@ -9,15 +9,15 @@ from typing import Any, ClassVar, cast
 from typing_extensions import override
 
 from ors_server.adapters.worker_package import WorkerPackage
-from ors_server.authoring.environment import Environment
-from ors_server.authoring.episode_rewards import noting_judgement
-from ors_server.authoring.sources import Source, served_name
-from ors_server.authoring.tool import ToolError, tool
-from ors_server.errors import UnknownEnvironmentError
-from ors_server.policy import EpisodePolicy
+from ors_server.environments.environment import Environment
+from ors_server.environments.episode_rewards import noting_judgement
+from ors_server.environments.sources import Source, served_name
+from ors_server.environments.tool import ToolError, tool
+from ors_server.model.errors import UnknownEnvironmentError
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.trajectory import REWARD_REASON, REWARD_STATUS
+from ors_server.model.wire import JSONObject, Message, Split, TextBlock, ToolOutput
 from ors_server.resources.resource_errors import ResourceCallError
-from ors_server.trajectory import REWARD_REASON, REWARD_STATUS
-from ors_server.wire import JSONObject, Message, Split, TextBlock, ToolOutput
 
 STEP_LIMIT = 5
 MAX_LETTERS = 200_000

@@ -14,12 +14,12 @@ from typing_extensions import override
 
 from ors_server.adapters.numbered_tasks import NumberedTasks, SplitSizes, share_tasks
 from ors_server.adapters.worker_package import WorkerPackage
-from ors_server.authoring.environment import Environment
-from ors_server.authoring.sources import Source, served_name
-from ors_server.authoring.tool import ToolError, tool
-from ors_server.errors import EnvironmentDefinitionError
-from ors_server.policy import EpisodePolicy
-from ors_server.wire import JSONObject, ToolOutput
+from ors_server.environments.environment import Environment
+from ors_server.environments.sources import Source, served_name
+from ors_server.environments.tool import ToolError, tool
+from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.wire import JSONObject, ToolOutput
 
 EDITION = "2"
 """Changes whenever the same game gives other texts or rewards than before."""

@@ -16,8 +16,8 @@ from typing import Any
 
 import anyio
 
-from ors_server.errors import EnvironmentDefinitionError
-from ors_server.offload.child_variables import child_variables
+from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.processes.child_variables import child_variables
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError
 from ors_server.resources.spec import WorkerEnvResourceSpec
 from ors_server.resources.worker_env_resource import WorkerEnvResource

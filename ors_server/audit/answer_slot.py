@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from ors_server.audit.plays import Call
-from ors_server.wire import JSONObject
+from ors_server.model.wire import JSONObject
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys that lead to a value inside a call's arguments."""

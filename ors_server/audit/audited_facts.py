@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.audit.report import LibraryReward
-from ors_server.wire import JSONObject
+from ors_server.model.wire import JSONObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,11 @@ from ors_server.audit.plays import (
     to_json,
 )
 from ors_server.audit.task_findings import task_texts
-from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.targets import Target
-from ors_server.policy import PenaltyCause
+from ors_server.model.policy import PenaltyCause
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.rewards.catalogue import describe_reward, home_of, reward_names
 from ors_server.rewards.define import Reward
@@ -45,7 +46,6 @@ from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.task_survey import survey_tasks
-from ors_server.wire import JSONObject
 
 PAGE = "https://github.com/ors-server/ors-server/blob/main/docs/reference/rewards.md"
 _NAME = re.compile(r"\b[A-Za-z]\w*\b")

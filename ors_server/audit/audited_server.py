@@ -34,13 +34,13 @@ from ors_server.audit.side_by_side import run_both
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest, Patience
 from ors_server.client.typed_answers import EnvironmentFields, read_answer
-from ors_server.errors import EnvironmentDefinitionError
 from ors_server.evaluation.targets import Target, open_server_target
+from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.wire import JSONObject, ToolListing
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError, ResourceTimeoutError
 from ors_server.resources.spec import WorkerEnvResourceSpec
 from ors_server.resources.worker_env_resource import WorkerEnvResource
 from ors_server.rewards.batch.machine_delay import MachineDelay
-from ors_server.wire import JSONObject, ToolListing
 
 LOOK_SECONDS = 0.25
 BACKSTOP = 20

@@ -39,8 +39,8 @@ from ors_server.audit.report import (
 from ors_server.audit.static_rules import find_suspicious
 from ors_server.audit.study import AuditPlayer, BudgetOverError, Measure, Study
 from ors_server.audit.task_findings import CLASSES, with_task_findings
-from ors_server.errors import OrsServerError
 from ors_server.evaluation.intervals import wilson
+from ors_server.model.errors import OrsServerError
 
 MAX_ROUNDS = 6
 SHORT = 3

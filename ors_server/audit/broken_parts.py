@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ors_server.authoring.definition import EnvironmentDefinition, Instance
-from ors_server.authoring.environment import Environment, give_sandbox
+from ors_server.environments.definition import EnvironmentDefinition, Instance
+from ors_server.environments.environment import Environment, give_sandbox
 from ors_server.resources.resource_errors import ResourceClosedError
 from ors_server.sandboxes.sandbox_errors import SandboxClosedError
-from ors_server.workers import LingeringThread
+from ors_server.timing.workers import LingeringThread
 
 _ASKED_OF_SANDBOX = frozenset(
     {"exec", "read_file", "write_file", "remove_file", "list_files", "start_fresh", "run_fresh", "restart"}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ors_server.audit.hack_classes import HACK_CLASSES
-from ors_server.errors import ClientError
+from ors_server.model.errors import ClientError
 
 
 class UnknownHackClassError(ClientError):

@@ -7,8 +7,8 @@ from typing import Any
 
 from ors_server.audit.plays import Call
 from ors_server.audit.study import Study
+from ors_server.model.wire import JSONObject
 from ors_server.testing.schema_examples import example_arguments
-from ors_server.wire import JSONObject
 
 LISTINGS = (
     "SELECT name, sql FROM sqlite_master",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ors_server.audit.plays import Call
-from ors_server.wire import ToolSpec
+from ors_server.model.wire import ToolSpec
 
 PROGRAM_ENDS = (".py", ".js", ".ts", ".sh")
 """How the names of programs end."""

@@ -12,8 +12,8 @@ from ors_server.audit.answer_slot import AnswerSlot, Path, leaves, value_at
 from ors_server.audit.judgement import ASSUMED, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.audit.study import AuditedTask, Study
+from ors_server.model.wire import ToolSpec
 from ors_server.testing.environment_subject import spread
-from ors_server.wire import ToolSpec
 
 ANSWER_NAMES = frozenset(
     {

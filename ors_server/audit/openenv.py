@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.report import AuditReport, ClassReport
-from ors_server.authoring.definition import EnvironmentDefinition
+from ors_server.conformance.ors_manifest import Level
+from ors_server.environments.definition import EnvironmentDefinition
 from ors_server.testing.environment_suite import inspect_environment
-from ors_server.testing.ors_manifest import Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ import anyio
 
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.client_errors import UnreachableError
-from ors_server.errors import OrsServerError
 from ors_server.evaluation.targets import Target
-from ors_server.wire import JSONObject, TextBlock
+from ors_server.model.errors import OrsServerError
+from ors_server.model.wire import JSONObject, TextBlock
 
 Call: TypeAlias = tuple[str, JSONObject]
 """A tool and its arguments."""

@@ -10,8 +10,8 @@ from ors_server.audit.inferred_gold import AnswerField, infer_gold, with_gold
 from ors_server.audit.judgement import ASSUMED, Scale, mean
 from ors_server.audit.plays import Call, PlayResult
 from ors_server.audit.study import AuditedTask, AuditPlayer, Study
+from ors_server.model.wire import JSONObject, ToolSpec
 from ors_server.testing.environment_subject import spread
-from ors_server.wire import JSONObject, ToolSpec
 
 TASKS = 30
 """Tasks of each split that are played, unless more are asked for."""

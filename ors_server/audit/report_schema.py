@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from ors_server.attribute_docs import DocumentedJsonSchema
 from ors_server.audit.report import AuditReport
+from ors_server.files.attribute_docs import DocumentedJsonSchema
 
 
 def report_schema() -> str:

@@ -21,8 +21,8 @@ from ors_server.audit.judgement import (
     mean,
 )
 from ors_server.audit.plays import AT_ONCE, Call, CallPlan, PlayResult
+from ors_server.model.wire import JSONObject, ToolSpec
 from ors_server.testing.environment_subject import spread
-from ors_server.wire import JSONObject, ToolSpec
 
 SCREENED_TASKS = 6
 """Tasks on which a variant is tried first; the others only if it earned something."""

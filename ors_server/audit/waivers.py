@@ -21,9 +21,9 @@ from typing import Any, cast
 from ors_server.audit.class_ids import UnknownHackClassError, read_class_ids
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.report import AuditReport, ClassReport
-from ors_server.authoring.declared.references import declaration_of
-from ors_server.authoring.loading import installed_environments
-from ors_server.errors import SettingsError
+from ors_server.environments.declared.references import declaration_of
+from ors_server.environments.loading import installed_environments
+from ors_server.model.errors import SettingsError
 
 FILE = "audit.toml"
 """The name of the file, which is beside the environment's source or its declaration."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ors_server.cli.command_output import say, say_json
-from ors_server.errors import OrsServerError
 from ors_server.installation import find_activation
+from ors_server.model.errors import OrsServerError
 from ors_server.sandboxes.isolation_report import Strength
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes
 from ors_server.store.location import MEMORY, parse_location

@@ -14,7 +14,7 @@ from ors_server.cli.command_output import MisuseError, make_folder_of, say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table, progress_lines, verdict_cell
-from ors_server.printable import clean, clean_line
+from ors_server.model.printable import clean, clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,11 +13,11 @@ from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.filters import EpisodeFilters, StoreChoice
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.terminal import make_console, make_table, progress_bar
-from ors_server.printable import clean_line
+from ors_server.model.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.audit.recorded.recorded_report import RecordedReport
-    from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.environments.definition import EnvironmentDefinition
     from ors_server.replaying.choosing import Episodes
 
 GOLD = "gold_actions"
@@ -105,8 +105,8 @@ async def _open(options: RecordedAuditOptions, name: str | None) -> AsyncGenerat
 
 
 def _load(reference: str) -> "EnvironmentDefinition | None":
-    from ors_server.errors import UnknownEnvironmentError
     from ors_server.evaluation.local_target import choose_definition
+    from ors_server.model.errors import UnknownEnvironmentError
 
     try:
         return choose_definition(reference)

@@ -13,7 +13,7 @@ def show_available(names: Sequence[str], *, as_json: bool) -> None:
     Raises:
         UnknownEnvironmentError: If there is no source of a name.
     """
-    from ors_server.authoring.sources import load_source, source_names
+    from ors_server.environments.sources import load_source, source_names
 
     described = [_describe(load_source(name)) for name in names or source_names()]
     if as_json:

@@ -13,7 +13,7 @@ from ors_server.cli.data_options import DataOptions, declared_keys, resolve_refe
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_progress_console
-from ors_server.printable import clean_line
+from ors_server.model.printable import clean_line
 
 Row: TypeAlias = dict[str, Any]
 """One verdict: `id`, `level`, `outcome`, `text`, `reason`."""
@@ -108,7 +108,7 @@ async def _check_environment(options: CheckOptions, report: Callable[[Row], None
 
 async def _check_server(options: CheckOptions, report: Callable[[Row], None]) -> None:
     from ors_server.cli.server_requests import api_key
-    from ors_server.testing.conformance_report import RequirementVerdict
+    from ors_server.conformance.report import RequirementVerdict
 
     url, only = options.where or "", frozenset(options.only or ())
 
@@ -116,11 +116,11 @@ async def _check_server(options: CheckOptions, report: Callable[[Row], None]) ->
         report(_row(verdict.requirement, verdict, verdict.requirement.id))
 
     if options.mcp:
-        from ors_server.testing.mcp_suite import check_mcp_server
+        from ors_server.conformance.mcp_suite import check_mcp_server
 
         await check_mcp_server(url, only=only, api_key=api_key(), on_verdict=on_verdict)
     else:
-        from ors_server.testing.ors_suite import Choice, check_server
+        from ors_server.conformance.ors_suite import Choice, check_server
 
         choice = Choice(only, api_key(), slow=options.slow, risky=options.risky)
         await check_server(url, choice, on_verdict)

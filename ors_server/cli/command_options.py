@@ -55,10 +55,10 @@ def _as_flags(parameters: list[Any]) -> list[Any]:
 
 def refuse_unknown_variables() -> None:
     """Raise `SettingsError` if an environment variable looks like a setting of this program, and is none."""
-    from ors_server.settings_sources import check_variables, may_be_wrong
+    from ors_server.model.settings_sources import check_variables, may_be_wrong
 
     if may_be_wrong(os.environ):
-        from ors_server.settings import Settings
+        from ors_server.model.settings import Settings
 
         check_variables(os.environ, Settings.model_fields)
 

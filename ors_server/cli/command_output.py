@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ors_server.cli.colours import paint
-from ors_server.errors import ClientError
-from ors_server.printable import clean
+from ors_server.model.errors import ClientError
+from ors_server.model.printable import clean
 
 _BREAKS = re.compile(r"\s*[^\S ]\s*")
 """White space that is more than spaces, which stay: a path may have several."""

@@ -10,7 +10,7 @@ from ors_server.cli.command_options import read_pairs
 from ors_server.cli.command_output import MisuseError, complain
 
 if TYPE_CHECKING:
-    from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.environments.definition import EnvironmentDefinition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +93,8 @@ def resolve_references(references: Sequence[str], options: DataOptions) -> list[
         MisuseError: If there are options for data, and no reference is a data file.
         EnvironmentDefinitionError: If a declaration or its data breaks a rule.
     """
-    from ors_server.authoring.declared.references import declaration_of, declare_data, declare_file
-    from ors_server.authoring.declared.rows.choose_source import is_data, is_data_folder
+    from ors_server.environments.declared.references import declaration_of, declare_data, declare_file
+    from ors_server.environments.declared.rows.choose_source import is_data, is_data_folder
 
     keys = declared_keys(options)
     found: list[str | type] = []

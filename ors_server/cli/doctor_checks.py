@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from ors_server._version import __version__
 from ors_server.cli.command_output import CommandError
-from ors_server.errors import OrsServerError
 from ors_server.installation import (
     COMMAND,
     EMPTY_OPENREWARD,
@@ -25,11 +24,12 @@ from ors_server.installation import (
     install_hint,
     openreward_hint,
 )
+from ors_server.model.errors import OrsServerError
 
 if TYPE_CHECKING:
-    from ors_server.authoring.loading import UnusableEnvironment
+    from ors_server.environments.loading import UnusableEnvironment
+    from ors_server.model.settings import Settings
     from ors_server.rewards.judges import EndpointVariables
-    from ors_server.settings import Settings
     from ors_server.store.location import StoreLocation
 
 MIN_PYTHON = (3, 11)
@@ -89,7 +89,7 @@ class Finding:
 
 async def examine() -> list[Finding]:
     """Check every part of this machine that the server uses, without changing anything."""
-    from ors_server.settings import Settings, load_settings
+    from ors_server.model.settings import Settings, load_settings
 
     findings = [*versions(), *other_packages(), command()]
     try:
@@ -136,8 +136,8 @@ def command() -> Finding:
 
 def environments(settings: "Settings") -> list[Finding]:
     """Check the environments that would be served."""
-    from ors_server.authoring.loading import check_names, definitions_of
     from ors_server.cli.serve_command import choose
+    from ors_server.environments.loading import check_names, definitions_of
 
     unusable: list[UnusableEnvironment] = []
     try:
@@ -191,7 +191,7 @@ def _sandbox_remedy(reason: str) -> str:
 
 def docker(settings: "Settings") -> Finding:
     """Check whether a Docker engine can be used."""
-    from ors_server.sandboxes.docker_engine import Engine
+    from ors_server.sandboxes.docker.engine import Engine
     from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
     if find_spec("docker") is None:
@@ -276,7 +276,7 @@ def judge() -> Finding:
 
 def user_model() -> Finding:
     """Check which model plays simulated users."""
-    from ors_server.authoring.simulated_user.model_user import USER_VARIABLES
+    from ors_server.environments.simulated_user.model_user import USER_VARIABLES
 
     scripted = f"simulated users follow their scripts; {USER_VARIABLES.base_url} names a model's endpoint"
     return _endpoint("user model", USER_VARIABLES) or Finding("user model", OK, scripted)

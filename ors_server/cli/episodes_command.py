@@ -27,7 +27,7 @@ def list_episodes(options: EpisodesListOptions) -> None:
     """
     from ors_server.cli.episodes_list import list_from
     from ors_server.cli.filters import read_filter
-    from ors_server.clock import SystemClock
+    from ors_server.model.clock import SystemClock
 
     episode_filter = read_filter(options, options.environment, now=SystemClock().now())
     _read(options, lambda record: list_from(record, episode_filter, options))
@@ -51,7 +51,7 @@ def tail_episodes(options: TailOptions) -> None:
     """
     from ors_server.cli.episodes_tail import tail_all, tail_one
     from ors_server.cli.filters import read_filter
-    from ors_server.clock import SystemClock
+    from ors_server.model.clock import SystemClock
     from ors_server.store.base import ALL
 
     clock = SystemClock()

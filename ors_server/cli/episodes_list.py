@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from ors_server.cli.command_output import say
 from ors_server.cli.episodes_source import list_entries
 from ors_server.cli.terminal import make_console, make_table
-from ors_server.printable import clean_line
+from ors_server.model.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import EpisodesListOptions
+    from ors_server.doors.control.episodes import EpisodeEntry
+    from ors_server.model.trajectory import EpisodeSummary
     from ors_server.store.base import EpisodeFilter, EpisodeTotals, RecordReader
-    from ors_server.trajectory import EpisodeSummary
-    from ors_server.transports.control_episodes import EpisodeEntry
 
 OWN_COLUMNS = ("agent", "run")
 """Labels that have a column of their own: `eval` sets them."""

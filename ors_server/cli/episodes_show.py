@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ors_server.cli.command_output import CommandError, say
 from ors_server.cli.episodes_list import show_number
 from ors_server.cli.terminal import cut, make_console
-from ors_server.printable import clean_line
+from ors_server.model.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import ShowOptions
+    from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
+    from ors_server.model.wire import ImageBlock, TextBlock
     from ors_server.store.base import RecordReader
-    from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step, Transition
-    from ors_server.wire import ImageBlock, TextBlock
 
 
 MOST = 10
@@ -55,7 +55,7 @@ def describe_reward(output: Mapping[str, Any]) -> str:
 
 def is_unjudged(output: Mapping[str, Any]) -> bool:
     """Return whether the judgement of an output, as the control API gives it, failed."""
-    from ors_server import trajectory
+    from ors_server.model import trajectory
 
     return trajectory.is_unjudged(_mapping(output.get("metadata")))
 
@@ -93,7 +93,7 @@ async def show_from(reader: "RecordReader", options: "ShowOptions") -> None:
 async def _show_step(
     reader: "RecordReader", record: "EpisodeRecord", number: int, options: "ShowOptions"
 ) -> None:
-    from ors_server.recording import STEP
+    from ors_server.model.recording import STEP
 
     steps = await reader.steps(record.origin.episode_id, number - 1, number)
     if not steps:
@@ -108,7 +108,7 @@ async def _show_step(
 
 
 async def _print_record(reader: "RecordReader", record: "EpisodeRecord") -> None:
-    from ors_server.recording import RECORD, STEP
+    from ors_server.model.recording import RECORD, STEP
 
     steps: list[Any] = []
     while batch := await reader.steps(record.origin.episode_id, len(steps), len(steps) + BATCH):
@@ -278,7 +278,7 @@ def _indented(lines: Sequence[str], notice: str | None, style: str = PLAIN) -> I
 
 
 def _show_settings(policy: Mapping[str, Any]) -> str:
-    from ors_server.policy import EpisodePolicy
+    from ors_server.model.policy import EpisodePolicy
 
     usual = EpisodePolicy().model_dump(mode="json")
     set_ = {

@@ -11,9 +11,9 @@ from ors_server.cli.server_requests import api_key, is_url
 
 if TYPE_CHECKING:
     from ors_server.cli.episodes_options import SourceOptions
+    from ors_server.doors.control.episodes import EpisodeEntry
+    from ors_server.model.trajectory import EpisodeSummary, Step
     from ors_server.store.base import EpisodeFilter, RecordReader
-    from ors_server.trajectory import EpisodeSummary, Step
-    from ors_server.transports.control_episodes import EpisodeEntry
 
 PAGE = 500
 """Most episodes that are read at once."""
@@ -48,7 +48,7 @@ async def list_entries(
     newest_first: bool = True,
 ) -> "AsyncGenerator[EpisodeEntry, None]":
     """Yield episodes in the order of their creation, with one page of them in memory."""
-    from ors_server.transports.control_episodes import EpisodeEntry
+    from ors_server.doors.control.episodes import EpisodeEntry
 
     count, after = 0, None
     while limit is None or count < limit:
@@ -67,7 +67,7 @@ async def follow_steps(
 ) -> "AsyncGenerator[Step | EpisodeSummary, None]":
     """Yield an episode's steps as they are played, and its final figures when its session has ended."""
     from ors_server.cli.server_record import ServerRecord
-    from ors_server.clock import SystemClock
+    from ors_server.model.clock import SystemClock
     from ors_server.store.episode_updates import follow
 
     if isinstance(record, ServerRecord):  # which sends each step at once

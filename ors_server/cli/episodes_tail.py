@@ -10,17 +10,17 @@ from ors_server.cli.command_output import say
 from ors_server.cli.episodes_list import SHOWN_DIGITS, show_labels, show_return, show_state, show_task
 from ors_server.cli.episodes_show import print_lines, show_paid, show_time, step_lines, summary_lines
 from ors_server.cli.episodes_source import follow_steps, list_entries
-from ors_server.errors import EpisodeNotFoundError
-from ors_server.printable import clean_line
+from ors_server.model.errors import EpisodeNotFoundError
+from ors_server.model.printable import clean_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ors_server.cli.episodes_options import TailOptions
-    from ors_server.clock import Clock
+    from ors_server.doors.control.episodes import EpisodeEntry
+    from ors_server.model.clock import Clock
+    from ors_server.model.trajectory import EpisodeSummary, Step
     from ors_server.store.base import EpisodeFilter, RecordReader
-    from ors_server.trajectory import EpisodeSummary, Step
-    from ors_server.transports.control_episodes import EpisodeEntry
 
 PAUSE = 0.5
 """Seconds between two polls of all episodes."""
@@ -42,8 +42,8 @@ class TailEvent:
 
 async def tail_one(reader: "RecordReader", options: "TailOptions") -> None:
     """Print an episode's steps until its record is closed."""
+    from ors_server.model.trajectory import Step
     from ors_server.store.lookup import find_episode
-    from ors_server.trajectory import Step
 
     record = await find_episode(reader, options.episode or "")
     episode_id = record.origin.episode_id
@@ -123,8 +123,8 @@ class EpisodeWatch:
             self._seen[entry.episode_id] = seen
 
     async def _end_of(self, episode_id: str) -> AsyncGenerator[TailEvent, None]:
+        from ors_server.doors.control.episodes import EpisodeEntry
         from ors_server.store.lookup import find_episode
-        from ors_server.transports.control_episodes import EpisodeEntry
 
         try:
             record = await find_episode(self._reader, episode_id)
@@ -184,8 +184,8 @@ def _print_event(event: TailEvent) -> None:
 
 
 def _print_played(episode_id: str, played: "Step | EpisodeSummary | None") -> None:
-    from ors_server.recording import STEP, SUMMARY
-    from ors_server.trajectory import Step
+    from ors_server.model.recording import STEP, SUMMARY
+    from ors_server.model.trajectory import Step
 
     if isinstance(played, Step):
         _say_event("step", episode_id, step=STEP.as_json(played))

@@ -13,7 +13,7 @@ from ors_server.cli.data_options import declared_keys, resolve_references
 from ors_server.cli.eval_options import EvalOptions, check, read_run_options, run_budget
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.terminal import make_console, progress_bar
-from ors_server.errors import RecordError, first_of
+from ors_server.model.errors import RecordError, first_of
 
 if TYPE_CHECKING:
     from ors_server.evaluation.agents.base import EvaluationAgent
@@ -64,11 +64,11 @@ def evaluate(options: EvalOptions) -> None:
 
 
 async def _evaluate(options: EvalOptions, progress: _EvalProgress) -> None:
-    from ors_server.clock import SystemClock
     from ors_server.evaluation.agents.agent_choice import choose_agent
     from ors_server.evaluation.folder import RunFolder, read_run
     from ors_server.evaluation.planning import check_agent, check_same, plan_run, resume_options
     from ors_server.evaluation.runner import RunControls, Runner
+    from ors_server.model.clock import SystemClock
     from ors_server.store.open import open_reader
 
     with _refusing_folders():
@@ -142,7 +142,7 @@ async def _open_here(
     from ors_server.app import sandbox_request, store_options
     from ors_server.cli.eval_serving import open_served_target
     from ors_server.evaluation.local_target import choose_definition, open_local_target
-    from ors_server.settings import load_settings
+    from ors_server.model.settings import load_settings
     from ors_server.store.open import open_store
 
     settings = load_settings()

@@ -13,14 +13,14 @@ from typing_extensions import override
 from ors_server.app import App
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.listening import bind
+from ors_server.doors.http.bounded_server import BoundedServer, ServerOptions
+from ors_server.doors.http.connection_limits import ConnectionLimits
 from ors_server.evaluation.local_target import IDLE_SECONDS, local_target
-from ors_server.http_server.bounded_server import BoundedServer, ServerOptions
-from ors_server.http_server.connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
-    from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.environments.definition import EnvironmentDefinition
     from ors_server.evaluation.targets import Target
-    from ors_server.settings import Settings
+    from ors_server.model.settings import Settings
     from ors_server.store.base import EpisodeStore
 
 LOOPBACK = "127.0.0.1"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ors_server.export.episodes import ExportCounts
     from ors_server.export.formats import ExportFormat
     from ors_server.export.offered_tools import OfferedTools
+    from ors_server.model.wire import JSONObject
     from ors_server.store.base import EpisodeFilter, RecordReader
-    from ors_server.wire import JSONObject
 
 STDOUT = "-"
 
@@ -104,9 +104,9 @@ def export(options: ExportOptions) -> None:
 
 async def _export(options: ExportOptions, counts: "ExportCounts") -> None:
     from ors_server.cli.filters import open_record, read_filter
-    from ors_server.clock import SystemClock
     from ors_server.export.formats import FormatOptions, UnknownFormatError, make_format
     from ors_server.export.verl import VerlOptions
+    from ors_server.model.clock import SystemClock
 
     chat = _chat(options)
     verl = VerlOptions(options.ground_truth, options.ability, options.data_source)
@@ -138,8 +138,8 @@ def _rows(
 
 
 async def _write(rows: "AsyncGenerator[JSONObject, None]", form: "ExportFormat", output: str) -> None:
-    from ors_server.atomic_file import atomic_file
     from ors_server.export.writing import write_lines, write_table
+    from ors_server.files.atomic_file import atomic_file
 
     if output == STDOUT:
         await write_lines(rows, sys.stdout.buffer)
@@ -173,7 +173,7 @@ def _chat(options: ExportOptions) -> "ConversationOptions":
 
 
 def _announced(references: "Sequence[str]") -> "OfferedTools":
-    from ors_server.authoring.loading import load_environments
+    from ors_server.environments.loading import load_environments
     from ors_server.export.offered_tools import ANY, offered_tools, read_listing
 
     files = [reference for reference in references if reference.endswith(".json")]

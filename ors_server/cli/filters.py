@@ -94,7 +94,7 @@ async def open_record(store: str | None, alternatives: str) -> AsyncGenerator["R
     Raises:
         typer.BadParameter: If it is in memory; names the alternatives.
     """
-    from ors_server.settings import load_settings
+    from ors_server.model.settings import load_settings
     from ors_server.store.location import MEMORY
     from ors_server.store.open import open_reader
 
@@ -116,7 +116,7 @@ def read_filter(options: PlaceFilters, environment: str | None, *, now: datetime
     """
     from pydantic import ValidationError
 
-    from ors_server.transports.control_episodes import EpisodeSelection
+    from ors_server.doors.control.episodes import EpisodeSelection
 
     for text in options.label or ():
         if text.find("=") < 1:

@@ -13,7 +13,7 @@ from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table
 
 if TYPE_CHECKING:
-    from ors_server.authoring.sources import Source
+    from ors_server.environments.sources import Source
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def import_environments(options: ImportOptions) -> None:
 
 
 def _choose(options: ImportOptions) -> "Iterator[tuple[Source, str]]":
-    from ors_server.authoring.sources import FORCE, load_source
+    from ors_server.environments.sources import FORCE, load_source
 
     for reference in options.references:
         source_name, slash, name = reference.partition("/")
@@ -90,8 +90,8 @@ def _choose(options: ImportOptions) -> "Iterator[tuple[Source, str]]":
 
 
 async def _prove_all(chosen: "list[tuple[Source, str]]", options: ImportOptions) -> list[dict[str, Any]]:
-    from ors_server.errors import OrsServerError
     from ors_server.evaluation.import_proofs import prove
+    from ors_server.model.errors import OrsServerError
 
     proofs: list[dict[str, Any]] = []
     with progress() as on_progress:

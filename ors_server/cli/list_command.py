@@ -12,7 +12,7 @@ from ors_server.cli.shell_completion import installed_names
 from ors_server.cli.terminal import make_console, make_table
 
 if TYPE_CHECKING:
-    from ors_server.authoring.definition import EnvironmentDefinition
+    from ors_server.environments.definition import EnvironmentDefinition
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def list_environments(options: EnvironmentListOptions) -> None:
     """Show environments with their splits, numbers of tasks, and tools."""
     import anyio
 
-    from ors_server.authoring.loading import definitions_of
     from ors_server.cli.serve_command import choose
+    from ors_server.environments.loading import definitions_of
 
     if options.available:
         show_available(options.references or [], as_json=options.json)

@@ -12,15 +12,15 @@ from typing_extensions import override
 
 from ors_server.cli.announcement import announce, survey
 from ors_server.cli.command_output import CommandError
-from ors_server.errors import OrsServerError, SettingsError
-from ors_server.http_server.bounded_server import BACKLOG, BoundedServer, ServerOptions, TlsFiles
-from ors_server.http_server.connection_limits import ConnectionLimits
-from ors_server.logs import get_logger
+from ors_server.doors.http.bounded_server import BACKLOG, BoundedServer, ServerOptions, TlsFiles
+from ors_server.doors.http.connection_limits import ConnectionLimits
+from ors_server.model.errors import OrsServerError, SettingsError
+from ors_server.model.logs import get_logger
 
 if TYPE_CHECKING:
     from ors_server.app import App
     from ors_server.cli.reloading import Reloader
-    from ors_server.settings import Settings
+    from ors_server.model.settings import Settings
 
 log = get_logger("ors_server.serve")
 

@@ -33,7 +33,7 @@ from ors_server.cli.score_command import score
 from ors_server.cli.serve_command import ServeOptions, serve
 from ors_server.cli.store_command import store
 from ors_server.cli.version_command import version
-from ors_server.errors import OrsServerError, SettingsError, first_of
+from ors_server.model.errors import OrsServerError, SettingsError, first_of
 
 DEBUG = "--debug"
 
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG in words
     if debug:
-        from ors_server import logs
+        from ors_server.model import logs
 
         words.remove(DEBUG)
         logs.configure(level="debug")

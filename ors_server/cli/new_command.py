@@ -43,7 +43,7 @@ def new(options: NewOptions) -> None:
 
     With --declared it is an environment.toml with data files in place of a class.
     """
-    from ors_server.authoring.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
+    from ors_server.environments.environment_names import ENVIRONMENT_NAME, RESERVED_NAMES
 
     name = options.name
     if not name.isidentifier() or not ENVIRONMENT_NAME.fullmatch(name) or name in RESERVED_NAMES:
@@ -77,7 +77,7 @@ def _write_class(folder: Path, name: str) -> None:
 
 
 def _write_declared(folder: Path, name: str) -> None:
-    from ors_server.authoring.declared.declaration_schema import declaration_schema
+    from ors_server.environments.declared.declaration_schema import declaration_schema
 
     for template in ("environment.toml", "train.jsonl", "test.jsonl"):
         text = (DECLARED / f"{template}.txt").read_text("utf-8")

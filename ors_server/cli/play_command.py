@@ -24,9 +24,9 @@ from ors_server.cli.data_options import DataOptions, resolve_references
 from ors_server.cli.episodes_show import describe_reward, is_unjudged
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.shell_completion import installed_names
-from ors_server.errors import SettingsError
-from ors_server.printable import clean, clean_line
-from ors_server.user_folders import user_folder
+from ors_server.model.errors import SettingsError
+from ors_server.model.printable import clean, clean_line
+from ors_server.model.user_folders import user_folder
 
 if TYPE_CHECKING:
     from ors_server.testing.local_episode import LocalEpisode
@@ -223,7 +223,7 @@ class Player:
         return True
 
     def _call(self, line: str) -> bool:
-        from ors_server.errors import OrsServerError
+        from ors_server.model.errors import OrsServerError
 
         name, _, rest = line.partition(" ")
         try:

@@ -63,8 +63,8 @@ def read_runs(folders: list[Path], success_at: float | None = None) -> "RunResul
     Raises:
         typer.BadParameter: If one is not a run, or they cannot be combined.
     """
-    from ors_server.errors import RecordError
     from ors_server.evaluation.run_results import read_results
+    from ors_server.model.errors import RecordError
 
     try:
         return read_results(folders, success_at)
@@ -77,9 +77,9 @@ def transcripts_of(outcome: "RunResults", store: str | None) -> "list[Transcript
     import anyio
 
     from ors_server.cli.command_output import complain
-    from ors_server.errors import OrsServerError
     from ors_server.evaluation.attempt_transcripts import read_transcripts
-    from ors_server.settings import load_settings
+    from ors_server.model.errors import OrsServerError
+    from ors_server.model.settings import load_settings
     from ors_server.store.open import open_reader
 
     async def read() -> "list[Transcript]":

@@ -72,7 +72,7 @@ def selected_filter(options: RecordedOptions) -> "EpisodeFilter":
     Raises:
         typer.BadParameter: If nothing is selected, or a label or a time is wrong.
     """
-    from ors_server.clock import SystemClock
+    from ors_server.model.clock import SystemClock
     from ors_server.store.base import ALL
 
     episode_filter = read_filter(options, options.environment_name, now=SystemClock().now())

@@ -13,7 +13,7 @@ from ors_server.cli.judging_options import JudgingOptions, make_scorer
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
 from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.cli.terminal import make_console
-from ors_server.printable import clean_line
+from ors_server.model.printable import clean_line
 
 if TYPE_CHECKING:
     from ors_server.replaying.regrading import Regraded

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 import anyio.to_thread
 
-from ors_server.authoring.declared.references import declaration_of
-from ors_server.authoring.declared.rows.index_process import indices_made_elsewhere
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import definitions_of
 from ors_server.cli.command_output import complain
 from ors_server.cli.data_options import DataOptions, resolve_references
-from ors_server.errors import OrsServerError
-from ors_server.importing import forgotten_modules
+from ors_server.environments.declared.references import declaration_of
+from ors_server.environments.declared.rows.index_process import indices_made_elsewhere
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import definitions_of
+from ors_server.files.importing import forgotten_modules
+from ors_server.model.errors import OrsServerError
 
 if TYPE_CHECKING:
     from ors_server.app import App

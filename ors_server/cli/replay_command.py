@@ -12,7 +12,7 @@ import typer
 from ors_server.cli.command_output import say
 from ors_server.cli.exit_status import ExitStatus
 from ors_server.cli.recorded_options import RecordedOptions, open_recorded
-from ors_server.printable import clean
+from ors_server.model.printable import clean
 
 if TYPE_CHECKING:
     from ors_server.replaying.replay import ReplayRequest
@@ -83,7 +83,7 @@ def replay(options: ReplayOptions) -> None:
 
 def read_request(options: ReplayOptions) -> "ReplayRequest":
     """Return the request; raises `typer.BadParameter` if a secret or a pattern is wrong."""
-    from ors_server.authoring.volatile import check_patterns
+    from ors_server.environments.volatile import check_patterns
     from ors_server.replaying.replay import ReplayRequest
 
     try:
@@ -132,9 +132,9 @@ def _open_stage(options: ReplayOptions) -> AbstractAsyncContextManager["Stage"]:
             )
         return open_server_stage(options.against, api_key=api_key(), environment=options.environment)
     from ors_server.app import sandbox_request
-    from ors_server.authoring.loading import load_environments
+    from ors_server.environments.loading import load_environments
+    from ors_server.model.settings import load_settings
     from ors_server.replaying.stage import open_local_stage
-    from ors_server.settings import load_settings
 
     definitions = [] if options.environment is None else load_environments([options.environment])
     return open_local_stage(definitions, sandbox=sandbox_request(load_settings()))

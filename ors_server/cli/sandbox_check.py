@@ -45,8 +45,8 @@ async def _open_backend(name: str) -> "AsyncGenerator[Backend]":
         finally:
             await backend.aclose()
         return
+    from ors_server.model.settings import load_settings
     from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
-    from ors_server.settings import load_settings
 
     try:
         choice = BackendChoice(name)

@@ -13,8 +13,8 @@ from ors_server.cli.data_options import DataOptions, resolve_chosen
 from ors_server.cli.shell_completion import installed_names
 
 if TYPE_CHECKING:
-    from ors_server.authoring.definition import EnvironmentDefinition
-    from ors_server.authoring.loading import UnusableEnvironment
+    from ors_server.environments.definition import EnvironmentDefinition
+    from ors_server.environments.loading import UnusableEnvironment
 
 STDIO = "Standard input and output"
 COLLECTOR_THRESHOLDS = (20_000, 20, 50)
@@ -90,9 +90,9 @@ def serve(options: ServeOptions) -> None:
     keys are not options, because other users can read command lines: use --api-keys-file or ORS_API_KEYS.
     """
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    from ors_server import logs
     from ors_server.app import create_app
-    from ors_server.settings import load_settings
+    from ors_server.model import logs
+    from ors_server.model.settings import load_settings
 
     settings = load_settings(options.config, **settings_of(options))
     logs.configure(form=settings.log_format, level=settings.log_level)
@@ -133,7 +133,7 @@ def choose(
     """
     if references:
         return dict.fromkeys(references)
-    from ors_server.authoring.loading import usable_environments
+    from ors_server.environments.loading import usable_environments
 
     left_out: list[UnusableEnvironment] = [] if unusable is None else unusable
     usable = usable_environments(left_out.append)

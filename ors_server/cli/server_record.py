@@ -10,15 +10,15 @@ import anyio
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
-from ors_server.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.server_requests import VARIABLE
+from ors_server.client.bounded_http import ACCEPTED_CODINGS, AnswerBounds, BrokenAnswerError
 from ors_server.client.server import MAX_STEP_PAGES
-from ors_server.errors import ClientError, EpisodeNotFoundError
+from ors_server.doors.control.episodes import EpisodePage, EpisodeRecordView, EpisodeStepPage
+from ors_server.doors.http.request_errors import Problem
+from ors_server.model.errors import ClientError, EpisodeNotFoundError
+from ors_server.model.trajectory import EpisodeRecord, EpisodeSummary, Step
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
-from ors_server.trajectory import EpisodeRecord, EpisodeSummary, Step
-from ors_server.transports.control_episodes import EpisodePage, EpisodeRecordView, EpisodeStepPage
-from ors_server.transports.control_operations import Problem
 
 MAX_PAGE = 500
 """Most episodes or steps of one request."""

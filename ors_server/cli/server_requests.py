@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 from ors_server.cli.command_output import CommandError
-from ors_server.errors import CapacityError, OrsServerError
+from ors_server.model.errors import CapacityError, OrsServerError
 
 if TYPE_CHECKING:
     from ors_server.client.async_client import AsyncClient

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ors_server.cli.command_output import MisuseError
-from ors_server.errors import ClientError
+from ors_server.model.errors import ClientError
 
 if TYPE_CHECKING:
     from ors_server.app import App
@@ -35,7 +35,7 @@ def serve_over_stdio(app: "App", episode: str | None) -> None:
     """
     import anyio
 
-    from ors_server.transports.mcp.stdio_server import chosen_episode, serve_stdio
+    from ors_server.doors.mcp.stdio_server import chosen_episode, serve_stdio
 
     try:
         order = chosen_episode(episode, os.environ)

@@ -13,10 +13,10 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from ors_server.attribute_docs import attribute_docs
 from ors_server.cli.command_options import Command, from_fields
 from ors_server.cli.examples import epilog_of
-from ors_server.settings import Flag, Settings, names_of
+from ors_server.files.attribute_docs import attribute_docs
+from ors_server.model.settings import Flag, Settings, names_of
 
 COMMON: dict[str | None, dict[str, str]] = {
     None: {

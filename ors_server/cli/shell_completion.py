@@ -5,8 +5,8 @@ from importlib.metadata import entry_points
 
 def installed_names(incomplete: str) -> list[str]:
     """Return the installed environments, and those of sources, whose names begin so."""
-    from ors_server.authoring.sources import load_source, source_names
-    from ors_server.errors import OrsServerError
+    from ors_server.environments.sources import load_source, source_names
+    from ors_server.model.errors import OrsServerError
 
     names = [point.name for point in entry_points(group="ors_server.environments")]
     source, slash, _ = incomplete.partition("/")

@@ -79,8 +79,8 @@ def run_prune(options: PruneOptions) -> None:
 
     An episode whose server crashed was never closed; only --retain-days removes it.
     """
-    from ors_server.clock import SystemClock
-    from ors_server.settings import load_settings
+    from ors_server.model.clock import SystemClock
+    from ors_server.model.settings import load_settings
     from ors_server.store.sql.maintenance import prune
     from ors_server.store.sql.pruning import Retention
 
@@ -152,7 +152,7 @@ for name, command in COMMANDS.items():
 
 
 def _location(options: StoreCommandOptions) -> "StoreLocation":
-    from ors_server.settings import load_settings
+    from ors_server.model.settings import load_settings
     from ors_server.store.location import StoreKind, parse_location
 
     location = parse_location(options.store or load_settings().record)

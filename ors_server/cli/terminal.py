@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from ors_server.cli.command_output import complain
 from ors_server.cli.exit_status import ExitStatus
-from ors_server.printable import clean
+from ors_server.model.printable import clean
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

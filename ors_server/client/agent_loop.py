@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, cast
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.call_result import CallResult
 from ors_server.client.session_summary import Summary
-from ors_server.errors import ForbiddenError, InvalidRequestError, NotSupportedError
-from ors_server.wire import Message, ToolSpec
+from ors_server.model.errors import ForbiddenError, InvalidRequestError, NotSupportedError
+from ors_server.model.wire import Message, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from ors_server.client.ledger import Ledger
 from ors_server.client.server import Server, SessionPlace
 from ors_server.client.session_summary import Summary
 from ors_server.client.typed_answers import TaskCountFields, TaskFields, TaskRangeFields, read_answer
-from ors_server.errors import ForbiddenError
-from ors_server.wire import JSONObject, Split, ToolListing
+from ors_server.model.errors import ForbiddenError
+from ors_server.model.wire import JSONObject, Split, ToolListing
 
 if TYPE_CHECKING:
     from ors_server.client.mcp_episode import AsyncMcpEpisode

@@ -17,7 +17,7 @@ from ors_server.client.ledger import Ledger, Receipt
 from ors_server.client.server import Server, SessionPlace
 from ors_server.client.session_summary import Summary
 from ors_server.client.typed_answers import read_answer
-from ors_server.errors import (
+from ors_server.model.errors import (
     Blame,
     ClientError,
     NotSupportedError,
@@ -25,8 +25,8 @@ from ors_server.errors import (
     SessionDeletedError,
     SessionNotFoundError,
 )
-from ors_server.logs import get_logger
-from ors_server.wire import Block, GroupCandidate, GroupScore, JSONObject, Message, ToolListing
+from ors_server.model.logs import get_logger
+from ors_server.model.wire import Block, GroupCandidate, GroupScore, JSONObject, Message, ToolListing
 
 log = get_logger("ors_server.client")
 

@@ -19,7 +19,7 @@ from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.ledger import Ledger
 from ors_server.client.loop_thread import LoopThread
 from ors_server.client.session_summary import Summary
-from ors_server.wire import Block, JSONObject, Message, Split, ToolListing
+from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
 
 
 class Episode:

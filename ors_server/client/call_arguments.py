@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any, cast
 
-from ors_server.errors import InvalidRequestError
-from ors_server.wire import JSONObject
+from ors_server.model.errors import InvalidRequestError
+from ors_server.model.wire import JSONObject
 
 _LARGE = 2**63
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from ors_server.client.client_errors import BrokenAnswerError
-from ors_server.trajectory import is_unjudged
-from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
+from ors_server.model.trajectory import is_unjudged
+from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

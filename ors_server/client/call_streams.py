@@ -17,7 +17,7 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from ors_server.bounded_http import EVENT_STREAM
+from ors_server.client.bounded_http import EVENT_STREAM
 from ors_server.client.call_arguments import new_call_id
 from ors_server.client.call_result import CallResult, read_known, read_output, refusal_of, refused, step_of
 from ors_server.client.client_errors import (
@@ -48,9 +48,9 @@ from ors_server.client.typed_answers import (
     RefusedFields,
     read_answer,
 )
-from ors_server.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
-from ors_server.json_bounds import parse_json
-from ors_server.wire import Block, GroupCandidate, GroupScore, JSONObject, ToolOutput, make_of_checked
+from ors_server.model.errors import Blame, EnvironmentFailedError, OrsServerError, ToolFailedError
+from ors_server.model.json_bounds import parse_json
+from ors_server.model.wire import Block, GroupCandidate, GroupScore, JSONObject, ToolOutput, make_of_checked
 
 UNKNOWN_ID = "unknown task_id"
 """Error of a call that a server does not remember (both reference servers)."""

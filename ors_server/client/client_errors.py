@@ -5,9 +5,9 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, cast
 
-from ors_server import errors
-from ors_server.bounded_http import BrokenAnswerError as BrokenAnswerError  # noqa: PLC0414  (one of the client's)
-from ors_server.errors import AuthorError, Blame, ClientError, MachineryError, OrsServerError
+from ors_server.client.bounded_http import BrokenAnswerError as BrokenAnswerError  # noqa: PLC0414  (one of the client's)
+from ors_server.model import errors
+from ors_server.model.errors import AuthorError, Blame, ClientError, MachineryError, OrsServerError
 
 MAX_SHOWN = 500
 """Characters that an error repeats of an answer that is not JSON."""

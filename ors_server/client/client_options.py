@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ors_server.bounded_http import ACCEPTED_CODINGS
 from ors_server.client.app_transport import AppTransport
+from ors_server.client.bounded_http import ACCEPTED_CODINGS
 from ors_server.client.connection import BOUNDS, Connection, Patience
-from ors_server.clock import Clock, SystemClock
-from ors_server.errors import InvalidRequestError
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.errors import InvalidRequestError
 
 KEPT_ALIVE = 100
 """Most idle connections."""

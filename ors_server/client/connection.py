@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 import anyio
 import httpx2
 
-from ors_server.bounded_http import AnswerBounds
 from ors_server.client.app_transport import AppTransport, WholeResponse
+from ors_server.client.bounded_http import AnswerBounds
 from ors_server.client.client_errors import (
     CLOSED,
     BrokenAnswerError,
@@ -24,9 +24,9 @@ from ors_server.client.client_errors import (
     UnreachableError,
     error_from,
 )
-from ors_server.clock import Clock, SystemClock
-from ors_server.compact_json import compact_json
-from ors_server.errors import InvalidRequestError, OrsServerError
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.compact_json import compact_json
+from ors_server.model.errors import InvalidRequestError, OrsServerError
 
 NOT_ACCEPTED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """Statuses of requests that had no effect and may succeed later."""

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from ors_server.errors import InvalidRequestError, NotSupportedError
-from ors_server.wire import JSONObject
+from ors_server.model.errors import InvalidRequestError, NotSupportedError
+from ors_server.model.wire import JSONObject
 
 
 class EpisodeRequest(TypedDict, total=False):

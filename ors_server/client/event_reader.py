@@ -7,7 +7,7 @@ value is removed, comments are skipped, and a blank line ends an event.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ors_server.bounded_http import BrokenAnswerError
+from ors_server.client.bounded_http import BrokenAnswerError
 
 MAX_LINE = 64 * 1024 * 1024
 """Most bytes of one line."""

@@ -13,7 +13,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from ors_server.client.client_errors import CLOSED, ClosedError
-from ors_server.errors import InvalidRequestError
+from ors_server.model.errors import InvalidRequestError
 
 _Value = TypeVar("_Value")
 

@@ -15,8 +15,8 @@ from ors_server.client.mcp_connection import Era, connect
 from ors_server.client.mcp_content import start_of
 from ors_server.client.mcp_episode import AsyncLobbyEpisode, AsyncMcpEpisode
 from ors_server.client.server import SessionPlace
-from ors_server.errors import SessionExistsError
-from ors_server.wire import JSONObject
+from ors_server.model.errors import SessionExistsError
+from ors_server.model.wire import JSONObject
 
 START_EPISODE = "start_episode"
 """The lobby's tool that starts an episode."""

@@ -14,7 +14,7 @@ from ors_server.client.client_errors import UnreachableError, named_error
 from ors_server.client.client_options import Reach
 from ors_server.client.connection import Attempts, Connection
 from ors_server.client.patient_transport import PatientTransport
-from ors_server.errors import (
+from ors_server.model.errors import (
     Blame,
     ClientError,
     InvalidRequestError,
@@ -22,7 +22,7 @@ from ors_server.errors import (
     OrsServerError,
     first_of,
 )
-from ors_server.wire import JSONObject
+from ors_server.model.wire import JSONObject
 
 EXTENSION = "org.openrewardstandard/environments"
 """Prefix of the methods that create and read sessions."""

@@ -7,8 +7,8 @@ import mcp_types as types
 
 from ors_server.client.call_result import CallResult, refusal_of
 from ors_server.client.client_errors import BrokenAnswerError, named_error
-from ors_server.errors import InvalidRequestError, OrsServerError, ToolFailedError
-from ors_server.wire import (
+from ors_server.model.errors import InvalidRequestError, OrsServerError, ToolFailedError
+from ors_server.model.wire import (
     Block,
     ImageBlock,
     JSONObject,

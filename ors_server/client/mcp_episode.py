@@ -20,8 +20,8 @@ from ors_server.client.mcp_connection import McpConnection, connect
 from ors_server.client.mcp_content import blocks_of, listing_of, message_of, result_of
 from ors_server.client.server import SessionPlace
 from ors_server.client.session_summary import Summary
-from ors_server.errors import NotSupportedError
-from ors_server.wire import Block, ImageBlock, JSONObject, Message, TextBlock, ToolListing
+from ors_server.model.errors import NotSupportedError
+from ors_server.model.wire import Block, ImageBlock, JSONObject, Message, TextBlock, ToolListing
 
 CALL_ID_KEY = "org.openrewardstandard/call_id"
 """Key of a request's `_meta` that makes a repeated call the same call."""

@@ -8,7 +8,7 @@ import anyio
 import httpx2
 from typing_extensions import override
 
-from ors_server.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError
+from ors_server.client.bounded_http import EVENT_STREAM, AnswerBounds, BrokenAnswerError
 from ors_server.client.client_errors import UnreachableError, error_from
 from ors_server.client.connection import (
     NOT_ACCEPTED,
@@ -17,8 +17,8 @@ from ors_server.client.connection import (
     Patience,
     retry_after,
 )
-from ors_server.clock import Clock
-from ors_server.errors import OrsServerError
+from ors_server.model.clock import Clock
+from ors_server.model.errors import OrsServerError
 
 BOUNDS = AnswerBounds(max_stream_bytes=None)
 """Of the answers over MCP. A stream of notifications has no end; the SDK bounds each of its events."""

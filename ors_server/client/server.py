@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import quote
 from uuid import uuid4
 
-from ors_server.bounded_http import EVENT_STREAM
+from ors_server.client.bounded_http import EVENT_STREAM
 from ors_server.client.call_arguments import check_name
 from ors_server.client.client_errors import BrokenAnswerError, error_from
 from ors_server.client.connection import Connection, HttpRequest, value_of
@@ -30,8 +30,8 @@ from ors_server.client.typed_answers import (
     StepsFields,
     read_answer,
 )
-from ors_server.errors import UnknownEnvironmentError
-from ors_server.wire import JSONObject
+from ors_server.model.errors import UnknownEnvironmentError
+from ors_server.model.wire import JSONObject
 
 LONG_ANSWER = 600.0
 """Seconds that a response may take which waits for an environment's setup or teardown."""

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ors_server.client.client_errors import BrokenAnswerError, UnjudgedError
-from ors_server.errors import NotSupportedError
-from ors_server.trajectory import EpisodeSummary
-from ors_server.wire import JSONObject
+from ors_server.model.errors import NotSupportedError
+from ors_server.model.trajectory import EpisodeSummary
+from ors_server.model.wire import JSONObject
 
 _LIVE = frozenset({"created", "ready", "playing"})
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from ors_server.bounded_http import MAX_SHOWN, BrokenAnswerError
-from ors_server.wire import JSONObject
+from ors_server.client.bounded_http import MAX_SHOWN, BrokenAnswerError
+from ors_server.model.wire import JSONObject
 
 _shown = Repr()
 _shown.maxstring = MAX_SHOWN

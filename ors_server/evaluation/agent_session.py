@@ -12,11 +12,11 @@ import anyio.from_thread
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.call_result import OVER, CallResult, refused
 from ors_server.client.session_summary import Summary
-from ors_server.errors import NotSupportedError
 from ors_server.evaluation.budgets import Meter
 from ors_server.evaluation.runs import AttemptPlace
 from ors_server.evaluation.targets import Actions, Target, TargetError
-from ors_server.wire import JSONObject, Message, TextBlock, ToolListing
+from ors_server.model.errors import NotSupportedError
+from ors_server.model.wire import JSONObject, Message, TextBlock, ToolListing
 
 
 class AgentSession:

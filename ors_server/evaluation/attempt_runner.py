@@ -17,14 +17,14 @@ from typing import Any
 import anyio
 
 from ors_server.client.session_summary import Summary
-from ors_server.clock import Clock
-from ors_server.errors import OrsServerError, first_of
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import EvaluationAgent
 from ors_server.evaluation.budgets import NO_BUDGET, BudgetSpentError, Limit, Meter, UsageBudget
 from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
 from ors_server.evaluation.targets import Target
 from ors_server.export.episodes import is_played_out
+from ors_server.model.clock import Clock
+from ors_server.model.errors import OrsServerError, first_of
 
 TOLERANCE = 1e-9
 """Relative and absolute: by which two sums of the same rewards in another order may differ."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ors_server.evaluation.runs import Attempt
+from ors_server.model.trajectory import Step
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.base import RecordReader
-from ors_server.trajectory import Step
-from ors_server.wire import ImageBlock, TextBlock
 
 MAX_TRANSCRIPTS = 100
 """Most transcripts of one report."""

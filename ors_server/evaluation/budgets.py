@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TypeVar
 
-from ors_server.errors import ClientError
 from ors_server.evaluation.runs import Attempt, AttemptStatus
+from ors_server.model.errors import ClientError
 
 
 class Limit(StrEnum):

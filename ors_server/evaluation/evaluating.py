@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ors_server.clock import SystemClock
 from ors_server.evaluation.agents.agent_choice import choose_agent
 from ors_server.evaluation.agents.base import EvaluationAgent
 from ors_server.evaluation.agents.callable_agent import CallableAgent
@@ -13,6 +12,7 @@ from ors_server.evaluation.planning import RunOptions, check_agent, check_same, 
 from ors_server.evaluation.runner import RunControls, Runner
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.targets import Target
+from ors_server.model.clock import SystemClock
 from ors_server.store.open import open_reader
 
 

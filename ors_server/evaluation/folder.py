@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ors_server.atomic_file import atomic_file
-from ors_server.errors import RecordError
 from ors_server.evaluation.runs import ATTEMPT, FORM, OLD_OPTIONS_KEY, OPTIONS_KEY, RUN, Attempt, Run
+from ors_server.files.atomic_file import atomic_file
+from ors_server.model.errors import RecordError
 
 RUN_FILE = "run.json"
 ATTEMPTS_FILE = "attempts.jsonl"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import anyio
 
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import define
-from ors_server.authoring.sources import FORCE, Source
-from ors_server.errors import OrsServerError
+from ors_server.conformance.ors_manifest import Level
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import define
+from ors_server.environments.sources import FORCE, Source
 from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.evaluating import evaluate
 from ors_server.evaluation.folder import read_attempts
@@ -18,11 +18,11 @@ from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.planning import RunOptions
 from ors_server.evaluation.runner import RunControls
 from ors_server.evaluation.runs import Attempt
+from ors_server.model.errors import OrsServerError
+from ors_server.model.wire import JSONObject
 from ors_server.testing.environment_subject import spread
 from ors_server.testing.environment_suite import inspect_environment
 from ors_server.testing.local_client import open_environment
-from ors_server.testing.ors_manifest import Level
-from ors_server.wire import JSONObject
 
 AGENTS = ("oracle", "noop", "random")
 _NO_GOLD = "has no actions for the task"

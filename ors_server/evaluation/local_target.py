@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 from ors_server._version import __version__
 from ors_server.app import InProcess, open_in_process
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import definitions_of
 from ors_server.client.async_client import AsyncClient
-from ors_server.clock import Clock
-from ors_server.errors import UnknownEnvironmentError
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import definitions_of
 from ors_server.evaluation.targets import Target
+from ors_server.model.clock import Clock
+from ors_server.model.errors import UnknownEnvironmentError
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.session_services import Sandboxes, SessionOptions

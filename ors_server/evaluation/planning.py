@@ -12,8 +12,8 @@ from ors_server.evaluation.budgets import UsageBudget
 from ors_server.evaluation.runner import RunError
 from ors_server.evaluation.runs import OPTIONS_KEY, Run, version_differences
 from ors_server.evaluation.targets import Target
-from ors_server.trajectory import SEEDS
-from ors_server.wire import JSONObject, Split
+from ors_server.model.trajectory import SEEDS
+from ors_server.model.wire import JSONObject, Split
 
 TEST = "test"
 _find_old = deprecated_names(

@@ -19,7 +19,6 @@ from fractions import Fraction
 from statistics import StatisticsError, correlation, median_low
 from typing import Any, cast
 
-from ors_server.errors import ClientError
 from ors_server.evaluation.figures import pass_at_k, pass_hat_k
 from ors_server.evaluation.intervals import Interval, normal, standard_error
 from ors_server.evaluation.resampling import bootstrap
@@ -27,7 +26,8 @@ from ors_server.evaluation.run_results import RunResults
 from ors_server.evaluation.runs import Run
 from ors_server.evaluation.summary import FigureOptions
 from ors_server.evaluation.task_attempts import AMOUNTS, Quantity, TaskAttempts, group_by_task, mean_of
-from ors_server.recording import JsonCodec
+from ors_server.model.errors import ClientError
+from ors_server.model.recording import JsonCodec
 
 DRAWS = 20_000
 """Number of drawn assignments of signs."""

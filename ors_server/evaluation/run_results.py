@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ors_server.errors import RecordError
 from ors_server.evaluation.folder import read_attempts, read_run
 from ors_server.evaluation.runs import Attempt, Run
+from ors_server.model.errors import RecordError
 
 
 @dataclass(frozen=True, slots=True)

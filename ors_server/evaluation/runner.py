@@ -7,15 +7,15 @@ from typing import Any
 
 import anyio
 
-from ors_server.atomic_file import open_private
-from ors_server.clock import Clock, SystemClock
-from ors_server.errors import ClientError
 from ors_server.evaluation.agents.base import EvaluationAgent
 from ors_server.evaluation.attempt_runner import AttemptRules, AttemptRunner
 from ors_server.evaluation.budgets import NO_BUDGET, RunMeter, UsageBudget
 from ors_server.evaluation.folder import RunFolder, read_attempts
 from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus, Run
 from ors_server.evaluation.targets import Target
+from ors_server.files.atomic_file import open_private
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.errors import ClientError
 
 LOGS = "logs"
 """Folder, inside a run's, with a file for each attempt whose agent logged something."""

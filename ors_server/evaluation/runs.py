@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from typing_extensions import override
 
-from ors_server.recording import JsonCodec
-from ors_server.wire import JSONObject
+from ors_server.model.recording import JsonCodec
+from ors_server.model.wire import JSONObject
 
 OPTIONS_KEY = "options"
 """Key of a run's options in its `config`."""

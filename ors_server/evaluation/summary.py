@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ors_server.evaluation.intervals import Interval
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.runs import Attempt, AttemptStatus, Run
-from ors_server.recording import JsonCodec
+from ors_server.model.recording import JsonCodec
 
 FORM = 1
 """Version of the JSON; a form that older readers would misread gets a higher one."""

@@ -9,16 +9,16 @@ from urllib.parse import quote, urlsplit
 
 import anyio.to_thread
 
-from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import HttpRequest
 from ors_server.client.episode_request import EpisodeRequest
 from ors_server.client.typed_answers import EnvironmentFields, VersionFields, read_answer
-from ors_server.errors import ClientError
-from ors_server.recording import task_digest
-from ors_server.wire import JSONObject, Split
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.errors import ClientError
+from ors_server.model.recording import task_digest
+from ors_server.model.wire import JSONObject, Split
 
 Actions: TypeAlias = Sequence[tuple[str, JSONObject]]
 """Tool calls, as (name, arguments) in order."""

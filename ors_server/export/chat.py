@@ -19,8 +19,8 @@ from ors_server.export.conversation import (
 )
 from ors_server.export.episodes import NO_CALLS, NO_PROMPT, LeftOutError, describe
 from ors_server.export.offered_tools import OfferedTools, as_functions, tools_of
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.wire import ImageBlock, JSONObject
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import ImageBlock, JSONObject
 
 
 class TrainedCalls(StrEnum):

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from ors_server.trajectory import EpisodeRecord, Step, StepStatus
-from ors_server.wire import ImageBlock, JSONObject, TextBlock
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
+from ors_server.model.wire import ImageBlock, JSONObject, TextBlock
 
 Blocks: TypeAlias = tuple[TextBlock | ImageBlock, ...]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]

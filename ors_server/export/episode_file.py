@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from ors_server.errors import RecordError
 from ors_server.export.wide_integers import KEY, restore
-from ors_server.recording import RECORD, STEP
-from ors_server.trajectory import EpisodeRecord, Step, complete_summary
+from ors_server.model.errors import RecordError
+from ors_server.model.recording import RECORD, STEP
+from ors_server.model.trajectory import EpisodeRecord, Step, complete_summary
 
 Episode: TypeAlias = tuple[EpisodeRecord, tuple[Step, ...]]
 """An episode and its steps, in order."""

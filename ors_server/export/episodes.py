@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ors_server.trajectory import ENDINGS, EpisodeRecord, EpisodeSummary, Step
-from ors_server.wire import JSONObject
+from ors_server.model.trajectory import ENDINGS, EpisodeRecord, EpisodeSummary, Step
+from ors_server.model.wire import JSONObject
 
 Episode: TypeAlias = tuple[EpisodeRecord, Sequence[Step]]
 """A record and all its steps, as `RecordReader.stream` gives them."""

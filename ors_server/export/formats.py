@@ -12,7 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
-from ors_server.errors import ClientError
 from ors_server.export import tables
 from ors_server.export.chat import ConversationOptions, openai_row
 from ors_server.export.episodes import (
@@ -28,8 +27,9 @@ from ors_server.export.sharegpt import sharegpt_row
 from ors_server.export.trl import trl_row
 from ors_server.export.verl import VerlOptions, verl_row
 from ors_server.export.wide_integers import with_texts
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.wire import JSONObject
+from ors_server.model.errors import ClientError
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import JSONObject
 
 Rows: TypeAlias = Callable[[EpisodeRecord, Sequence[Step]], Iterable[JSONObject]]
 

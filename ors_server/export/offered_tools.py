@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.errors import RecordError
-from ors_server.trajectory import EpisodeOrigin
-from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing, ToolSpec
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.errors import RecordError
+from ors_server.model.trajectory import EpisodeOrigin
+from ors_server.model.wire import JSONObject, TerminalToolSpec, ToolListing, ToolSpec
 
 OfferedTools: TypeAlias = Mapping[str, Sequence[ToolSpec]]
 """Tools by environment, or `environment/toolset` for sessions with a toolset; `ANY` is the default entry."""

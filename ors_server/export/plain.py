@@ -7,13 +7,13 @@ from typing import Any
 from ors_server.export.conversation import result_of, text_of
 from ors_server.export.episodes import describe, is_played_out, judged_return
 from ors_server.export.wide_integers import KEY, with_texts
-from ors_server.recording import RECORD, STEP
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.wire import JSONObject
+from ors_server.model.recording import RECORD, STEP
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import JSONObject
 
 
 def plain_row(record: EpisodeRecord, steps: Sequence[Step]) -> JSONObject:
-    """Return the whole record, as `ors_server.recording` writes it and reads it back.
+    """Return the whole record, as `ors_server.model.recording` writes it and reads it back.
 
     Where it has integers of more than 64 bits, they are texts, and `wide_integers` has their places.
     """

@@ -24,9 +24,9 @@ from ors_server.export.episodes import (
     judged_return,
 )
 from ors_server.export.trl import preference_row
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import JSONObject
 from ors_server.store.base import EpisodeFilter, RecordReader
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.wire import JSONObject
 
 PAGE = 500
 """Episodes that are read at once for the index."""

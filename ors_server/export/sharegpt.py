@@ -13,8 +13,8 @@ from ors_server.export.chat import ConversationOptions, TrainedCalls, is_trained
 from ors_server.export.conversation import ConversationTurn, ToolUse, text_of
 from ors_server.export.episodes import LeftOutError, describe
 from ors_server.export.offered_tools import as_function, tools_of
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.wire import JSONObject
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import JSONObject
 
 OUT_OF_TURN = "whose prompt does not alternate as this form demands"
 

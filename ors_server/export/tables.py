@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any, Self
 
-from ors_server.errors import ClientError
 from ors_server.installation import install_hint
-from ors_server.wire import JSONObject
+from ors_server.model.errors import ClientError
+from ors_server.model.wire import JSONObject
 
 ROWS = 1024
 """Most rows of one group."""

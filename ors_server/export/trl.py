@@ -11,8 +11,8 @@ from ors_server.export.chat import ConversationOptions, call_message, row_conver
 from ors_server.export.conversation import Conversation, ConversationTurn, text_of
 from ors_server.export.episodes import LeftOutError, describe, judged_return
 from ors_server.export.offered_tools import as_text, tools_of
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.wire import JSONObject
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import JSONObject
 
 NOTHING_ASKED = "whose prompt ends with a system message"
 

@@ -14,8 +14,8 @@ from ors_server.export.conversation import ConversationTurn
 from ors_server.export.episodes import describe, judged_return
 from ors_server.export.offered_tools import as_text, tools_of
 from ors_server.export.trl import trl_conversation, trl_message
-from ors_server.trajectory import EpisodeRecord, Step
-from ors_server.wire import JSONObject
+from ors_server.model.trajectory import EpisodeRecord, Step
+from ors_server.model.wire import JSONObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, cast
 
-from ors_server.errors import RecordError
-from ors_server.wire import JSONObject
+from ors_server.model.errors import RecordError
+from ors_server.model.wire import JSONObject
 
 LOWEST, END = -(1 << 63), 1 << 63
 """The least integer of 64 bits, and the first one that is too great."""

@@ -6,7 +6,7 @@ from typing import IO
 
 from ors_server.export.formats import as_line
 from ors_server.export.tables import TableWriter
-from ors_server.wire import JSONObject
+from ors_server.model.wire import JSONObject
 
 
 async def write_lines(rows: AsyncGenerator[JSONObject, None], sink: IO[bytes]) -> None:

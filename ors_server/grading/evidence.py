@@ -10,8 +10,6 @@ from typing import TypeVar
 
 import anyio
 
-from ors_server.admission import Gate, Permit
-from ors_server.call_clock import paused_call_clock
 from ors_server.grading.grading_errors import GradingError
 from ors_server.grading.timed_process import TimedProcess
 from ors_server.sandboxes.base import MIB, Entry, Sandbox
@@ -25,6 +23,8 @@ from ors_server.sandboxes.sandbox_errors import (
     SandboxStartError,
     SandboxStarvedError,
 )
+from ors_server.timing.admission import Gate, Permit
+from ors_server.timing.call_clock import paused_call_clock
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 
-from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, AgentWorkerLostError
 from ors_server.grading.cases import (
     MIN_SECONDS,
@@ -23,7 +22,8 @@ from ors_server.grading.encoding import DecodingError, Encoder, EncodingError, t
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.function_answer import MAX_SHOWN, FunctionAnswer, read_answer
 from ors_server.grading.grading_errors import GradingError
-from ors_server.offload import OverLimitError
+from ors_server.processes import offload
+from ors_server.processes.offload import OverLimitError
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 
 WHOLE = 30.0

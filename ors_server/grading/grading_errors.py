@@ -1,6 +1,6 @@
 """Errors of grading, and whom each blames; a case that the agent fails is a result, not an error."""
 
-from ors_server.errors import AuthorError, MachineryError
+from ors_server.model.errors import AuthorError, MachineryError
 
 
 class GradingError(AuthorError):

@@ -16,7 +16,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import Process
 
-from ors_server import offload
 from ors_server.grading.agent_worker import AgentWorker, AgentWorkerLostError
 from ors_server.grading.cases import MIN_SECONDS, CaseReport, CaseResult, TimeLimits
 from ors_server.grading.channel import HEADER_LENGTH, NO_TAG, ChannelError, frame, payload_length
@@ -25,8 +24,9 @@ from ors_server.grading.evidence import Evidence
 from ors_server.grading.function_answer import read_answer
 from ors_server.grading.grading_errors import GraderFailedError, GradingError
 from ors_server.installation import install_hint
-from ors_server.offload import OverLimitError
-from ors_server.processes import lower_priority
+from ors_server.processes import offload
+from ors_server.processes.host_processes import lower_priority
+from ors_server.processes.offload import OverLimitError
 from ors_server.sandboxes.processor_usage import usage_of
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError

@@ -6,13 +6,13 @@ from importlib.resources import files
 
 import anyio
 
-from ors_server import offload
 from ors_server.grading.agent_worker import isolated_python
 from ors_server.grading.cases import MIN_SECONDS, CaseReport, CaseResult, StdioCase, TimeLimits, name_cases
 from ors_server.grading.evidence import Evidence
 from ors_server.grading.grading_errors import GraderFailedError
 from ors_server.grading.text_comparison import TextComparison
-from ors_server.offload import OverLimitError
+from ors_server.processes import offload
+from ors_server.processes.offload import OverLimitError
 from ors_server.sandboxes.base import KIB
 from ors_server.sandboxes.fresh import FreshRun
 

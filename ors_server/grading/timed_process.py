@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from ors_server.clock import Clock
+from ors_server.model.clock import Clock
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import RECEIVE_BYTES, FreshProcess
 from ors_server.sandboxes.processor_usage import ProcessorUsage

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from ors_server.json_values import is_array, is_object
+from ors_server.model.json_values import is_array, is_object
 
 MAX_CHECKS = 100_000
 """Steps of one value, about 0.5 microseconds each: a keyword applied, or a few names or items looked at."""

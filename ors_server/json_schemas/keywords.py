@@ -21,7 +21,7 @@ from ors_server.json_schemas.check_run import (
     ShownNames,
 )
 from ors_server.json_schemas.linear_patterns import LinearPatterns
-from ors_server.json_values import is_array, is_object
+from ors_server.model.json_values import is_array, is_object
 
 Check: TypeAlias = Callable[[CheckRun, Any, Path, Marks], bool]
 Schema: TypeAlias = Mapping[str, Any]

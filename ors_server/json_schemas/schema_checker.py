@@ -31,7 +31,7 @@ from ors_server.json_schemas.check_run import (
 )
 from ors_server.json_schemas.keywords import MAKERS, UNEVALUATED, Check
 from ors_server.json_schemas.linear_patterns import LinearPatterns
-from ors_server.json_values import MAX_DEPTH, is_array, is_object
+from ors_server.model.json_values import MAX_DEPTH, is_array, is_object
 
 MAX_SCHEMA_CHARACTERS = 1_000_000
 MAX_SCHEMA_VALUES = 10_000

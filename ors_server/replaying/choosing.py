@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
-from ors_server.errors import EpisodeNotFoundError
 from ors_server.export.episode_file import Episode, EpisodeFile, read_episodes
+from ors_server.model.errors import EpisodeNotFoundError
+from ors_server.model.trajectory import EpisodeRecord
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.store.base import ALL, EpisodeFilter, RecordReader
 from ors_server.store.lookup import SHORTEST_PREFIX, find_episode
 from ors_server.store.matching import matches
-from ors_server.trajectory import EpisodeRecord
 
 PAGE = 200
 """Episodes of one page while only their tasks are read."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ors_server.sandboxes.server_state import FOLDER_PREFIX
-from ors_server.wire import ImageBlock, JSONObject, TextBlock
+from ors_server.model.wire import ImageBlock, JSONObject, TextBlock
+from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX
 
 VOLATILE = "<volatile>"
 """Replaces what the environment declares volatile."""
@@ -17,7 +17,7 @@ MIN_ID = 8
 """Least characters of a session id that is replaced; a shorter one may be a word of the text."""
 
 _FOLDER = re.compile(r"(?:/[\w.+-]+)*/" + re.escape(FOLDER_PREFIX) + r"[0-9a-f]{12}/s[0-9]+/files\b")
-"""As in `ors_server.sandboxes.server_state`."""
+"""As in `ors_server.sandboxes.cells.server_state`."""
 
 
 class Normaliser:

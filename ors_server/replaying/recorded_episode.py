@@ -8,12 +8,12 @@ from typing import cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from ors_server.episode import StopReason
-from ors_server.errors import Blame, OrsServerError, RecordError
+from ors_server.model.episode import StopReason
+from ors_server.model.errors import Blame, OrsServerError, RecordError
+from ors_server.model.trajectory import USER_TURNS, EpisodeRecord, Step, StepStatus, UserTurn
 from ors_server.resources.resource_errors import ResourceError
 from ors_server.sandboxes.sandbox_errors import SandboxError
 from ors_server.sessions.episode_recorder import EPISODE_KEY
-from ors_server.trajectory import USER_TURNS, EpisodeRecord, Step, StepStatus, UserTurn
 
 RESTORED_KEY = "restored_to_step"
 """Key of a step's metadata, if the session was restored to a snapshot before it."""

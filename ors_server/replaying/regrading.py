@@ -11,13 +11,13 @@ import anyio
 import anyio.from_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeRecord, Step
 from ors_server.replaying.choosing import Episodes, task_of
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay_result import episode_json
 from ors_server.rewards.batch.batch_scorer import BatchScorer
 from ors_server.rewards.recorded_fields import FINAL_RESPONSE_FROM, GROUP, write_recorded
 from ors_server.rewards.result import RewardResult
-from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, Step
 
 AHEAD = 8
 """Episodes that are read before a worker requests them."""

@@ -8,8 +8,9 @@ answered.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ors_server.errors import AuthorError, EnvironmentFailedError, OrsServerError
-from ors_server.recording import task_digest
+from ors_server.model.errors import AuthorError, EnvironmentFailedError, OrsServerError
+from ors_server.model.recording import task_digest
+from ors_server.model.trajectory import Step, StepStatus
 from ors_server.replaying.normalising import Normaliser
 from ors_server.replaying.recorded_episode import (
     TIMEOUT,
@@ -30,7 +31,6 @@ from ors_server.replaying.step_comparison import (
     compare_origins,
     compare_steps,
 )
-from ors_server.trajectory import Step, StepStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ors_server.model.trajectory import EpisodeOrigin
+from ors_server.model.wire import JSONObject
 from ors_server.replaying.step_comparison import ReplayDifference
-from ors_server.trajectory import EpisodeOrigin
-from ors_server.wire import JSONObject
 
 
 class ReplayVerdict(StrEnum):

@@ -9,15 +9,15 @@ from uuid import uuid4
 
 from typing_extensions import TypedDict
 
-from ors_server.authoring.definition import Blocks
 from ors_server.client.client_errors import error_from
 from ors_server.client.connection import Connection, HttpRequest
 from ors_server.client.server import session_path
 from ors_server.client.typed_answers import CallKind, StepsFields, read_answer
-from ors_server.errors import OrsServerError
-from ors_server.recording import BLOCKS, ORIGIN, STEP, task_digest
-from ors_server.trajectory import EpisodeOrigin, Step
-from ors_server.wire import JSONObject
+from ors_server.environments.definition import Blocks
+from ors_server.model.errors import OrsServerError
+from ors_server.model.recording import BLOCKS, ORIGIN, STEP, task_digest
+from ors_server.model.trajectory import EpisodeOrigin, Step
+from ors_server.model.wire import JSONObject
 
 CALL_LIMIT = 660.0
 """Seconds without an answer after which a call is lost: more than its default time limit."""

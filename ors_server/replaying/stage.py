@@ -14,20 +14,20 @@ from pydantic import ValidationError
 from typing_extensions import override
 
 from ors_server.app import InProcess, open_in_process
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import installed_environments, load_environments
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.call_result import read_known
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Connection, Patience
-from ors_server.errors import InvalidRequestError, RecordError, UnknownEnvironmentError
-from ors_server.policy import EpisodePolicy
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import installed_environments, load_environments
+from ors_server.model.errors import InvalidRequestError, RecordError, UnknownEnvironmentError
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.trajectory import EpisodeOrigin, UserTurn
+from ors_server.model.wire import JSONObject
 from ors_server.replaying.replay_session import ReplaySession, create_session, has_same_task, read_environment
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.choose import BackendRequest
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, open_sandboxes
-from ors_server.trajectory import EpisodeOrigin, UserTurn
-from ors_server.wire import JSONObject
 
 
 def recorded_policy(recorded: JSONObject) -> EpisodePolicy:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ors_server.model.trajectory import EpisodeOrigin, Step
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.replaying.normalising import Normaliser
-from ors_server.trajectory import EpisodeOrigin, Step
-from ors_server.wire import ImageBlock, TextBlock
 
 COMPARED = ("status", "error_code", "blocks", "reward", "components", "finished")
 """Fields of a step that are compared, in the order of their differences."""

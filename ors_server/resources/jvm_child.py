@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ors_server.installation import package_hint
-from ors_server.offload.child_variables import worker_variables
+from ors_server.processes.child_variables import worker_variables
 from ors_server.resources.resource_errors import MissingRequirementError, ResourceError
 from ors_server.resources.watched_child import WatchedChild
 

@@ -1,6 +1,6 @@
 """Errors of resources."""
 
-from ors_server.errors import AuthorError, MachineryError
+from ors_server.model.errors import AuthorError, MachineryError
 
 
 class ResourceError(MachineryError):

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 
 import anyio
 
-from ors_server.logs import get_logger
+from ors_server.model.logs import get_logger
 from ors_server.resources.local_resource import LocalBackend
 from ors_server.resources.resource import Resource, ResourceBackend, ResourceStatus
 from ors_server.resources.resource_errors import (

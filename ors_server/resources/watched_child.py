@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from typing_extensions import override
 
-from ors_server.offload.child_process import ChildProcess, kill_rows
-from ors_server.processes import descendants
+from ors_server.processes.child_process import ChildProcess, kill_rows
+from ors_server.processes.host_processes import descendants
 
 KEPT_BYTES = 4_000
 """Bytes that are kept of the end of standard error."""

@@ -18,8 +18,8 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
-from ors_server.logs import get_logger
-from ors_server.offload.child_variables import worker_variables
+from ors_server.model.logs import get_logger
+from ors_server.processes.child_variables import worker_variables
 from ors_server.resources.env_resource import EnvResource
 from ors_server.resources.resource import ResourceStatus
 from ors_server.resources.resource_errors import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ors_server.importing import import_file
+from ors_server.files.importing import import_file
 from ors_server.rewards.define import FunctionReward, Reward, as_reward
 from ors_server.rewards.reward_errors import UnknownRewardError
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 
+from ors_server.model.wire import GroupCandidate
 from ors_server.rewards.define import DelegatingReward, Reward, as_reward
 from ors_server.rewards.recorded_fields import read_episode
 from ors_server.rewards.recorded_trajectory import trajectory_of_candidate
@@ -16,7 +17,6 @@ from ors_server.rewards.result import RewardResult, RewardStatus
 from ors_server.rewards.reward_errors import RewardValueError
 from ors_server.rewards.reward_trajectory import Trajectory, from_response
 from ors_server.rewards.scoring import evaluate, failure, score
-from ors_server.wire import GroupCandidate
 
 ROLLOUTS = "rollouts"
 """The field that makes a reward one of groups."""

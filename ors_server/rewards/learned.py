@@ -16,7 +16,7 @@ from typing import Any
 import anyio.to_thread
 from typing_extensions import override
 
-from ors_server.atomic_file import atomic_file
+from ors_server.files.atomic_file import atomic_file
 from ors_server.rewards.arise import task_success
 from ors_server.rewards.define import Reward, RewardFunction
 from ors_server.rewards.judged import score_blocks

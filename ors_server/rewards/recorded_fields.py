@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ors_server.recording import RECORD, STEP
+from ors_server.model.recording import RECORD, STEP
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.rewards.recorded_trajectory import text_of_step, trajectory_of
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.transcripts.submitted import COMPLETED, submitted_answer, write_answer
-from ors_server.trajectory import EpisodeRecord, Step, StepStatus
-from ors_server.wire import ImageBlock, TextBlock
 
 FINAL_RESPONSE_FROM = "final_response_from"
 GROUP = "group"

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary
+from ors_server.model.trajectory import Step as RecordedStep
+from ors_server.model.wire import GroupCandidate, TextBlock
 from ors_server.rewards.reward_trajectory import (
     OUTCOME_CHARACTERS,
     RESULT_CHARACTERS,
@@ -12,9 +15,6 @@ from ors_server.rewards.reward_trajectory import (
 )
 from ors_server.rewards.transcripts.conversation import ReadMessages
 from ors_server.rewards.transcripts.turns import Message
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
-from ors_server.trajectory import Step as RecordedStep
-from ors_server.wire import GroupCandidate, TextBlock
 
 
 def trajectory_of(

@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, cast
 
-from ors_server.policy import clamp
+from ors_server.model.policy import clamp
 from ors_server.rewards.reward_errors import RewardDefinitionError, RewardValueError
 
 Range: TypeAlias = tuple[float, float]

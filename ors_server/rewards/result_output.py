@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
+from ors_server.model.trajectory import REWARD_REASON, REWARD_STATUS
+from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolOutput, as_blocks
 from ors_server.rewards.result import RewardResult, RewardStatus
-from ors_server.trajectory import REWARD_REASON, REWARD_STATUS
-from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput, as_blocks
 
 STATUS_KEY = REWARD_STATUS
 """Key of an output's metadata with the status, where that is not `graded`."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ors_server.errors import AuthorError, MachineryError
+from ors_server.model.errors import AuthorError, MachineryError
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 from ors_server.rewards.define import Reward, as_reward
 from ors_server.rewards.recorded_fields import fields_of_row, read_episode
 from ors_server.rewards.result import RewardResult, RewardStatus
@@ -23,7 +23,7 @@ from ors_server.rewards.signature import ALIASES
 from ors_server.rewards.transcripts.conversation import ReadMessages
 from ors_server.rewards.transcripts.rows import find_row_form
 from ors_server.rewards.transcripts.turns import ASSISTANT
-from ors_server.workers import LingeringThread, current_workers
+from ors_server.timing.workers import LingeringThread, current_workers
 
 Result = TypeVar("Result")
 

@@ -10,10 +10,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Self
 
-from ors_server.admission import Gate
 from ors_server.sandboxes.captured_output import Output
 from ors_server.sandboxes.fresh import FreshProcess, FreshRun, run_patiently
 from ors_server.sandboxes.isolation_report import IsolationReport
+from ors_server.timing.admission import Gate
 
 KIB = 1024
 MIB, GIB = 1024 * KIB, 1024 * 1024 * KIB

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ors_server.clock import Clock
+from ors_server.model.clock import Clock
 from ors_server.sandboxes.base import Backend
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, find_visible
+from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.cleanup import clean_up
-from ors_server.sandboxes.docker import DockerBackend
-from ors_server.sandboxes.hidden_paths import HiddenPaths, find_visible
+from ors_server.sandboxes.docker.backend import DockerBackend
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.host.landlock import LandlockBackend
+from ors_server.sandboxes.host.none import NoneBackend
 from ors_server.sandboxes.isolation_report import IsolationReport, Strength
-from ors_server.sandboxes.landlock import LandlockBackend
-from ors_server.sandboxes.none import NoneBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
-from ors_server.sandboxes.server_state import ServerState
 
 
 class BackendChoice(StrEnum):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ors_server.processes import has_uid, kill_marked, processes_of_uids, send_signal
-from ors_server.sandboxes.bubblewrap import kill_leftovers
-from ors_server.sandboxes.cgroups import members, try_remove
-from ors_server.sandboxes.landlock import MARK
-from ors_server.sandboxes.server_state import FOLDER_PREFIX, LOCK_FILE, base_folder, remove_tree
-from ors_server.sandboxes.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
+from ors_server.processes.host_processes import has_uid, kill_marked, processes_of_uids, send_signal
+from ors_server.sandboxes.cells.cgroups import members, try_remove
+from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, LOCK_FILE, base_folder, remove_tree
+from ors_server.sandboxes.cells.uids import FIRST_UID, UIDS_PER_BLOCK, try_lock
+from ors_server.sandboxes.host.bubblewrap import kill_leftovers
+from ors_server.sandboxes.host.landlock import MARK
 
 _TRIES = 500
 _PAUSE = 0.01

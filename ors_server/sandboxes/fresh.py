@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from ors_server.clock import SystemClock
+from ors_server.model.clock import SystemClock
 from ors_server.sandboxes.captured_output import Output, OutputCapture
 from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.program_clock import OutOfTimeError, ProgramClock

@@ -12,13 +12,15 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
-from ors_server.clock import Clock, SystemClock
+from ors_server.model.clock import Clock, SystemClock
 from ors_server.sandboxes.base import Backend, Entry, ExecResult, Limits, Sandbox, Snapshot
-from ors_server.sandboxes.cell import Cell
-from ors_server.sandboxes.file_copies import HostedSnapshot, copy_between, pack, run_together, unpack
+from ors_server.sandboxes.cells.cell import Cell
+from ors_server.sandboxes.cells.file_copies import HostedSnapshot, copy_between, pack, run_together, unpack
+from ors_server.sandboxes.cells.server_state import ServerState
+from ors_server.sandboxes.cells.syscalls import Resolve, openat2
+from ors_server.sandboxes.cells.workdir import WorkDir
 from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
 from ors_server.sandboxes.isolation_report import IsolationReport
-from ors_server.sandboxes.persistent_shell import Shell
 from ors_server.sandboxes.sandbox_errors import (
     SandboxClosedError,
     SandboxError,
@@ -28,10 +30,8 @@ from ors_server.sandboxes.sandbox_errors import (
     SnapshotError,
 )
 from ors_server.sandboxes.self_check import check_isolation
-from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.shell.persistent_shell import Shell
 from ors_server.sandboxes.shell_scripts import DUMP, restore_command
-from ors_server.sandboxes.syscalls import Resolve, openat2
-from ors_server.sandboxes.workdir import WorkDir
 
 _T = TypeVar("_T")
 _DUMP_LIMIT = 5.0

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ors_server.processes import descendants, read_stat
+from ors_server.processes.host_processes import descendants, read_stat
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _NANOSECONDS = 1e9

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 import anyio
 
-from ors_server.clock import Clock, SystemClock
+from ors_server.model.clock import Clock, SystemClock
 from ors_server.sandboxes.processor_usage import ProcessorUsage, Spent
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 

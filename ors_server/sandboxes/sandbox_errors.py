@@ -4,7 +4,7 @@ A command that fails, is killed or runs out of time is a result and not an excep
 the caller requested something that no sandbox does, or that the machinery failed.
 """
 
-from ors_server.errors import ClientError, MachineryError, SettingsError
+from ors_server.model.errors import ClientError, MachineryError, SettingsError
 
 
 class SandboxError(MachineryError):

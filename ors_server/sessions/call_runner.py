@@ -15,13 +15,18 @@ from typing import Any, TypeAlias
 import anyio
 from pydantic import BaseModel, ValidationError
 
-from ors_server.authoring.boundary import AuthorRaisedError, call_author, describe, describe_authors, text_of
-from ors_server.authoring.call_context import CallContext, running_call
-from ors_server.authoring.definition import ToolDefinition
-from ors_server.authoring.tool import ForbiddenActionError, ToolError
-from ors_server.call_clock import CallClock, counting, make_scope
-from ors_server.episode import CallOutcome, OutcomeKind
-from ors_server.errors import (
+from ors_server.environments.boundary import (
+    AuthorRaisedError,
+    call_author,
+    describe,
+    describe_authors,
+    text_of,
+)
+from ors_server.environments.call_context import CallContext, running_call
+from ors_server.environments.definition import ToolDefinition
+from ors_server.environments.tool import ForbiddenActionError, ToolError
+from ors_server.model.episode import CallOutcome, OutcomeKind
+from ors_server.model.errors import (
     CapacityError,
     EnvironmentFailedError,
     OrsServerError,
@@ -31,9 +36,10 @@ from ors_server.errors import (
     ToolOutputError,
     forget_frames,
 )
-from ors_server.logs import get_logger, secret_values
-from ors_server.loop_watch import author_code
-from ors_server.policy import EpisodePolicy
+from ors_server.model.logs import get_logger, secret_values
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.trajectory import REWARD_REASON, REWARD_STATUS, Step, is_unjudged
+from ors_server.model.wire import JSONObject, TextBlock, ToolOutput
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.result_output import has_result, numeric_extras
 from ors_server.sessions.episode_recorder import EndedCall, EpisodeRecorder
@@ -58,9 +64,9 @@ from ors_server.sessions.tool_arguments import (
     refuse_unknown,
     size_of_json,
 )
-from ors_server.trajectory import REWARD_REASON, REWARD_STATUS, Step, is_unjudged
-from ors_server.wire import JSONObject, TextBlock, ToolOutput
-from ors_server.workers import LingeringThread
+from ors_server.timing.call_clock import CallClock, counting, make_scope
+from ors_server.timing.loop_watch import author_code
+from ors_server.timing.workers import LingeringThread
 
 log = get_logger("ors_server.session")
 

@@ -13,17 +13,17 @@ from typing import TypeAlias
 
 import anyio
 
-from ors_server.authoring.definition import EnvironmentDefinition, Instance
-from ors_server.call_clock import make_scope
-from ors_server.episode import EpisodeEvent, StopReason
-from ors_server.errors import OrsServerError, SessionDeletedError, ShuttingDownError, StoreError
-from ors_server.logs import get_logger
+from ors_server.environments.definition import EnvironmentDefinition, Instance
+from ors_server.model.episode import EpisodeEvent, StopReason
+from ors_server.model.errors import OrsServerError, SessionDeletedError, ShuttingDownError, StoreError
+from ors_server.model.logs import get_logger
 from ors_server.sessions.call_runner import CallRunner, MakeError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, tear_down
 from ors_server.sessions.reward_view import RewardView
 from ors_server.sessions.session_tools import Concurrency
 from ors_server.sessions.snapshots import Snapshots
+from ors_server.timing.call_clock import make_scope
 
 log = get_logger("ors_server.session")
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import anyio
 
-from ors_server.authoring.boundary import encodable
-from ors_server.call_clock import CallClock
-from ors_server.episode import (
+from ors_server.environments.boundary import encodable
+from ors_server.model.episode import (
     CallOutcome,
     EpisodeEvent,
     EpisodeState,
@@ -33,14 +32,9 @@ from ors_server.episode import (
     move,
     remaining_time,
 )
-from ors_server.errors import OrsServerError, StoreError
-from ors_server.loop_watch import LoopWatch
-from ors_server.policy import TOOL_PART, WITHHELD, EpisodePolicy, PenaltyCause
-from ors_server.rewards.result_output import numeric_extras
-from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
-from ors_server.sessions.session_services import Services
-from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable
-from ors_server.trajectory import (
+from ors_server.model.errors import OrsServerError, StoreError
+from ors_server.model.policy import TOOL_PART, WITHHELD, EpisodePolicy, PenaltyCause
+from ors_server.model.trajectory import (
     REWARD_REASON,
     REWARD_STATUS,
     USER_TURNS,
@@ -51,7 +45,13 @@ from ors_server.trajectory import (
     Transition,
     UserTurn,
 )
-from ors_server.wire import JSONObject
+from ors_server.model.wire import JSONObject
+from ors_server.rewards.result_output import numeric_extras
+from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, RefusalReason
+from ors_server.sessions.session_services import Services
+from ors_server.sessions.tool_arguments import CheckedOutput, make_error_output, recordable
+from ors_server.timing.call_clock import CallClock
+from ors_server.timing.loop_watch import LoopWatch
 
 _KINDS = {
     StepStatus.REFUSED: OutcomeKind.INVALID_CALL,

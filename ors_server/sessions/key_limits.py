@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ors_server.errors import CapacityError
+from ors_server.model.errors import CapacityError
 
 MINUTE: Final = 60.0
 

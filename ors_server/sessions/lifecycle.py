@@ -5,25 +5,25 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from ors_server.admission import Gate
-from ors_server.authoring.definition import EnvironmentDefinition, Instance
-from ors_server.authoring.environment import give_sandbox
-from ors_server.call_clock import counting, start_clock
-from ors_server.episode import EpisodeEvent, StopReason
-from ors_server.errors import (
+from ors_server.environments.definition import EnvironmentDefinition, Instance
+from ors_server.environments.environment import give_sandbox
+from ors_server.model.episode import EpisodeEvent, StopReason
+from ors_server.model.errors import (
     EnvironmentFailedError,
     MachineryError,
     NotSupportedError,
     OrsServerError,
     forget_frames,
 )
-from ors_server.logs import get_logger, secret_values
+from ors_server.model.logs import get_logger, secret_values
+from ors_server.model.wire import JSONObject
 from ors_server.sandboxes.base import Limits, Sandbox, Snapshot
 from ors_server.sandboxes.sandbox_errors import SandboxError, SandboxStartError
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.session_services import LastUse, Services
-from ors_server.wire import JSONObject
-from ors_server.workers import LingeringThread
+from ors_server.timing.admission import Gate
+from ors_server.timing.call_clock import counting, start_clock
+from ors_server.timing.workers import LingeringThread
 
 log = get_logger("ors_server.session")
 

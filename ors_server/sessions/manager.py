@@ -11,12 +11,11 @@ from types import MappingProxyType
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from ors_server.admission import Admission
-from ors_server.authoring.definition import EnvironmentDefinition, ToolsetDefinition
-from ors_server.authoring.simulated_user.conversation import replay_turns
-from ors_server.clock import Clock, SystemClock
-from ors_server.episode import EpisodeEvent, StopReason
-from ors_server.errors import (
+from ors_server.environments.definition import EnvironmentDefinition, ToolsetDefinition
+from ors_server.environments.simulated_user.conversation import replay_turns
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.episode import EpisodeEvent, StopReason
+from ors_server.model.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
     SessionDeletedError,
@@ -26,9 +25,11 @@ from ors_server.errors import (
     ShuttingDownError,
     UnknownEnvironmentError,
 )
-from ors_server.logs import secret_values
-from ors_server.loop_watch import LoopWatch
-from ors_server.recording import task_digest
+from ors_server.model.logs import secret_values
+from ors_server.model.recording import task_digest
+from ors_server.model.trajectory import SEEDS, EpisodeOrigin, EpisodeRecord, Fork, Step, make_episode_id
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.key_limits import CallRates
@@ -48,10 +49,9 @@ from ors_server.sessions.snapshots import SessionSnapshot
 from ors_server.sessions.tool_arguments import JSONCopyError, copy_json
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
-from ors_server.trajectory import SEEDS, EpisodeOrigin, EpisodeRecord, Fork, Step, make_episode_id
-from ors_server.visibility import Visibility
-from ors_server.wire import JSONObject
-from ors_server.workers import Workers, set_workers
+from ors_server.timing.admission import Admission
+from ors_server.timing.loop_watch import LoopWatch
+from ors_server.timing.workers import Workers, set_workers
 
 
 async def make_session(

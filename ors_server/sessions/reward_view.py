@@ -1,11 +1,12 @@
 """An episode as its own rewards see it, read from the recorder and the store."""
 
-from ors_server.authoring.call_context import running_call
-from ors_server.authoring.definition import Blocks, EnvironmentDefinition, Instance
-from ors_server.authoring.environment import Environment
-from ors_server.authoring.episode_rewards import give_episode, grade_ending, take_episode
-from ors_server.logs import get_logger
-from ors_server.policy import EpisodePolicy
+from ors_server.environments.call_context import running_call
+from ors_server.environments.definition import Blocks, EnvironmentDefinition, Instance
+from ors_server.environments.environment import Environment
+from ors_server.environments.episode_rewards import give_episode, grade_ending, take_episode
+from ors_server.model.logs import get_logger
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.wire import TextBlock, ToolOutput
 from ors_server.resources.resource_context import Context
 from ors_server.rewards.define import Reward
 from ors_server.rewards.group import is_group_reward
@@ -13,7 +14,6 @@ from ors_server.rewards.recorded_trajectory import trajectory_of
 from ors_server.rewards.result_output import graded_output
 from ors_server.rewards.reward_trajectory import Trajectory
 from ors_server.sessions.episode_recorder import EpisodeRecorder
-from ors_server.wire import TextBlock, ToolOutput
 
 log = get_logger("ors_server.session")
 

@@ -5,23 +5,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 
-from ors_server.authoring.call_context import CallContext, ProgressListener
-from ors_server.authoring.calling_client import CallingClient
-from ors_server.authoring.definition import (
+from ors_server.environments.call_context import CallContext, ProgressListener
+from ors_server.environments.calling_client import CallingClient
+from ors_server.environments.definition import (
     Blocks,
     EnvironmentDefinition,
     GroupScorer,
     Instance,
     ToolsetDefinition,
 )
-from ors_server.authoring.environment import restore_rng
-from ors_server.authoring.prompt_blocks import flatten_messages
-from ors_server.authoring.simulated_user.conversation import load_conversation
-from ors_server.authoring.toolsets.milestones import load_reached_milestones
-from ors_server.episode import EpisodeEvent, Phase, StopReason
-from ors_server.errors import CallCancelledError, NotSupportedError, UnknownCallError
-from ors_server.logs import get_logger
-from ors_server.loop_watch import running_code
+from ors_server.environments.environment import restore_rng
+from ors_server.environments.prompt_blocks import flatten_messages
+from ors_server.environments.simulated_user.conversation import load_conversation
+from ors_server.environments.toolsets.milestones import load_reached_milestones
+from ors_server.model.episode import EpisodeEvent, Phase, StopReason
+from ors_server.model.errors import CallCancelledError, NotSupportedError, UnknownCallError
+from ors_server.model.logs import get_logger
+from ors_server.model.trajectory import Step
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import GroupCandidate, JSONObject, Message, ToolListing
 from ors_server.sessions.call_runner import CallRunner, CallTable
 from ors_server.sessions.ending import SessionEnding, SessionParts
 from ors_server.sessions.episode_recorder import EpisodeRecorder
@@ -32,9 +34,7 @@ from ors_server.sessions.session_request import SessionStatus
 from ors_server.sessions.session_services import LastUse, run_whole
 from ors_server.sessions.session_tools import SessionTools
 from ors_server.sessions.snapshots import SessionSnapshot, Snapshots
-from ors_server.trajectory import Step
-from ors_server.visibility import Visibility
-from ors_server.wire import GroupCandidate, JSONObject, Message, ToolListing
+from ors_server.timing.loop_watch import running_code
 
 log = get_logger("ors_server.session")
 

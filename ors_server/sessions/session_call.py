@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import anyio
 
-from ors_server.authoring.boundary import encodable
-from ors_server.authoring.call_context import ProgressListener
-from ors_server.authoring.calling_client import CallingClient, NoClient
-from ors_server.errors import (
+from ors_server.environments.boundary import encodable
+from ors_server.environments.call_context import ProgressListener
+from ors_server.environments.calling_client import CallingClient, NoClient
+from ors_server.model.errors import (
     CallCancelledError,
     CallIdReusedError,
     CapacityError,
@@ -20,9 +20,9 @@ from ors_server.errors import (
     StoreError,
     error_of_code,
 )
+from ors_server.model.trajectory import Step, StepStatus
+from ors_server.model.wire import GroupScore, JSONObject, ToolOutput, make_of_checked
 from ors_server.sessions.tool_arguments import are_same_arguments, digest_arguments
-from ors_server.trajectory import Step, StepStatus
-from ors_server.wire import GroupScore, JSONObject, ToolOutput, make_of_checked
 
 
 class RefusalReason(StrEnum):

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ors_server.errors import CapacityError
+from ors_server.model.errors import CapacityError
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, UserTurn
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import JSONObject
 from ors_server.sessions.key_limits import LimitsOf, no_key_limits
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, UserTurn
-from ors_server.visibility import Visibility
-from ors_server.wire import JSONObject
 
 IDS_KEPT = 10_000
 

@@ -10,25 +10,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from ors_server.admission import Admission
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.clock import Clock, SystemClock
-from ors_server.errors import StoreError
-from ors_server.logs import get_logger
-from ors_server.loop_watch import LoopWatch
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.errors import StoreError
+from ors_server.model.logs import get_logger
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sandboxes.base import Backend
+from ors_server.sandboxes.cells.hidden_paths import HiddenPaths, source_places
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
-from ors_server.sandboxes.hidden_paths import HiddenPaths, source_places
 from ors_server.sandboxes.isolation_report import IsolationReport
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 from ors_server.sessions.key_limits import CallRates, LimitsOf, no_key_limits
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.task_places import TaskPlaces
 from ors_server.store.base import EpisodeStore
-from ors_server.visibility import Visibility
-from ors_server.wire import JSONObject
-from ors_server.workers import DEFAULT_THREADS, Workers
+from ors_server.timing.admission import Admission
+from ors_server.timing.loop_watch import LoopWatch
+from ors_server.timing.workers import DEFAULT_THREADS, Workers
 
 log = get_logger("ors_server.sessions")
 _sandbox_log = get_logger("ors_server.sandboxes")

@@ -8,17 +8,17 @@ from typing import Any
 
 import anyio
 
-from ors_server.authoring.boundary import call_hook
-from ors_server.authoring.call_context import CallContext
-from ors_server.authoring.definition import (
+from ors_server.environments.boundary import call_hook
+from ors_server.environments.call_context import CallContext
+from ors_server.environments.definition import (
     EnvironmentDefinition,
     Instance,
     ToolDefinition,
     ToolsetDefinition,
     announce_terminal,
 )
-from ors_server.loop_watch import AuthorCode, running_code
-from ors_server.wire import ToolListing, ToolSpec
+from ors_server.model.wire import ToolListing, ToolSpec
+from ors_server.timing.loop_watch import AuthorCode, running_code
 
 
 class Concurrency(Enum):

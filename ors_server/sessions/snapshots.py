@@ -7,23 +7,28 @@ from typing import Any
 
 import anyio
 
-from ors_server.authoring.definition import EnvironmentDefinition, Instance
-from ors_server.authoring.environment import restore_rng, rng_state
-from ors_server.authoring.simulated_user.conversation import (
+from ors_server.environments.definition import EnvironmentDefinition, Instance
+from ors_server.environments.environment import restore_rng, rng_state
+from ors_server.environments.simulated_user.conversation import (
     SavedConversation,
     load_conversation,
     save_conversation,
 )
-from ors_server.authoring.toolsets.milestones import reached_milestones
-from ors_server.call_clock import counting, start_clock
-from ors_server.episode import EpisodeState
-from ors_server.errors import CapacityError, EnvironmentFailedError, EpisodeOverError, UnknownSnapshotError
+from ors_server.environments.toolsets.milestones import reached_milestones
+from ors_server.model.episode import EpisodeState
+from ors_server.model.errors import (
+    CapacityError,
+    EnvironmentFailedError,
+    EpisodeOverError,
+    UnknownSnapshotError,
+)
+from ors_server.model.wire import JSONObject
 from ors_server.sandboxes.base import Snapshot
 from ors_server.sessions.call_runner import CallRunner
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import Setup, cannot_be_copied
 from ors_server.sessions.session_services import run_whole
-from ors_server.wire import JSONObject
+from ors_server.timing.call_clock import counting, start_clock
 
 MAX_SNAPSHOTS = 16
 """Snapshots that one session keeps at once."""

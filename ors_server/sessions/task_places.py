@@ -12,10 +12,10 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.errors import OrsServerError
-from ors_server.recording import task_digest
-from ors_server.wire import JSONObject
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.errors import OrsServerError
+from ors_server.model.recording import task_digest
+from ors_server.model.wire import JSONObject
 
 MAX_KEPT: Final = 100_000
 """Most tasks of one environment that are remembered, some 15 MB."""

@@ -13,11 +13,11 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, from_json
 
-from ors_server.authoring.boundary import MAX_ERROR_TEXT, describe, encodable
-from ors_server.authoring.definition import ToolDefinition
-from ors_server.errors import ToolFailedError, ToolOutputError
-from ors_server.policy import EpisodePolicy, RewardRangeError
-from ors_server.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
+from ors_server.environments.boundary import MAX_ERROR_TEXT, describe, encodable
+from ors_server.environments.definition import ToolDefinition
+from ors_server.model.errors import ToolFailedError, ToolOutputError
+from ors_server.model.policy import EpisodePolicy, RewardRangeError
+from ors_server.model.wire import ImageBlock, JSONObject, TextBlock, ToolOutput
 
 MAX_VALUES = 50_000
 """Values, keys and containers of one JSON value that the server copies: more would hold the event loop."""

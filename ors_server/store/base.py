@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 from pydantic import ConfigDict
 
-from ors_server.trajectory import (
+from ors_server.model.trajectory import (
     RECORD_CONFIG,
     EpisodeOrigin,
     EpisodeRecord,
@@ -15,7 +15,7 @@ from ors_server.trajectory import (
     Step,
     Transition,
 )
-from ors_server.wire import ImageBlock, TextBlock
+from ors_server.model.wire import ImageBlock, TextBlock
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ polls grow while nothing happens. No resource is held between polls.
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from ors_server.clock import Clock
-from ors_server.errors import EpisodeNotFoundError
+from ors_server.model.clock import Clock
+from ors_server.model.errors import EpisodeNotFoundError
+from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.store.base import RecordReader
-from ors_server.trajectory import EpisodeRecord, Step
 
 BATCH = 100
 """Most steps of one update."""

@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from ors_server.errors import SettingsError
-from ors_server.user_folders import home_folder
+from ors_server.model.errors import SettingsError
+from ors_server.model.user_folders import home_folder
 
 MEMORY = "memory"
 """The location of a store that ends with the process."""

@@ -2,9 +2,9 @@
 
 import re
 
-from ors_server.errors import AmbiguousEpisodeError, EpisodeNotFoundError
+from ors_server.model.errors import AmbiguousEpisodeError, EpisodeNotFoundError
+from ors_server.model.trajectory import EpisodeRecord
 from ors_server.store.base import RecordReader
-from ors_server.trajectory import EpisodeRecord
 
 SHORTEST_PREFIX = 6
 """Fewest characters of an id that identify an episode."""

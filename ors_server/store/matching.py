@@ -1,7 +1,7 @@
 """Applies a filter to a record in memory."""
 
+from ors_server.model.trajectory import EpisodeRecord
 from ors_server.store.base import EpisodeFilter
-from ors_server.trajectory import EpisodeRecord
 
 _OF_ORIGIN = ("environment", "split", "index", "task_hash", "session_id", "credential_id")
 _OF_SUMMARY = ("phase", "stop_reason")

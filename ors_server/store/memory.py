@@ -4,10 +4,8 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ors_server.errors import EpisodeNotFoundError, StoreError
-from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
-from ors_server.store.matching import matches
-from ors_server.trajectory import (
+from ors_server.model.errors import EpisodeNotFoundError, StoreError
+from ors_server.model.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
     EpisodeResult,
@@ -17,7 +15,9 @@ from ors_server.trajectory import (
     first_summary,
     result_of,
 )
-from ors_server.wire import ImageBlock, TextBlock
+from ors_server.model.wire import ImageBlock, TextBlock
+from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
+from ors_server.store.matching import matches
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import anyio.to_thread
 
-from ors_server.clock import Clock, SystemClock
+from ors_server.model.clock import Clock, SystemClock
 from ors_server.store.base import EpisodeStore, RecordReader
 from ors_server.store.location import StoreKind, parse_location
 from ors_server.store.memory import MemoryStore

@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from ors_server.authoring.loading import define
-from ors_server.errors import UnknownTaskError
+from ors_server.conformance.expectations import NotApplicableError, NotMetError, expect
+from ors_server.conformance.ors_manifest import Level
+from ors_server.environments.loading import define
 from ors_server.json_schemas import BadSchemaError, check_schema
-from ors_server.loop_watch import UNNAMED
+from ors_server.model.errors import UnknownTaskError
 from ors_server.testing.environment_subject import EnvironmentSubject, Task
-from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
 from ors_server.testing.local_client import LocalSession
-from ors_server.testing.ors_manifest import Level
+from ors_server.timing.loop_watch import UNNAMED
 
 MAX_HELD = 0.25
 """Seconds for which async code may hold the event loop, also on a busy machine."""

@@ -4,13 +4,13 @@ import json
 import os
 import re
 
+from ors_server.conformance.expectations import NotMetError
+from ors_server.conformance.ors_manifest import Level
+from ors_server.model.wire import JSONObject
 from ors_server.rewards.judges.judge_endpoint import JUDGE_VARIABLES
 from ors_server.testing.environment_checks import requirement
 from ors_server.testing.environment_subject import SEED, Actions, EnvironmentSubject, attempt
-from ors_server.testing.expectations import NotMetError
 from ors_server.testing.local_client import LocalSession, open_environment
-from ors_server.testing.ors_manifest import Level
-from ors_server.wire import JSONObject
 
 ANSWER = "The answer follows from the question, and this sentence is what a judge may read of it."
 """A text that every judge is asked about: shorter ones may count as no answer."""

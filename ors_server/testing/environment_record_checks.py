@@ -2,15 +2,15 @@
 
 import math
 
-from ors_server.policy import TOOL_PART, WITHHELD, PenaltyCause
+from ors_server.conformance.expectations import NotApplicableError, expect
+from ors_server.conformance.ors_manifest import Level
+from ors_server.model.policy import TOOL_PART, WITHHELD, PenaltyCause
+from ors_server.model.trajectory import EpisodeSummary, Step
+from ors_server.model.wire import JSONObject
 from ors_server.sandboxes.isolation_report import IsolatedResource
 from ors_server.testing.environment_checks import requirement
 from ors_server.testing.environment_subject import SEED, EnvironmentSubject, Task, attempt
-from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.local_client import open_environment
-from ors_server.testing.ors_manifest import Level
-from ors_server.trajectory import EpisodeSummary, Step
-from ors_server.wire import JSONObject
 
 
 @requirement(Level.MUST, "an episode's record holds every call that ran, in order, with what it returned")

@@ -8,10 +8,10 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+from ors_server.conformance.expectations import NotApplicableError, NotMetError, expect
+from ors_server.conformance.ors_manifest import Level
 from ors_server.testing.environment_checks import requirement
 from ors_server.testing.environment_subject import EnvironmentSubject, PlayedActions, Task
-from ors_server.testing.expectations import NotApplicableError, NotMetError, expect
-from ors_server.testing.ors_manifest import Level
 
 MAX_NAMED = 5
 """Most tasks that a verdict names."""

@@ -1,9 +1,9 @@
 """Checks that compare tasks with each other: across splits, and within one."""
 
+from ors_server.conformance.expectations import expect
+from ors_server.conformance.ors_manifest import Level
 from ors_server.testing.environment_checks import requirement
 from ors_server.testing.environment_subject import EnvironmentSubject
-from ors_server.testing.expectations import expect
-from ors_server.testing.ors_manifest import Level
 from ors_server.testing.task_survey import TaskSurvey, survey_tasks
 
 

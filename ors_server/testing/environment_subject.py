@@ -9,18 +9,18 @@ from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from ors_server.authoring.definition import EnvironmentDefinition, Instance
-from ors_server.errors import OrsServerError
-from ors_server.loop_watch import LoopHold
+from ors_server.conformance.expectations import NotApplicableError, expect
+from ors_server.environments.definition import EnvironmentDefinition, Instance
+from ors_server.model.errors import OrsServerError
+from ors_server.model.trajectory import EpisodeSummary
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes
-from ors_server.testing.expectations import NotApplicableError, expect
 from ors_server.testing.local_client import CallRefusedError, LocalSession, open_environment
 from ors_server.testing.schema_examples import example_arguments
 from ors_server.testing.task_survey import TaskSurvey
-from ors_server.trajectory import EpisodeSummary
-from ors_server.wire import JSONObject
-from ors_server.workers import LingeringThread
+from ors_server.timing.loop_watch import LoopHold
+from ors_server.timing.workers import LingeringThread
 
 SEED = 0
 """Seed of every episode: only what the environment itself does may differ between two."""

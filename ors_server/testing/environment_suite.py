@@ -17,10 +17,12 @@ from typing import Literal
 import anyio
 from typing_extensions import override
 
-from ors_server.authoring.boundary import describe_authors
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.authoring.loading import definitions_of
-from ors_server.errors import OrsServerError
+from ors_server.conformance.expectations import NotApplicableError, NotMetError
+from ors_server.conformance.ors_manifest import Level
+from ors_server.environments.boundary import describe_authors
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.loading import definitions_of
+from ors_server.model.errors import OrsServerError
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.sessions.session_services import open_sandboxes
 from ors_server.testing import environment_checks as checks
@@ -30,8 +32,6 @@ from ors_server.testing import environment_returns as returns
 from ors_server.testing import environment_split_checks as splits
 from ors_server.testing.environment_checks import EnvironmentCheck
 from ors_server.testing.environment_subject import EnvironmentSubject
-from ors_server.testing.expectations import NotApplicableError, NotMetError
-from ors_server.testing.ors_manifest import Level
 
 TIME_LIMIT = 120.0
 """Seconds that one call may take, and the code of a check between two calls."""

@@ -6,24 +6,17 @@ from dataclasses import fields
 from typing import Any
 
 from ors_server.app import App, InProcess, open_in_process
-from ors_server.authoring.definition import Blocks, EnvironmentDefinition
-from ors_server.authoring.loading import definitions_of
 from ors_server.client.async_client import AsyncClient
 from ors_server.client.async_episode import AsyncOrsEpisode
 from ors_server.client.call_result import CallResult, refusal_of
 from ors_server.client.server import SessionPlace
-from ors_server.clock import Clock
-from ors_server.errors import ClientError
-from ors_server.recording import STEP
-from ors_server.resources.resource_pool import ResourcePool
-from ors_server.sandboxes.choose import BackendRequest
-from ors_server.sessions.manager import SessionManager
-from ors_server.sessions.session_call import RefusalReason
-from ors_server.sessions.session_request import SessionRequest
-from ors_server.sessions.session_services import Sandboxes, SessionOptions
-from ors_server.store.base import EpisodeStore
-from ors_server.trajectory import EpisodeSummary, Step
-from ors_server.wire import (
+from ors_server.environments.definition import Blocks, EnvironmentDefinition
+from ors_server.environments.loading import definitions_of
+from ors_server.model.clock import Clock
+from ors_server.model.errors import ClientError
+from ors_server.model.recording import STEP
+from ors_server.model.trajectory import EpisodeSummary, Step
+from ors_server.model.wire import (
     GroupCandidate,
     GroupScore,
     JSONObject,
@@ -32,6 +25,13 @@ from ors_server.wire import (
     ToolListing,
     ToolOutput,
 )
+from ors_server.resources.resource_pool import ResourcePool
+from ors_server.sandboxes.choose import BackendRequest
+from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session_call import RefusalReason
+from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.session_services import Sandboxes, SessionOptions
+from ors_server.store.base import EpisodeStore
 
 _REQUESTED = tuple(
     field.name for field in fields(SessionRequest) if field.name not in {"environment", "credential_id"}

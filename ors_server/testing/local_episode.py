@@ -6,12 +6,12 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
-from ors_server.authoring.definition import EnvironmentDefinition
 from ors_server.client.blocking import Episode
 from ors_server.client.loop_thread import LoopThread
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.trajectory import EpisodeSummary, Step
+from ors_server.model.wire import JSONObject, ToolListing, ToolOutput
 from ors_server.testing.local_client import figures_of, open_environment, output_of, steps_of, text_of
-from ors_server.trajectory import EpisodeSummary, Step
-from ors_server.wire import JSONObject, ToolListing, ToolOutput
 
 
 class LocalEpisode:

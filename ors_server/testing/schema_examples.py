@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ors_server.wire import JSONObject
+from ors_server.model.wire import JSONObject
 
 _PLAIN: Mapping[str, Any] = {"string": "1", "integer": 1, "number": 1.0, "boolean": True, "null": None}
 

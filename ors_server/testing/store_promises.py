@@ -8,11 +8,9 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from ors_server.errors import EpisodeNotFoundError, StoreError
-from ors_server.recording import task_digest
-from ors_server.store.base import EpisodeFilter, EpisodeStore
-from ors_server.testing.promises import BrokenPromiseError, raises
-from ors_server.trajectory import (
+from ors_server.model.errors import EpisodeNotFoundError, StoreError
+from ors_server.model.recording import task_digest
+from ors_server.model.trajectory import (
     EpisodeOrigin,
     EpisodeResult,
     EpisodeSummary,
@@ -22,7 +20,9 @@ from ors_server.trajectory import (
     Transition,
     first_summary,
 )
-from ors_server.wire import ImageBlock, TextBlock
+from ors_server.model.wire import ImageBlock, TextBlock
+from ors_server.store.base import EpisodeFilter, EpisodeStore
+from ors_server.testing.promises import BrokenPromiseError, raises
 
 StoreCheck: TypeAlias = Callable[[EpisodeStore], Awaitable[None]]
 """Checks a promise on an empty store; raises `BrokenPromiseError` if it is broken."""

@@ -15,11 +15,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from ors_server.authoring.definition import EnvironmentDefinition
-from ors_server.errors import OrsServerError
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.model.errors import OrsServerError
+from ors_server.model.wire import JSONObject
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.testing.local_client import LocalClient, open_environment
-from ors_server.wire import JSONObject
 
 MAX_COMPARED = 100_000
 """Tasks of an environment that are compared; they take some 50 MiB."""

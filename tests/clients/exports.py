@@ -4,7 +4,6 @@ from pathlib import Path
 
 import anyio
 
-from ors_server.atomic_file import atomic_file
 from ors_server.export.chat import ConversationOptions
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import FORMATS, FormatOptions, export_rows, make_format
@@ -12,9 +11,10 @@ from ors_server.export.offered_tools import ANY
 from ors_server.export.preferences import Pairing, export_preferences
 from ors_server.export.verl import VerlOptions
 from ors_server.export.writing import write_lines, write_table
+from ors_server.files.atomic_file import atomic_file
+from ors_server.model.wire import ToolSpec
 from ors_server.store.base import ALL
 from ors_server.store.memory import MemoryStore
-from ors_server.wire import ToolSpec
 from tests.fixtures.recorded_episodes import of_every_kind, write
 
 NUMBER = {"type": "number"}

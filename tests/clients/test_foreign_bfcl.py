@@ -9,9 +9,9 @@ import pytest
 
 from ors_server.adapters import bfcl
 from ors_server.adapters.bfcl import PACKAGE, BfclConversation, from_bfcl
-from ors_server.authoring.sources import load_source
-from ors_server.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
+from ors_server.environments.sources import load_source
 from ors_server.installation import package_hint
+from ors_server.model.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
 from ors_server.testing import check_environment
 from ors_server.testing.local_client import CallRefusedError, open_environment
 from tests.clients.conftest import client_python

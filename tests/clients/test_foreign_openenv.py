@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from ors_server.adapters.openenv_server import SOURCE, OpenEnvSession, from_openenv
-from ors_server.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
+from ors_server.model.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
 from ors_server.resources.resource_errors import ResourceError
 from ors_server.testing import check_environment
 from ors_server.testing.local_client import CallRefusedError, open_environment

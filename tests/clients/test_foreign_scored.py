@@ -10,8 +10,8 @@ import pytest
 from ors_server.adapters import inspect_task, verifiers_taskset
 from ors_server.adapters.inspect_task import from_inspect
 from ors_server.adapters.verifiers_taskset import from_verifiers
-from ors_server.authoring.sources import load_source
-from ors_server.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
+from ors_server.environments.sources import load_source
+from ors_server.model.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
 from ors_server.testing import check_environment
 from ors_server.testing.local_client import CallRefusedError, open_environment
 from tests.clients.conftest import client_python

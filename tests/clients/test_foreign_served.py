@@ -6,7 +6,7 @@ import pytest
 
 from ors_server.adapters import bfcl, inspect_task, textarena_games, verifiers_taskset
 from ors_server.client import Client
-from ors_server.settings_sources import OTHER_VARIABLES
+from ors_server.model.settings_sources import OTHER_VARIABLES
 from tests.clients.conftest import ROOT, client_python
 
 FIXTURES = ROOT / "tests" / "fixtures"

@@ -6,8 +6,8 @@ import pytest
 
 from ors_server.adapters import textarena_games
 from ors_server.adapters.textarena_games import BROKEN, GAMES, PACKAGE, WORD_GAMES, from_textarena
-from ors_server.authoring.sources import load_source
-from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.environments.sources import load_source
+from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.testing import check_environment
 from ors_server.testing.local_client import open_environment
 from tests.clients.conftest import client_python

@@ -12,8 +12,8 @@ from tests.clients.conftest import PLAY_LIMIT, ROOT, client_python
 PROGRAM = """
 import json, sys
 sys.path.append(sys.argv[1])
-from ors_server.authoring.declared.references import declare_data
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.environments.declared.references import declare_data
+from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.testing import play
 
 keys = {"prompt": "question", "answer": "answer", "reward": "math_equal_reward"}

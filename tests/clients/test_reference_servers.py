@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ors_server.testing.conformance_report import ConformanceReport
-from ors_server.testing.ors_manifest import Level
-from ors_server.testing.ors_suite import Choice, check_server
+from ors_server.conformance.ors_manifest import Level
+from ors_server.conformance.ors_suite import Choice, check_server
+from ors_server.conformance.report import ConformanceReport
 
 REFENV = Path(__file__).parents[1] / "fixtures" / "refenv.py"
 LACKS = {

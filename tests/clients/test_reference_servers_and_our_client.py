@@ -2,8 +2,8 @@
 
 import pytest
 
-from ors_server import errors
 from ors_server.client import Client
+from ors_server.model import errors
 
 
 @pytest.fixture(scope="module", params=["openreward", "ors_sdk", "ours"])

@@ -11,11 +11,11 @@ import pytest
 from ors_server import ToolOutput, tool
 from ors_server.app import App, create_app
 from ors_server.client import AsyncClient, ClientOptions
-from ors_server.errors import StoreError
+from ors_server.doors.ors import calls as ors_calls
+from ors_server.model.errors import StoreError
+from ors_server.model.settings import Settings
 from ors_server.sessions.session_services import REMEMBERED_SECONDS, RecordHealth
-from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
-from ors_server.transports import ors_calls
 from tests.fixtures.single_task import SingleTask
 
 ORIGIN = "http://localhost:8080"

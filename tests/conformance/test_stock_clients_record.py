@@ -8,9 +8,9 @@ import pytest
 
 from ors_server import Environment, Split, ToolOutput, tool
 from ors_server.app import App
-from ors_server.authoring.loading import definitions_of
-from ors_server.settings import Settings
-from ors_server.transports.access import parse_keys
+from ors_server.doors.access import parse_keys
+from ors_server.environments.loading import definitions_of
+from ors_server.model.settings import Settings
 
 TRAINER, AGENT = "trainer-key-0123456789", "agent-key-0123456789abc"
 

@@ -18,8 +18,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ors_server import EpisodePolicy, ToolError, ToolOutput, tool
 from ors_server.app import App, create_app
+from ors_server.model.settings import Settings
 from ors_server.sessions.session_call import Completed
-from ors_server.settings import Settings
 from tests.fixtures.loopback import listening
 from tests.fixtures.single_task import SingleTask
 

@@ -10,7 +10,7 @@ import pytest
 
 from ors_server import Context, ResourcePool, ToolOutput, alfworld_episode_reward, tool
 from ors_server.client import Client, McpClient
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 from ors_server.resources import ALFWorldSpec
 from ors_server.rewards.define import reward
 from ors_server.rewards.scoring import evaluate

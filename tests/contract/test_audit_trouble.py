@@ -11,8 +11,8 @@ from ors_server.audit.audited_server import AuditError, open_audited
 from ors_server.audit.auditing import AuditOptions, audit
 from ors_server.audit.judgement import AuditVerdict
 from ors_server.audit.plays import CallPlan
-from ors_server.errors import OrsServerError
-from ors_server.processes import descendants
+from ors_server.model.errors import OrsServerError
+from ors_server.processes.host_processes import descendants
 from tests.fixtures import troubled_environments as troubled
 from tests.fixtures.audited.development_answers import Mentions
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.audited import exploits, honest
 from tests.fixtures.audited.exploits import RAISES, SLOW, VARIES

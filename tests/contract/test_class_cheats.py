@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from ors_server.grading.evidence import gather_evidence
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.cells.server_state import ServerState
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server_tasks.code.catalogue import SPLITS, load_problem
 from ors_server_tasks.code.grading import judge
 from ors_server_tasks.code.problem import Grading, Problem

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.authoring.loading import installed_environments, load_environments
+from ors_server.environments.loading import installed_environments, load_environments
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent
 from ors_server.evaluation.folder import read_attempts
 from ors_server.evaluation.local_target import open_local_target

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ors_server import event_loops
+from ors_server.timing import event_loops
 
 USED = {
     "anyio.current_effective_deadline": anyio.current_effective_deadline,

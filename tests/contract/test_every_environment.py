@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from ors_server.authoring.loading import installed_environments, load_environments
+from ors_server.environments.loading import installed_environments, load_environments
 from ors_server.testing import ENVIRONMENT_CHECKS, check_environment
 from ors_server.testing.environment_suite import CheckVerdict
 

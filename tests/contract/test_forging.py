@@ -71,7 +71,7 @@ PUBLIC_ATTACKS = {
     ],
     "read the answers where they are installed": [
         (
-            "tests/unit/sandboxes/test_hidden_paths.py",
+            "tests/unit/sandboxes/cells/test_hidden_paths.py",
             "test_hidden_places_are_empty_or_closed_in_commands_and_fresh_programs",
         )
     ],

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server.authoring.loading import load_environments
+from ors_server.environments.loading import load_environments
 from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_call import Completed, Refusal
 from ors_server.sessions.session_request import SessionRequest

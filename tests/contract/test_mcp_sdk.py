@@ -1,4 +1,4 @@
-"""What `transports/mcp/sdk.py` takes for granted of the package `mcp`; a failure names what changed."""
+"""What `doors/mcp/sdk.py` takes for granted of the package `mcp`; a failure names what changed."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ors_server.transports.mcp import sdk
+from ors_server.doors.mcp import sdk
 
 SERVER = {
     "name", "version", "title", "instructions", "get_tool_input_schema", "on_list_tools", "on_call_tool",
@@ -88,9 +88,7 @@ def test_the_table_names_what_the_module_imports():
 
 @pytest.mark.parametrize("package", ["mcp", "mcp-types"])
 def test_the_version_is_one_that_was_checked(package):
-    message = (
-        f"{package} moved: check transports/mcp/sdk.py against it, then its docstring, pin and this test"
-    )
+    message = f"{package} moved: check doors/mcp/sdk.py against it, then its docstring, pin and this test"
     assert version(package).split(".")[:2] == ["2", "3"], message
 
 

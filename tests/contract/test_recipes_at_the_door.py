@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from ors_server.authoring.declared.declaration_file import recipe_names
 from ors_server.cli.main import main
+from ors_server.environments.declared.declaration_file import recipe_names
 from tests.unit.cli.conftest import LIMIT, start_command
 
 CASES: dict[str, Any] = tomllib.loads(

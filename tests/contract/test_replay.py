@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server.authoring.loading import installed_environments, load_environments
+from ors_server.environments.loading import installed_environments, load_environments
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import replay_episode
 from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict

@@ -12,19 +12,19 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ors_server.sandboxes import launcher
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.cgroups import Hierarchies
+from ors_server.sandboxes.cells.cgroups import Hierarchies
+from ors_server.sandboxes.cells.server_state import ServerState
+from ors_server.sandboxes.host import launcher
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.host.landlock import LandlockBackend
+from ors_server.sandboxes.host.none import NoneBackend
 from ors_server.sandboxes.isolation_report import IsolatedResource
-from ors_server.sandboxes.landlock import LandlockBackend
-from ors_server.sandboxes.none import NoneBackend
 from ors_server.sandboxes.sandbox_errors import (
     SandboxUnavailableError,
     SnapshotError,
     UnsandboxedRefusedError,
 )
 from ors_server.sandboxes.scripted import ScriptedBackend, ScriptedSnapshot
-from ors_server.sandboxes.server_state import ServerState
 from ors_server.testing.sandbox_suite import check_backend
 
 ROOT = Path(__file__).parents[2]

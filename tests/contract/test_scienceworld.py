@@ -9,7 +9,7 @@ import pytest
 
 from ors_server import Context, ResourcePool, ScienceWorldSpec, ToolOutput, scienceworld_reward, tool
 from ors_server.client import Client, McpClient
-from ors_server.errors import Blame, OrsServerError, UnknownTaskError
+from ors_server.model.errors import Blame, OrsServerError, UnknownTaskError
 from ors_server.rewards.define import reward
 from ors_server.rewards.scoring import evaluate
 from ors_server.testing.local_client import CallRefusedError, open_environment

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
+from ors_server.model.trajectory import Transition
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.base import EpisodeStore
 from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
@@ -20,8 +22,6 @@ from ors_server.store.sql.components import prepare
 from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.testing.store_promises import STORE_PROMISES, after, make_origin, make_step
 from ors_server.testing.store_suite import check_store
-from ors_server.trajectory import Transition
-from ors_server.wire import ImageBlock, TextBlock
 
 BACKENDS = ("memory", "sqlite", "postgres")
 

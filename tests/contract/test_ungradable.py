@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ors_server import TimeLimits
-from ors_server.errors import InvalidRequestError
+from ors_server.model.errors import InvalidRequestError
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.testing.local_client import LocalClient, open_environment
 from ors_server_tasks.code.catalogue import SPLITS

@@ -13,8 +13,8 @@ import anyio
 import pytest
 from typing_extensions import override
 
-from ors_server.http_server import bounded_protocol, bounded_server
-from ors_server.http_server.bounded_protocol import (
+from ors_server.doors.http import bounded_protocol, bounded_server
+from ors_server.doors.http.bounded_protocol import (
     BaseProtocol,
     Config,
     RequestResponseCycle,

@@ -8,7 +8,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tasks/*.md"), *ROOT.glob("tasks/*/*.md")]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("tasks/*.md"),
+        *ROOT.glob("tasks/*/*.md"),
+        *ROOT.glob("ors_server/**/README.md"),
+    ]
 )
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)[^)]*\)")

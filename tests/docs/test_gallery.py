@@ -1,6 +1,6 @@
 """The gallery page follows from its figures and the sources, and has every environment."""
 
-from ors_server.authoring.sources import load_source, source_names
+from ors_server.environments.sources import load_source, source_names
 from tests.script_modules import load_script
 
 gallery = load_script("gallery")

@@ -12,8 +12,8 @@ CHANGES = {
     "a tool argument check": "ors_server/sessions/tool_arguments.py",
     "a reward": "ors_server/rewards/catalogue.py",
     "a sandbox limit": "ors_server/sandboxes/base.py",
-    "a control route": "ors_server/transports/control.py",
-    "an MCP method": "ors_server/transports/mcp/extension.py",
+    "a control route": "ors_server/doors/control/app.py",
+    "an MCP method": "ors_server/doors/mcp/extension.py",
     "an export form": "ors_server/export/formats.py",
 }
 
@@ -62,9 +62,9 @@ def test_every_change_names_a_file_of_the_project():
     [
         ("ors_server/sessions/tool_arguments.py", "def parse_arguments"),
         ("ors_server/sandboxes/base.py", "class Limits"),
-        ("ors_server/transports/control.py", "def make_table"),
-        ("ors_server/transports/mcp/extension.py", "def methods"),
-        ("ors_server/transports/ors_app.py", "def _make_table"),
+        ("ors_server/doors/control/app.py", "def make_table"),
+        ("ors_server/doors/mcp/extension.py", "def methods"),
+        ("ors_server/doors/ors/app.py", "def _make_table"),
         ("ors_server/export/formats.py", "_MAKERS"),
         ("ors_server/store/base.py", "class EpisodeFilter"),
         ("ors_server/sandboxes/hosted.py", "class HostedBackend"),

@@ -10,12 +10,12 @@ import pytest
 import ors_server
 import ors_server.testing
 from ors_server.cli.main import COMMANDS, GROUPS
-from ors_server.episode import TRANSITIONS
-from ors_server.errors import Blame
+from ors_server.doors.http.faults import FAULTS
+from ors_server.model.episode import TRANSITIONS
+from ors_server.model.errors import Blame
+from ors_server.model.settings import Settings
 from ors_server.rewards.catalogue import list_rewards
 from ors_server.rewards.deviations import DEVIATIONS
-from ors_server.settings import Settings
-from ors_server.transports.faults import FAULTS
 from tests.script_modules import load_script
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HOMES = {
-    "mcp": {"transports/mcp/sdk.py", "client/mcp_connection.py", "testing/mcp_checks.py"},
-    "uvicorn": {"http_server/bounded_protocol.py"},
+    "mcp": {"doors/mcp/sdk.py", "client/mcp_connection.py", "conformance/mcp_checks.py"},
+    "uvicorn": {"doors/http/bounded_protocol.py"},
     "mpmath": {"rewards/math/precise.py", "adapters/programs/bfcl_program.py"},
 }
 """The modules that import a package whose insides are used somewhere."""
@@ -30,9 +30,9 @@ MARKS = {f"_env_tool{end}" for end in ("", "_concurrent", "_exclusive", "_shared
 NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}
 """The public names of named tuples, which begin with an underscore so that no field can have them."""
 BY_NAME = {"getattr", "setattr", "hasattr"}
-UVICORN = "ors_server/http_server/bounded_protocol.py"
+UVICORN = "ors_server/doors/http/bounded_protocol.py"
 """The one module that uses private names of a class from which it derives."""
-LENT = {("ors_server/sandboxes/docker_launcher.py", "_sock")}
+LENT = {("ors_server/sandboxes/docker/launcher.py", "_sock")}
 """The socket of an attached container, which docker-py gives in no other way."""
 
 
@@ -144,7 +144,7 @@ def test_whose_cancellation_a_task_sees_is_asked_in_one_module():
     users = {
         path for path, tree in modules().items() if CANCELLATION & {node.attr for node in attributes(tree)}
     }
-    assert users == {"ors_server/event_loops.py"}
+    assert users == {"ors_server/timing/event_loops.py"}
 
 
 @pytest.mark.parametrize(

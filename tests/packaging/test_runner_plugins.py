@@ -23,7 +23,9 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("folder", ["tests/unit/offload", "tests/unit/replaying", "tests/packaging"])
+@pytest.mark.parametrize(
+    "folder", ["tests/unit/processes/offload", "tests/unit/replaying", "tests/packaging"]
+)
 def test_tests_are_collected_without_the_runners_plugins(folder):
     without = [word for name in PLUGINS for word in ("-p", f"no:{name}")]
     done = run("--collect-only", *without, folder)

@@ -20,9 +20,9 @@ from ors_server import (
     tool,
 )
 from ors_server.app import App
-from ors_server.authoring.loading import define
+from ors_server.environments.loading import define
+from ors_server.model.settings import Settings
 from ors_server.sessions.manager import SessionManager
-from ors_server.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
 
 LIMIT = 5.0

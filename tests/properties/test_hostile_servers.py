@@ -5,7 +5,7 @@ import anyio.to_thread
 import pytest
 
 from ors_server.adapters.openenv_server import from_openenv
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.resources.resource_errors import ResourceTimeoutError
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.hostile_plays import FAR_SIDES, play_socket, spoilt

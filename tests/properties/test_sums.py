@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from ors_server import EpisodePolicy
-from ors_server.errors import SessionNotFoundError
+from ors_server.model.errors import SessionNotFoundError
 from ors_server.sessions.session_call import Completed
 
 CONFLICT, GONE = 409, 404

@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 
 from ors_server.client import AsyncClient, ClientOptions, Patience
-from ors_server.errors import Blame, OrsServerError
+from ors_server.model.errors import Blame, OrsServerError
 from ors_server.resources import ALFWorldSpec
 from ors_server_tasks.alfworld import AlfworldTasks
 from tests.fixtures.bundled_plays import play_all

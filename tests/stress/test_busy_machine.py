@@ -11,8 +11,8 @@ from ors_server.grading.cases import FunctionCase, StdioCase, TimeLimits
 from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.grading.function_cases import grade_functions
 from ors_server.grading.stdio_cases import PythonProgram, grade_stdio
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.cells.server_state import ServerState
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 
 pytestmark = pytest.mark.stress
 BURN = """

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from ors_server import EpisodePolicy, ToolOutput, tool
-from ors_server.authoring.call_context import CallContext
 from ors_server.client import AsyncClient, ClientOptions, Patience
+from ors_server.environments.call_context import CallContext
 from tests.fixtures.single_task import SingleTask
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(600)]

@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from ors_server import CallContext, Environment, ToolOutput, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import SessionDeletedError
+from ors_server.environments.loading import define
+from ors_server.model.errors import SessionDeletedError
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_call import Completed, Failure, Refusal
 from ors_server.sessions.session_request import SessionRequest

@@ -19,7 +19,7 @@ MAX_SECONDS = 1.0
 MAX_TASK_SECONDS = 0.001
 PROGRAM = """
 import json, resource, sys, time
-from ors_server.authoring.loading import load_environments
+from ors_server.environments.loading import load_environments
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()

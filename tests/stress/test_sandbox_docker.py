@@ -21,12 +21,12 @@ import docker
 import pytest
 
 from ors_server.sandboxes.base import MIB, Limits
+from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
-from ors_server.sandboxes.docker import DockerBackend
-from ors_server.sandboxes.docker_containers import SERVER_LABEL
+from ors_server.sandboxes.docker.backend import DockerBackend
+from ors_server.sandboxes.docker.containers import SERVER_LABEL
 from ors_server.sandboxes.isolation_report import IsolatedResource, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError, SnapshotError
-from ors_server.sandboxes.server_state import ServerState
 from ors_server.testing.sandbox_suite import check_backend
 
 ROOT = Path(__file__).parents[2]
@@ -173,8 +173,8 @@ def test_nothing_is_left_of_sessions_that_were_closed(client):
 
 DOOMED = """
 import os, sys, anyio
-from ors_server.sandboxes.docker import DockerBackend
-from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.docker.backend import DockerBackend
+from ors_server.sandboxes.cells.server_state import ServerState
 
 async def main():
     state = ServerState()
@@ -304,9 +304,9 @@ def test_what_an_agent_locked_can_still_be_copied():
 
 PROBE = """
 import anyio
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
-from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.cells.server_state import ServerState
 
 async def main():
     state = ServerState()

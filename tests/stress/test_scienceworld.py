@@ -16,7 +16,7 @@ import pytest
 
 from ors_server import ScienceWorldSpec
 from ors_server.client import AsyncClient
-from ors_server.errors import Blame, OrsServerError
+from ors_server.model.errors import Blame, OrsServerError
 from ors_server_tasks.scienceworld import ScienceWorld
 from ors_server_tasks.scienceworld.catalogue import SPLITS, gold_paths, list_variations
 from ors_server_tasks.scienceworld.game import ScienceWorldGame

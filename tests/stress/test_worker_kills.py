@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 from ors_server.resources import WorkerEnvResource, WorkerEnvResourceSpec
 from ors_server.testing.local_client import open_environment
 from tests.fixtures.worker_processes import wait_until_gone

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from ors_server import CallContext, Environment, EpisodePolicy, ToolOutput, Toolset, terminal, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import StoreError
+from ors_server.environments.loading import define
+from ors_server.model.errors import StoreError
 from ors_server.sessions.manager import SessionManager, open_manager
 from ors_server.sessions.session_request import SessionRequest
 from ors_server.sessions.session_services import SessionOptions

@@ -10,13 +10,13 @@ import anyio
 import pytest
 from pydantic import ValidationError
 
-from ors_server import settings as settings_module
 from ors_server import tool
 from ors_server.app import App, create_app, make_keyring, sandbox_request, session_options
-from ors_server.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
+from ors_server.model import settings as settings_module
+from ors_server.model.errors import EnvironmentDefinitionError, SettingsError, ShuttingDownError
+from ors_server.model.settings import Settings, load_settings, names_of
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.isolation_report import Strength
-from ors_server.settings import Settings, load_settings, names_of
 from tests.fixtures.single_task import SingleTask
 
 

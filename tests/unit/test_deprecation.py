@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def module():
     made = types.ModuleType("shop")
-    find = deprecated_names("shop", {"Shelf": "ors_server.policy:EpisodePolicy"}, removed_in="99.0")
+    find = deprecated_names("shop", {"Shelf": "ors_server.model.policy:EpisodePolicy"}, removed_in="99.0")
 
     def __getattr__(name):  # noqa: N807 - what a module defines
         return find(name)

@@ -39,7 +39,7 @@ SLEEPS = {
     "stress/test_sandbox_docker.py": SILENT,
     "stress/test_soak.py": "a steady rate of calls",
     "stress/test_webshop_catalogue.py": "how late a sleep ends is what is measured",
-    "unit/offload/slow_to_import.py": "a module that takes long to import",
+    "unit/processes/offload/slow_to_import.py": "a module that takes long to import",
     "fixtures/interleavings.py": "whether an end goes on that nobody waits for",
     "unit/sessions/test_end_owner.py": "for a while nothing may end",
     "unit/sessions/test_session_time.py": TOOL,

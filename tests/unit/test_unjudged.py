@@ -17,6 +17,7 @@ from ors_server.cli.regrade_summary import RegradeSummary
 from ors_server.client import AppTransport, Move, UnjudgedError
 from ors_server.client import play as client_play
 from ors_server.client.session_summary import Summary
+from ors_server.doors.control.episodes import EpisodeEntry
 from ors_server.evaluation.attempt_runner import AttemptEnd, Ending, judge
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.export.chat import ConversationOptions
@@ -24,16 +25,15 @@ from ors_server.export.episode_file import read_episode
 from ors_server.export.episodes import UNJUDGED, ExportCounts, judged_return
 from ors_server.export.formats import FORMATS, export_rows, make_format
 from ors_server.export.preferences import Pairing, export_preferences
+from ors_server.model.settings import Settings
+from ors_server.model.trajectory import UNJUDGED_STATUSES, EpisodeRecord, Step
 from ors_server.replaying.regrading import Regraded, paid_by_tools
 from ors_server.rewards import RewardResult, RewardStatus
-from ors_server.settings import Settings
 from ors_server.store.base import ALL, EpisodeFilter
 from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
 from ors_server.store.sql.verification import verify
 from ors_server.testing.local_client import LocalSession, open_environment
-from ors_server.trajectory import UNJUDGED_STATUSES, EpisodeRecord, Step
-from ors_server.transports.control_episodes import EpisodeEntry
 from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with
 from tests.fixtures.failed_judgements import BONUS, WAYS
 

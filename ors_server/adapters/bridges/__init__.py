@@ -10,8 +10,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ors_server.errors import InvalidRequestError
 from ors_server.installation import package_hint
+from ors_server.model.errors import InvalidRequestError
 
 
 @dataclass(frozen=True, slots=True)

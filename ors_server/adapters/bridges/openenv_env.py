@@ -25,7 +25,7 @@ from ors_server.adapters.bridges import ServedEnvironment
 from ors_server.adapters.bridges.clients import shared_client
 from ors_server.client.blocking import Episode
 from ors_server.client.call_result import CallResult
-from ors_server.errors import InvalidRequestError
+from ors_server.model.errors import InvalidRequestError
 
 _REFUSALS = {"not_found": ToolErrorType.TOOL_NOT_FOUND, "input_validation": ToolErrorType.INVALID_ARGS}
 

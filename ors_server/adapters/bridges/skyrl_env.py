@@ -16,8 +16,8 @@ from ors_server.adapters.bridges.clients import shared_client
 from ors_server.adapters.bridges.text_calls import RESULT, TextCallError, describe_tools, read_moves
 from ors_server.client.blocking import Episode
 from ors_server.client.call_result import text_of
-from ors_server.errors import InvalidRequestError
-from ors_server.wire import ToolListing
+from ors_server.model.errors import InvalidRequestError
+from ors_server.model.wire import ToolListing
 
 MAX_TURNS = 20
 """Texts of the model in one episode, unless the extras set another number."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ors_server.client.agent_loop import Move
-from ors_server.wire import ToolListing, ToolSpec
+from ors_server.model.wire import ToolListing, ToolSpec
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 RESULT = "<tool_response>\n{text}\n</tool_response>"

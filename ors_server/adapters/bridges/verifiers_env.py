@@ -17,8 +17,8 @@ from ors_server.adapters.bridges.held_episode import HeldEpisode
 from ors_server.client.async_episode import AsyncEpisode
 from ors_server.client.blocking import Client
 from ors_server.client.call_result import text_of
-from ors_server.errors import OrsServerError
-from ors_server.wire import ImageBlock, Message, ToolListing
+from ors_server.model.errors import OrsServerError
+from ors_server.model.wire import ImageBlock, Message, ToolListing
 
 EPISODE, LISTING, SUMMARY = "ors_episode", "ors_listing", "ors_summary"
 """Keys of a rollout's state."""

@@ -18,8 +18,8 @@ from ors_server.audit.policy import FIELDS, AuditPolicy, NotJudgedError
 from ors_server.audit.preparing import is_workshop_tool
 from ors_server.audit.shell_cheats import SNOOPING
 from ors_server.audit.study import AuditedTask, Measure, Study
+from ors_server.model.wire import JSONObject
 from ors_server.testing.schema_examples import example_arguments
-from ors_server.wire import JSONObject
 
 TASKS = 3
 

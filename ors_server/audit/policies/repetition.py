@@ -14,8 +14,8 @@ from ors_server.audit.policies.idle import ending_calls
 from ors_server.audit.policy import AuditPolicy
 from ors_server.audit.preparing import is_workshop_tool
 from ors_server.audit.study import AuditedTask, Measure, Study
+from ors_server.model.wire import JSONObject, ToolSpec
 from ors_server.testing.schema_examples import example_arguments
-from ors_server.wire import JSONObject, ToolSpec
 
 TIMES = (3, 9, 27)
 """How often something is repeated; a step limit cuts that short."""

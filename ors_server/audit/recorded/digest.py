@@ -19,10 +19,10 @@ from ors_server.audit.recorded.fragments import (
     texts_of,
     words_of,
 )
-from ors_server.policy import WITHHELD, PenaltyCause
+from ors_server.model.policy import WITHHELD, PenaltyCause
+from ors_server.model.trajectory import EpisodeRecord, Step, StepStatus
+from ors_server.model.wire import TextBlock
 from ors_server.rewards.result_output import EXTRAS_KEY
-from ors_server.trajectory import EpisodeRecord, Step, StepStatus
-from ors_server.wire import TextBlock
 
 _JUDGE_WORDS = {
     "instructions for the judge": re.compile(

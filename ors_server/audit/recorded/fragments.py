@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, cast
 
-from ors_server.trajectory import Step
+from ors_server.model.trajectory import Step
 
 RUN = 5
 """Words of a run."""

@@ -12,10 +12,10 @@ from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, Rando
 from ors_server.evaluation.agents.callable_agent import CallableAgent, find_callable
 from ors_server.evaluation.agents.chat_agent import ChatAgent, ChatOptions
 from ors_server.evaluation.agents.command_agent import CommandAgent
+from ors_server.model.trajectory import EpisodeRecord
+from ors_server.model.wire import JSONObject
 from ors_server.replaying.recorded_episode import repeatable_steps
 from ors_server.store.base import EpisodeFilter, RecordReader
-from ors_server.trajectory import EpisodeRecord
-from ors_server.wire import JSONObject
 
 PAGE = 200
 """Episodes that are searched for one attempt, the newest first."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from ors_server.errors import ClientError
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.targets import Target
-from ors_server.wire import JSONObject
+from ors_server.model.errors import ClientError
+from ors_server.model.wire import JSONObject
 
 
 class AgentError(ClientError):

@@ -13,7 +13,7 @@ from typing_extensions import override
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
 from ors_server.evaluation.targets import Actions, Target
-from ors_server.wire import JSONObject, TerminalToolSpec, ToolListing
+from ors_server.model.wire import JSONObject, TerminalToolSpec, ToolListing
 
 DEEPEST = 8
 """Levels of nesting below which only required parts are drawn, and the shortest lists."""

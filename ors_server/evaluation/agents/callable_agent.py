@@ -12,8 +12,8 @@ import anyio.to_thread
 
 from ors_server.evaluation.agent_session import AgentSession, BlockingAgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
-from ors_server.importing import import_file
-from ors_server.wire import JSONObject
+from ors_server.files.importing import import_file
+from ors_server.model.wire import JSONObject
 
 
 class CallableAgent(InSessionAgent):

@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ors_server.client.call_result import CallResult, refused
-from ors_server.clock import Clock
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError
 from ors_server.evaluation.agents.baselines import final_message
@@ -23,7 +22,8 @@ from ors_server.evaluation.agents.chat_messages import (
 )
 from ors_server.evaluation.targets import Target
 from ors_server.export.offered_tools import as_functions
-from ors_server.wire import JSONObject, TerminalToolSpec
+from ors_server.model.clock import Clock
+from ors_server.model.wire import JSONObject, TerminalToolSpec
 
 NUDGE = "The task is not over. Go on by calling one of the tools."
 PER = 1_000_000

@@ -11,9 +11,9 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agents.base import AgentError, AgentSettingsError
 from ors_server.installation import install_hint
+from ors_server.model.clock import Clock, SystemClock
 from ors_server.rewards.judges.chat_replies import (
     InvalidReplyError,
     RetryableReplyError,

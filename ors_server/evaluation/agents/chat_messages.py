@@ -14,8 +14,7 @@ from pydantic_core import from_json
 from ors_server.client.call_result import CallResult
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.export.chat import call_message, image_part
-from ors_server.rewards.judges.chat_replies import InvalidReplyError, quoted, read_usage
-from ors_server.wire import (
+from ors_server.model.wire import (
     ImageBlock,
     JSONObject,
     Message,
@@ -24,6 +23,7 @@ from ors_server.wire import (
     ToolCallBlock,
     ToolResultBlock,
 )
+from ors_server.rewards.judges.chat_replies import InvalidReplyError, quoted, read_usage
 
 ChatMessage: TypeAlias = dict[str, Any]
 NO_TEXT = "(no output)"

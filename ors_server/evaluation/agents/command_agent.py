@@ -15,12 +15,12 @@ from subprocess import DEVNULL, PIPE, STDOUT
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from ors_server.clock import Clock, SystemClock
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.base import AgentError, AgentReport, AgentSettingsError, InSessionAgent
 from ors_server.evaluation.targets import Target
-from ors_server.offload.child_variables import child_variables
-from ors_server.wire import JSONObject
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.wire import JSONObject
+from ors_server.processes.child_variables import child_variables
 
 URL_VARIABLE = "ORS_AGENT_URL"
 LOOK_SECONDS = 0.25

@@ -22,7 +22,7 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from ors_server.offload.worker_program import kill_started
+from ors_server.processes.offload.worker_program import kill_started
 from ors_server.rewards.batch.progress import NO_ROW, PROGRESS, open_progress
 from ors_server.rewards.catalogue import find_reward
 from ors_server.rewards.define import Reward

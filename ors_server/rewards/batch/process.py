@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ors_server.offload.child_process import ChildProcess, worker_command
-from ors_server.offload.child_variables import child_variables, worker_variables
+from ors_server.processes.child_process import ChildProcess, worker_command
+from ors_server.processes.child_variables import child_variables, worker_variables
 from ors_server.rewards.batch.batch_rows import Row
 from ors_server.rewards.batch.machine_delay import MachineDelay
 from ors_server.rewards.batch.progress import PROGRESS, make_progress

@@ -13,7 +13,7 @@ from ors_server.grading.function_cases import grade_functions
 from ors_server.grading.grading_errors import GradingError
 from ors_server.grading.pytest_cases import grade_pytest
 from ors_server.grading.stdio_cases import PythonProgram, grade_stdio
-from ors_server.json_values import is_array
+from ors_server.model.json_values import is_array
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult, RewardStatus

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from ors_server.grading.evidence import Evidence, gather_evidence
-from ors_server.json_values import is_array
+from ors_server.model.json_values import is_array
 from ors_server.rewards.define import Reward, reward
 from ors_server.rewards.evidence.code import code_functions_reward, code_pytest_reward, code_stdio_reward
 from ors_server.rewards.reading.answer_text import find_answer, read_source

@@ -11,9 +11,9 @@ from typing import Any
 
 import anyio.to_thread
 
-from ors_server import offload
 from ors_server.grading.evidence import Evidence
-from ors_server.offload import OverLimitError
+from ors_server.processes import offload
+from ors_server.processes.offload import OverLimitError
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import (
     PatternBudget,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import anyio
 import httpx2
 
-from ors_server.bounded_http import (
+from ors_server.client.bounded_http import (
     ACCEPTED_CODINGS,
     MIB,
     AnswerBounds,

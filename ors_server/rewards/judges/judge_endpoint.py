@@ -15,9 +15,9 @@ from typing import Any, Self
 import anyio
 from anyio.lowlevel import RunVar
 
-from ors_server.bounded_http import ACCEPTED_CODINGS
-from ors_server.clock import Clock, SystemClock
+from ors_server.client.bounded_http import ACCEPTED_CODINGS
 from ors_server.installation import install_hint
+from ors_server.model.clock import Clock, SystemClock
 from ors_server.rewards.judges.chat_replies import (
     InvalidReplyError,
     RetryableReplyError,

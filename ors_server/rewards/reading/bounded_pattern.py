@@ -3,8 +3,8 @@
 import time
 from typing import Any, Literal, TypeAlias
 
-from ors_server import offload
-from ors_server.offload import OffloadLimits, OverLimitError
+from ors_server.processes import offload
+from ors_server.processes.offload import OffloadLimits, OverLimitError
 from ors_server.rewards.reading.optional_packages import load_package
 
 Mode: TypeAlias = Literal["search", "fullmatch"]

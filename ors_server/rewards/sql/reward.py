@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
-from ors_server import offload
+from ors_server.processes import offload
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.fences import fenced_blocks

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, TypeAlias, cast
 
-from ors_server.json_values import (
+from ors_server.model.json_values import (
     NotJSONError,
     canonical_text,
     exact_number,

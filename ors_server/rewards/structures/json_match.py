@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from ors_server.json_values import JSONValue, canonical_text, is_array, is_object, same_values
+from ors_server.model.json_values import JSONValue, canonical_text, is_array, is_object, same_values
 
 MatchMode: TypeAlias = Literal["equal", "subset"]
 """Whether objects have the gold's names and no others, or at least those."""

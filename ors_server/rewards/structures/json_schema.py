@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from ors_server.json_schemas import BadSchemaError, SchemaChecker, TooMuchWorkError
-from ors_server.json_values import is_array, is_object
+from ors_server.model.json_values import is_array, is_object
 from ors_server.rewards.reading.bounded_pattern import PatternBudget, compile_pattern
 
 MAX_KEPT = 64

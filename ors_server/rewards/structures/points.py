@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ors_server.json_values import is_array
+from ors_server.model.json_values import is_array
 from ors_server.rewards.result import RewardResult
 from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.text.texts import BadGoldError, UnparsedAnswerError, text_reward

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ors_server.json_values import (
+from ors_server.model.json_values import (
     JSONValue,
     NotJSONError,
     canonical_hash,

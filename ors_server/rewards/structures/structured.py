@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ors_server.json_schemas import BadSchemaError, SchemaChecker, TooMuchWorkError
-from ors_server.json_values import NotJSONError, canonical_text
+from ors_server.model.json_values import NotJSONError, canonical_text
 from ors_server.rewards.answering import reads_answer
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.bounded_pattern import PatternTimeoutError

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from ors_server.json_values import NotJSONError, canonical_text, is_array, is_object
+from ors_server.model.json_values import NotJSONError, canonical_text, is_array, is_object
 from ors_server.rewards.define import reward
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.option_words import Pays, check_words

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
-from ors_server.json_values import is_array
+from ors_server.model.json_values import is_array
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.reading.option_words import Pays, check_words
 from ors_server.rewards.result import RewardResult

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from ors_server.json_values import NotJSONError, canonical_text
+from ors_server.model.json_values import NotJSONError, canonical_text
 from ors_server.rewards.reading.json_text import JSONTextError, parse_json
 from ors_server.rewards.transcripts.calls import read_calls, read_function
 from ors_server.rewards.transcripts.parts import ReadContent, read_content, read_flag, refuse_nested

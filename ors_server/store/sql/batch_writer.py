@@ -7,9 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ors_server.clock import Clock
-from ors_server.errors import StoreError
-from ors_server.recording import SUMMARY
+from ors_server.model.clock import Clock
+from ors_server.model.errors import StoreError
+from ors_server.model.recording import SUMMARY
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary
 from ors_server.store.sql import upserts
 from ors_server.store.sql.blobs import BlobStore
 from ors_server.store.sql.column_values import as_bigint, as_search_text, row_digest, to_microseconds
@@ -23,7 +24,6 @@ from ors_server.store.sql.pending_writes import (
     PendingWrite,
     WriteState,
 )
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
 
 Rejections = dict[PendingWrite, StoreError]
 _LOOK_UP = (

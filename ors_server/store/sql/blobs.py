@@ -11,9 +11,9 @@ from typing import Protocol, TypeAlias
 
 from sqlalchemy import Connection, delete, select
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.sql.record_tables import blobs
-from ors_server.wire import ImageBlock, TextBlock
 
 Block: TypeAlias = TextBlock | ImageBlock
 _BYTES_PER_CHARACTER = 4

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from ors_server.errors import SettingsError
+from ors_server.model.errors import SettingsError
 from ors_server.store.location import StoreKind, StoreLocation
 from ors_server.store.sql.blobs import BlobStore, FileBlobStore, TableBlobStore
 from ors_server.store.sql.database import Database, disposed_after, snapshot

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from ors_server.errors import SettingsError
+from ors_server.model.errors import SettingsError
 from ors_server.store.sql.database import (
     Database,
     WriteFailure,

@@ -4,7 +4,7 @@ from asyncio import Future
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary
 
 NO_TEXTS: Mapping[str, bytes] = {}
 

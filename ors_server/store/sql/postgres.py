@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from ors_server.errors import SettingsError
 from ors_server.installation import install_hint
+from ors_server.model.errors import SettingsError
 from ors_server.store.location import StoreLocation
 from ors_server.store.sql.database import WriteFailure, is_about_values
 from ors_server.store.store_options import Durability

@@ -2,8 +2,9 @@
 
 An episode is split by how often its parts change: its origin is written once (`episodes`), its summary with
 every step (`standings`), its steps are only added. What is not searched for is in a `body` of JSON, as
-`ors_server.recording` writes it, with a `digest` of its text (`column_values.row_digest`; empty in rows of
-older servers). Times are microseconds since 1970 in UTC, which a signed 64-bit number holds exactly.
+`ors_server.model.recording` writes it, with a `digest` of its text (`column_values.row_digest`; empty in
+rows of older servers). Times are microseconds since 1970 in UTC, which a signed 64-bit number holds
+exactly.
 """
 
 from sqlalchemy import (

@@ -12,14 +12,21 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import ColumnElement, Connection, Select, Table, case, exists, false, func, select, tuple_
 
-from ors_server.errors import EpisodeNotFoundError
-from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION
+from ors_server.model.errors import EpisodeNotFoundError
+from ors_server.model.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION
+from ors_server.model.trajectory import (
+    ENDINGS,
+    EpisodeRecord,
+    EpisodeResult,
+    EpisodeSummary,
+    Step,
+    Transition,
+)
 from ors_server.store.base import ALL, EpisodeFilter, EpisodeTotals
 from ors_server.store.sql.blobs import BlobStore, blob_names_in, restore_long_texts
 from ors_server.store.sql.column_values import as_bigint, as_search_text, to_microseconds
 from ors_server.store.sql.database import Database, snapshot
 from ors_server.store.sql.record_tables import episodes, labels, moves, prompts, standings, steps
-from ors_server.trajectory import ENDINGS, EpisodeRecord, EpisodeResult, EpisodeSummary, Step, Transition
 
 _ORDER = (episodes.c.created_at, episodes.c.episode_id)
 

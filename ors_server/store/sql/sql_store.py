@@ -11,10 +11,12 @@ from pydantic_core import PydanticSerializationError
 from sqlalchemy import Connection
 from typing_extensions import override
 
-from ors_server.clock import Clock
-from ors_server.errors import StoreError
-from ors_server.logs import get_logger
-from ors_server.recording import BLOCKS, ORIGIN, STEP, TRANSITION
+from ors_server.model.clock import Clock
+from ors_server.model.errors import StoreError
+from ors_server.model.logs import get_logger
+from ors_server.model.recording import BLOCKS, ORIGIN, STEP, TRANSITION
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition, first_summary
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.sql import pruning
 from ors_server.store.sql.batch_writer import BatchWriter
 from ors_server.store.sql.blobs import BlobStore, extract_long_texts, is_long
@@ -33,8 +35,6 @@ from ors_server.store.sql.sql_reader import SqlReader
 from ors_server.store.sql.write_queue import WriteQueue
 from ors_server.store.sql.writer_thread import ReportBatch, WriterThread
 from ors_server.store.store_options import Durability, StoreOptions
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition, first_summary
-from ors_server.wire import ImageBlock, TextBlock
 
 log = get_logger("ors_server.store")
 

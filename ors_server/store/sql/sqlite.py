@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from ors_server.errors import SettingsError, StoreError
+from ors_server.model.errors import SettingsError, StoreError
 from ors_server.store.sql.database import WriteFailure, is_about_values
 from ors_server.store.store_options import Durability
 

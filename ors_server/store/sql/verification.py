@@ -12,9 +12,11 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from ors_server.episode import TRANSITIONS, EpisodeEvent, Phase
-from ors_server.errors import RecordError
-from ors_server.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION, task_digest
+from ors_server.model.episode import TRANSITIONS, EpisodeEvent, Phase
+from ors_server.model.errors import RecordError
+from ors_server.model.recording import BLOCKS, ORIGIN, STEP, SUMMARY, TRANSITION, task_digest
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition
+from ors_server.model.wire import ImageBlock
 from ors_server.store.location import StoreLocation
 from ors_server.store.sql.batch_writer import episode_columns, label_columns
 from ors_server.store.sql.blobs import Block, FileBlobStore, blob_refs_in, damage_of
@@ -33,8 +35,6 @@ from ors_server.store.sql.record_tables import (
 from ors_server.store.sql.sql_reader import summary_of
 from ors_server.store.sql.sqlite import SqliteDatabase
 from ors_server.store.sql.verification_sums import StepSums
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, Transition
-from ors_server.wire import ImageBlock
 
 _CLOCK = timedelta(milliseconds=1)
 _SESSION_ENDED = frozenset({Phase.DELETED, Phase.EXPIRED})

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from math import isclose
 from typing import Any, cast
 
-from ors_server.episode import PLAYABLE, Phase, StopReason
-from ors_server.policy import WITHHELD
-from ors_server.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
+from ors_server.model.episode import PLAYABLE, Phase, StopReason
+from ors_server.model.policy import WITHHELD
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeSummary, Step, StepStatus
 
 TOLERANCE = 1e-9
 """Relative difference that two sums of the same floats may have; the absolute one is this times the sum of

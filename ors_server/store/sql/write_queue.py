@@ -8,8 +8,8 @@ from time import monotonic
 
 import anyio
 
-from ors_server.errors import StoreError
-from ors_server.logs import get_logger
+from ors_server.model.errors import StoreError
+from ors_server.model.logs import get_logger
 from ors_server.store.sql.pending_writes import PendingWrite
 from ors_server.store.sql.writer_thread import Failed, WriterThread
 from ors_server.store.store_options import BATCH_SECONDS, StoreOptions

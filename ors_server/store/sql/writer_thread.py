@@ -15,8 +15,8 @@ from time import monotonic
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from ors_server.errors import StoreError
-from ors_server.logs import get_logger
+from ors_server.model.errors import StoreError
+from ors_server.model.logs import get_logger
 from ors_server.store.sql.batch_writer import BatchWriter, Rejections
 from ors_server.store.sql.database import Database, WriteFailure, as_store_error
 from ors_server.store.sql.pending_writes import PendingWrite

@@ -14,7 +14,7 @@ from openenv.core.env_server.types import Observation
 
 from ors_server.adapters import to_openenv
 from ors_server.client import Client
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 
 
 def call(name, **arguments):

@@ -7,7 +7,7 @@ import skyrl_gym
 
 from ors_server.adapters import to_skyrl_gym
 from ors_server.client import Client
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 
 
 def said(name, **arguments):

@@ -10,7 +10,7 @@ import pytest
 
 from ors_server import Environment, EpisodePolicy, Split, ToolOutput, tool
 from ors_server.app import App, create_app
-from ors_server.settings import Settings
+from ors_server.model.settings import Settings
 
 ORIGIN = "http://localhost:8080"
 WAIT_LIMIT = 20.0

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from ors_server import GroupCandidate, Message, TextBlock
-from ors_server.errors import CallIdReusedError
+from ors_server.model.errors import CallIdReusedError
 
 
 async def test_a_call_waits_for_its_output_and_without_an_id_is_given_one(control):

@@ -6,8 +6,8 @@ import json
 import jsonschema
 import pytest
 
-from ors_server.trajectory import EpisodeSummary, Step
-from ors_server.transports.control_models import SessionView
+from ors_server.doors.control.models import SessionView
+from ors_server.model.trajectory import EpisodeSummary, Step
 
 
 def references(value):

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ors_server.recording import STEP
-from ors_server.trajectory import EpisodeOrigin
+from ors_server.model.recording import STEP
+from ors_server.model.trajectory import EpisodeOrigin
 
 
 async def played(control, *rewards, delete=True, **order):

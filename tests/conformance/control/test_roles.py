@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import httpx2
 import pytest
 
-from ors_server.transports.control import ControlApp
-from ors_server.transports.control_models import CallBody, ForkBody, SessionOrderBody
+from ors_server.doors.control.app import ControlApp
+from ors_server.doors.control.models import CallBody, ForkBody, SessionOrderBody
 
 OPEN = ["get_health", "get_readiness", "get_version", "get_description"]
 PLAY = ["get_prompt", "get_messages", "get_tools", "call_tool", "cancel_call"]

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
 
 from ors_server import Environment, Split, ToolOutput, tool
-from ors_server.clock import SystemClock
+from ors_server.doors.access import ApiKey, Keyring, Role
+from ors_server.doors.control.app import ControlApp
+from ors_server.doors.control.episodes import EpisodeHandlers
+from ors_server.model.clock import SystemClock
+from ors_server.model.settings import Settings
 from ors_server.sessions.manager import SessionManager
-from ors_server.settings import Settings
 from ors_server.store.memory import MemoryStore
-from ors_server.transports.access import ApiKey, Keyring, Role
-from ors_server.transports.control import ControlApp
-from ors_server.transports.control_episodes import EpisodeHandlers
 
 TRAINER, ADMIN = "trainer-key-0123456789", "admin-key-0123456789"
 SESSION = "fuzzed-session"

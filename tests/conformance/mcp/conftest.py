@@ -23,10 +23,10 @@ from ors_server import (
     tool,
 )
 from ors_server.app import App, create_app
+from ors_server.model.settings import Settings
+from ors_server.model.trajectory import EpisodeSummary
+from ors_server.model.visibility import Visibility
 from ors_server.sessions.session_request import SessionRequest
-from ors_server.settings import Settings
-from ors_server.trajectory import EpisodeSummary
-from ors_server.visibility import Visibility
 from tests.fixtures.loopback import listening
 from tests.fixtures.single_task import SingleTask
 

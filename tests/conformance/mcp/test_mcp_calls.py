@@ -15,10 +15,10 @@ import pytest
 from mcp import MCPError
 
 from ors_server import Ability, AbilityError, AskError, CallContext, tool
-from ors_server.transports.mcp import calling_clients as calling_clients_module
-from ors_server.transports.mcp import input_requests as input_requests_module
-from ors_server.transports.mcp import mcp_calls as mcp_calls_module
-from ors_server.transports.mcp.mcp_results import CALL_ID_KEY
+from ors_server.doors.mcp import calling_clients as calling_clients_module
+from ors_server.doors.mcp import input_requests as input_requests_module
+from ors_server.doors.mcp import mcp_calls as mcp_calls_module
+from ors_server.doors.mcp.mcp_results import CALL_ID_KEY
 from tests.conformance.mcp.conftest import text_of
 from tests.fixtures.single_task import SingleTask
 

@@ -22,13 +22,13 @@ from ors_server import (
     terminal,
     tool,
 )
-from ors_server.errors import ShuttingDownError
-from ors_server.transports.mcp import episode_endpoint as episode_endpoint_module
-from ors_server.transports.mcp import log_levels as log_levels_module
-from ors_server.transports.mcp import mcp_calls as mcp_calls_module
-from ors_server.transports.mcp.input_requests import InputRequests, RequestKey
-from ors_server.transports.mcp.log_levels import LogLevels
-from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION
+from ors_server.doors.mcp import episode_endpoint as episode_endpoint_module
+from ors_server.doors.mcp import log_levels as log_levels_module
+from ors_server.doors.mcp import mcp_calls as mcp_calls_module
+from ors_server.doors.mcp.input_requests import InputRequests, RequestKey
+from ors_server.doors.mcp.log_levels import LogLevels
+from ors_server.doors.mcp.mcp_results import CALL_ID_KEY, EXTENSION
+from ors_server.model.errors import ShuttingDownError
 from tests.conformance.mcp.conftest import text_of
 
 LIMIT = 20.0

@@ -7,7 +7,7 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY, SESSION_KEY
+from ors_server.doors.mcp.mcp_results import EPISODE_OVER, RESULT_KEY, SESSION_KEY
 from tests.conformance.mcp.conftest import text_of
 
 

@@ -14,7 +14,7 @@ from mcp import MCPError
 from mcp.client.extension import advertise
 
 from ors_server import EpisodePolicy, ImageBlock, TextBlock, ToolOutput, tool
-from ors_server.transports.mcp.mcp_results import EPISODE_OVER, RESULT_KEY
+from ors_server.doors.mcp.mcp_results import EPISODE_OVER, RESULT_KEY
 from tests.fixtures.single_task import SingleTask
 
 GOLD = "forty-two"

@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, create_model
 
 from ors_server import Environment, ImageBlock, TextBlock, tool
-from ors_server.authoring.loading import define
-from ors_server.transports.mcp.lobby_tools import LobbyTools
-from ors_server.transports.mcp.mcp_results import RESULT_KEY, SESSION_KEY
+from ors_server.doors.mcp.lobby_tools import LobbyTools
+from ors_server.doors.mcp.mcp_results import RESULT_KEY, SESSION_KEY
+from ors_server.environments.loading import define
 from tests.conformance.mcp.conftest import text_of
 from tests.fixtures.single_task import SingleTask
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ors_server import ImageBlock, TextBlock, ToolOutput, tool
-from ors_server.transports.mcp.mcp_results import EXTENSION, RESULT_KEY
-from ors_server.transports.sse import LONG
+from ors_server.doors.http.sse import LONG
+from ors_server.doors.mcp.mcp_results import EXTENSION, RESULT_KEY
 from tests.conformance.mcp.conftest import HANDSHAKE, MODERN, Site
 from tests.fixtures.single_task import SingleTask
 

@@ -5,8 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from ors_server.transports.mcp import input_requests as input_requests_module
-from ors_server.transports.mcp.mcp_results import CALL_ID_KEY
+from ors_server.doors.mcp import input_requests as input_requests_module
+from ors_server.doors.mcp.mcp_results import CALL_ID_KEY
 
 LIMIT = 20.0
 

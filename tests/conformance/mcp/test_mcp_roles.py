@@ -8,8 +8,8 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from ors_server.transports.mcp.extension import EnvironmentsExtension
-from ors_server.transports.mcp.mcp_results import EXTENSION, SESSION_KEY
+from ors_server.doors.mcp.extension import EnvironmentsExtension
+from ors_server.doors.mcp.mcp_results import EXTENSION, SESSION_KEY
 
 TRAINER_KEY = "trainer-key-0123456789"
 AGENT_KEY = "agent-key-0123456789"

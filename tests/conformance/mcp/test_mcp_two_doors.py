@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 
 from ors_server.client.server import SessionPlace
+from ors_server.doors.mcp.mcp_results import CALL_ID_KEY, EXTENSION, RESULT_KEY
 from ors_server.testing.local_client import LocalSession
-from ors_server.transports.mcp.mcp_results import CALL_ID_KEY, EXTENSION, RESULT_KEY
 
 
 async def ors_call(site, session_id: str, tool: str, arguments: dict[str, Any], call_id: str | None = None):

@@ -11,11 +11,11 @@ import pytest
 from pydantic import SecretStr
 
 from ors_server.app import App, create_app
-from ors_server.authoring.loading import define, load_environments
-from ors_server.settings import Settings
-from ors_server.testing.conformance_report import RequirementVerdict
+from ors_server.conformance.ors_suite import Choice, check_server
+from ors_server.conformance.report import RequirementVerdict
+from ors_server.environments.loading import define, load_environments
+from ors_server.model.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
-from ors_server.testing.ors_suite import Choice, check_server
 from tests.fixtures.loopback import listening
 
 REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"

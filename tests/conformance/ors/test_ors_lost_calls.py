@@ -11,8 +11,8 @@ import pytest
 
 from ors_server import Environment, ToolOutput, tool
 from ors_server.app import App
-from ors_server.authoring.loading import define
-from ors_server.settings import Settings
+from ors_server.environments.loading import define
+from ors_server.model.settings import Settings
 from tests.conftest import LiveServer
 
 LIMIT = 30.0

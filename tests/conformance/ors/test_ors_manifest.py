@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.testing.ors_manifest import Level, read_requirements
-from ors_server.testing.ors_suite import CHECKS, RISKY, SLOW
+from ors_server.conformance.ors_manifest import Level, read_requirements
+from ors_server.conformance.ors_suite import CHECKS, RISKY, SLOW
 from tests.conformance.ors.test_ors_requirements import MET
 
 REQUIREMENTS = read_requirements()

@@ -10,7 +10,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 
 from ors_server.app import create_app
-from ors_server.settings import Settings
+from ors_server.model.settings import Settings
 from tests.conformance.ors.conftest import ENVIRONMENTS
 
 

@@ -17,10 +17,10 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ors_server import ToolOutput, tool
-from ors_server.settings import Settings
+from ors_server.conformance.ors_subject import OrsSubject, find
+from ors_server.conformance.ors_wire import get, post
+from ors_server.model.settings import Settings
 from ors_server.testing.fake_clock import FakeClock
-from ors_server.testing.ors_subject import OrsSubject, find
-from ors_server.testing.ors_wire import get, post
 from tests.fixtures.single_task import SingleTask
 
 REFENV = Path(__file__).parents[2] / "fixtures" / "refenv.py"

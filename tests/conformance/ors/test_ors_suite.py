@@ -5,8 +5,8 @@ import socket
 from typing import Any
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
-from ors_server.testing.ors_manifest import Level, read_requirements
-from ors_server.testing.ors_suite import RISKY, SLOW, Choice, check_server
+from ors_server.conformance.ors_manifest import Level, read_requirements
+from ors_server.conformance.ors_suite import RISKY, SLOW, Choice, check_server
 
 
 class PlainEnv(Environment):

@@ -8,7 +8,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.stapled import MultiListener
 
-from ors_server.testing.ors_wire import BrokenWireError, OrsWire, WireRequest, get, post
+from ors_server.conformance.ors_wire import BrokenWireError, OrsWire, WireRequest, get, post
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 

@@ -7,9 +7,9 @@ import pytest
 
 from ors_server.adapters import bridges, to_openenv, to_skyrl_gym, to_verifiers
 from ors_server.adapters.bridges.text_calls import TextCallError, describe_tools, read_moves
-from ors_server.errors import InvalidRequestError
 from ors_server.installation import package_hint
-from ors_server.wire import TerminalToolSpec, ToolListing, ToolSpec
+from ors_server.model.errors import InvalidRequestError
+from ors_server.model.wire import TerminalToolSpec, ToolListing, ToolSpec
 
 ECHO = ToolSpec(name="echo", description="Echoes.", input_schema={"type": "object"})
 LISTING = ToolListing(tools=[ECHO])

@@ -7,7 +7,7 @@ import pytest
 from ors_server.adapters import from_gymnasium
 from ors_server.adapters.gymnasium_games import SOURCE
 from ors_server.adapters.gymnasium_plans import find_plan
-from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
 from ors_server.testing import open_environment
 from ors_server.testing.environment_suite import check_environment
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from ors_server.adapters import gymnasium_games, reasoning_gym_datasets
-from ors_server.authoring.environment import Environment
-from ors_server.authoring.sources import Source, served_name, source_names
-from ors_server.authoring.tool import tool
 from ors_server.cli.main import main
+from ors_server.environments.environment import Environment
+from ors_server.environments.sources import Source, served_name, source_names
+from ors_server.environments.tool import tool
 from ors_server.evaluation.import_proofs import prove
 from ors_server.installation import install_hint
-from ors_server.wire import ToolOutput
+from ors_server.model.wire import ToolOutput
 
 pytestmark = pytest.mark.external
 
@@ -126,7 +126,7 @@ def test_an_environment_that_cannot_be_made_is_reported(capsys, monkeypatch):
     def fail(name):
         raise ValueError("no such level")
 
-    monkeypatch.setattr("ors_server.authoring.sources.load_source", lambda _: made_up(fail))
+    monkeypatch.setattr("ors_server.environments.sources.load_source", lambda _: made_up(fail))
     assert main(["import", "made_up/wobbling", "--check"]) == 1
     printed = capsys.readouterr()
     assert "not made" in printed.out

@@ -7,9 +7,9 @@ import pytest
 from ors_server.adapters import from_reasoning_gym
 from ors_server.adapters.reasoning_gym_answers import FORMULAS, refuse
 from ors_server.adapters.reasoning_gym_datasets import BROKEN, DATASETS, LIMITS, MODULE, SOURCE, workers
-from ors_server.authoring.loading import define, find_classes
-from ors_server.errors import EnvironmentDefinitionError, UnknownEnvironmentError
-from ors_server.offload import FunctionPath
+from ors_server.environments.loading import define, find_classes
+from ors_server.model.errors import EnvironmentDefinitionError, UnknownEnvironmentError
+from ors_server.processes.offload import FunctionPath
 from ors_server.testing import open_environment
 from ors_server.testing.environment_suite import check_environment
 

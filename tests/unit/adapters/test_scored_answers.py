@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from ors_server.adapters.scored_answers import TRIES, ScoredAnswer
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 from ors_server.resources.resource_errors import ResourceCallError, ResourceError, ResourceTimeoutError
 from ors_server.testing.local_client import open_environment
 

@@ -25,7 +25,7 @@ from ors_server.audit.policies.breaking import FUZZ_OF_ALL
 from ors_server.audit.policies.leaks import find_canary, make_canary
 from ors_server.audit.prompt_parts import formulas_of, sentences_of
 from ors_server.audit.statement_forms import ANSWER, OTHER, STATEMENT_FORMS, StatementKind
-from ors_server.wire import ToolSpec
+from ors_server.model.wire import ToolSpec
 
 
 def test_every_class_has_one_policy_and_a_policy_says_where_its_hole_was_seen():

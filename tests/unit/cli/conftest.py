@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ors_server import logs
 from ors_server.cli.main import main
+from ors_server.model import logs
 
 ROOT = Path(__file__).parents[3]
 REFENV = str(ROOT / "tests/fixtures/refenv.py")

@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 
 from ors_server.export.plain import plain_row
+from ors_server.model.trajectory import EpisodeRecord, Step
 from ors_server.store.base import EpisodeStore
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store
 from ors_server.testing.local_client import CallRefusedError, open_environment
-from ors_server.trajectory import EpisodeRecord, Step
 
 ENVIRONMENT = '''
 import random

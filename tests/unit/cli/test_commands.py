@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from ors_server.authoring.loading import usable_environments
 from ors_server.cli.play_command import Player, read_line, read_value
 from ors_server.cli.server_requests import open_server
-from ors_server.errors import ClientError
+from ors_server.environments.loading import usable_environments
+from ors_server.model.errors import ClientError
 from ors_server.testing import play as play_episode
 
 REFENV = "tests/fixtures/refenv.py"
@@ -55,7 +55,7 @@ def test_list_takes_references(run):
 
 
 def test_list_says_so_when_nothing_is_installed(run, monkeypatch):
-    monkeypatch.setattr("ors_server.authoring.loading.installed_environments", dict)
+    monkeypatch.setattr("ors_server.environments.loading.installed_environments", dict)
     assert "ors-server new" in run("list").out
 
 
@@ -208,7 +208,7 @@ def test_check_judges_a_strangers_isolation(run):
         (("math_word_problems", "--sandbox", "none"), "name one thing to check"),
         (("--sandbox", "cardboard"), "--sandbox takes auto, bubblewrap"),
         (("--sandbox", "nowhere:make"), "cannot find 'nowhere:make'"),
-        (("--sandbox", "ors_server.errors:nothing"), "cannot find"),
+        (("--sandbox", "ors_server.model.errors:nothing"), "cannot find"),
         (("--sandbox", "collections:OrderedDict"), "gives a OrderedDict; a Backend is needed"),
     ],
 )

@@ -14,7 +14,7 @@ from ors_server.cli.data_options import resolve_references
 from ors_server.cli.reloading import Reloader
 from ors_server.cli.serve_command import ServeOptions
 from ors_server.client import Client
-from ors_server.settings import Settings
+from ors_server.model.settings import Settings
 
 FLAGS = ("--prompt", "question", "--answer", "answer", "--reward", "math_equal_reward")
 ROWS = [{"question": f"What is {n} + 1?", "answer": n + 1} for n in range(4)]

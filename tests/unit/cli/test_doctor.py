@@ -11,9 +11,9 @@ import pytest
 from ors_server.cli import doctor_checks
 from ors_server.cli.doctor_checks import EXTRAS, TEST_PROGRAMS, CheckOutcome, install_command
 from ors_server.installation import install_hint, reinstall_hint, uninstall_hint
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.model.settings import Settings
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
-from ors_server.settings import Settings
 
 PARTS = {
     "python",

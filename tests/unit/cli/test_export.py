@@ -9,7 +9,7 @@ import anyio
 import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
 from ors_server.store.base import ALL
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_store

@@ -17,8 +17,8 @@ from ors_server.cli.exit_status import MEANINGS, ExitStatus
 from ors_server.cli.main import COMMANDS, GROUPS, PANELS, app, explain, main
 from ors_server.cli.serve_command import ServeOptions
 from ors_server.cli.setting_flags import options_with_flags
-from ors_server.errors import SettingsError
-from ors_server.settings import Settings, names_of
+from ors_server.model.errors import SettingsError
+from ors_server.model.settings import Settings, names_of
 from tests.unit.cli.conftest import run_python
 
 COMMAND_LINES = [

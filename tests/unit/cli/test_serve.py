@@ -16,13 +16,13 @@ import mcp
 import pytest
 from mcp import Client, StdioServerParameters
 
-from ors_server.authoring.loading import usable_environments
 from ors_server.cli.announcement import Announcement, Served, lines_of
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.listening import bind, listen
+from ors_server.environments.loading import usable_environments
+from ors_server.model.settings import Settings
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sessions.session_services import Sandboxes
-from ors_server.settings import Settings
 from tests.unit.cli.conftest import COMMAND, start_command
 
 REFENV = "tests/fixtures/refenv.py"

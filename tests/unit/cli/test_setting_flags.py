@@ -4,12 +4,12 @@ from dataclasses import fields
 
 import pytest
 
-from ors_server.attribute_docs import attribute_docs
 from ors_server.cli.data_options import DataOptions
 from ors_server.cli.serve_command import ServeOptions, serve, settings_of
 from ors_server.cli.setting_flags import options_with_flags, with_flags
-from ors_server.errors import SettingsError
-from ors_server.settings import Settings, load_settings
+from ors_server.files.attribute_docs import attribute_docs
+from ors_server.model.errors import SettingsError
+from ors_server.model.settings import Settings, load_settings
 
 NO_FLAG = {"api_keys", "token_secret", "environments"}
 """Secrets, which everybody on the machine could read on a command line; and what the arguments name."""

@@ -12,12 +12,12 @@ import anyio
 import pytest
 
 from ors_server.cli.main import main
+from ors_server.model.trajectory import Transition
+from ors_server.model.wire import TextBlock
 from ors_server.store.open import open_store
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.local_client import open_environment
 from ors_server.testing.store_promises import after, make_origin, make_step
-from ors_server.trajectory import Transition
-from ors_server.wire import TextBlock
 
 LONG = TextBlock(text="long " * 500)
 

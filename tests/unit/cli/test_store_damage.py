@@ -16,7 +16,7 @@ import pytest
 
 from ors_server import EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
 from ors_server.cli.main import main
-from ors_server.errors import OrsServerError
+from ors_server.model.errors import OrsServerError
 from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
 from ors_server.store.sql.record_tables import metadata

@@ -13,7 +13,7 @@ from ors_server.cli.colours import paint
 from ors_server.cli.command_output import complain, say, say_json
 from ors_server.cli.play_command import say_wrapped
 from ors_server.cli.terminal import MAX_CHARACTERS, MAX_LINES, cut, make_console, make_table
-from ors_server.printable import clean, clean_line
+from ors_server.model.printable import clean, clean_line
 from tests.fixtures.single_task import SingleTask
 
 

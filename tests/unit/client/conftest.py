@@ -13,7 +13,7 @@ import pytest
 from ors_server import Environment, EpisodePolicy, TextBlock, ToolError, ToolOutput, tool
 from ors_server.app import create_app
 from ors_server.client import AsyncClient, ClientOptions, Patience
-from ors_server.settings import Settings
+from ors_server.model.settings import Settings
 from tests.fixtures.hurried_clock import HurriedClock
 
 URL = "http://localhost:8080"

@@ -18,8 +18,8 @@ from ors_server.client import (
     UnreachableError,
     app_transport,
 )
-from ors_server.errors import UnauthenticatedError
-from ors_server.settings import Settings
+from ors_server.model.errors import UnauthenticatedError
+from ors_server.model.settings import Settings
 
 URL = "http://in.process/below"
 AT_ONCE = Patience(seconds=0.0)

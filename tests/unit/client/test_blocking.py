@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import anyio
 import pytest
 
-from ors_server import errors
 from ors_server.client import AsyncClient, AsyncEpisode, AsyncMcpClient, Client, Episode, McpClient, Move
+from ors_server.model import errors
 
 
 @pytest.fixture(scope="module")

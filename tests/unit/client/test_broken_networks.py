@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from ors_server import errors
 from ors_server.client import CallTimeoutError, Patience, UnreachableError
+from ors_server.model import errors
 
 ACCIDENTS = {
     "refused": ["refuse"],

@@ -3,9 +3,10 @@
 import anyio
 import pytest
 
-from ors_server import EpisodePolicy, ToolOutput, errors, tool
+from ors_server import EpisodePolicy, ToolOutput, tool
 from ors_server.client import AsyncClient, ClientOptions, Patience, SumMismatchError
 from ors_server.client.connection import Connection
+from ors_server.model import errors
 from ors_server.sessions.session_request import SessionRequest
 
 

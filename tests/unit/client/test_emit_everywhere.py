@@ -3,7 +3,7 @@
 import pytest
 
 from ors_server.app import create_app
-from ors_server.settings import Settings
+from ors_server.model.settings import Settings
 
 PLAY = [("climb", {"reward": 0.1}), ("fly", {}), ("climb", {}), ("stumble", {}), ("climb", {"reward": 0.7})]
 EARNED = 0.0 + 0.1 - 0.1 - 0.2 + 0.7

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ors_server.client import Ledger, Receipt, Summary, SumMismatchError
-from ors_server.errors import NotSupportedError
+from ors_server.model.errors import NotSupportedError
 
 
 def summary(total=0.0, steps=0, phase="playing"):

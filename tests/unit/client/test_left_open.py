@@ -10,9 +10,9 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from ors_server import errors
 from ors_server.client import Client, ClientOptions, McpClient, Move, Patience
 from ors_server.client.client_errors import ClosedError
+from ors_server.model import errors
 
 LIMIT = 60
 """Seconds after which a program that should have ended has failed."""

@@ -5,7 +5,6 @@ import json
 import anyio
 import pytest
 
-from ors_server import errors
 from ors_server.client import (
     AsyncMcpClient,
     CallTimeoutError,
@@ -14,6 +13,7 @@ from ors_server.client import (
     SumMismatchError,
     UnreachableError,
 )
+from ors_server.model import errors
 
 ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 

@@ -4,13 +4,13 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from ors_server import errors
 from ors_server.client import BrokenAnswerError, Patience, UnreachableError
 from ors_server.client.mcp_connection import translate
 from ors_server.client.mcp_content import RESULT_KEY, blocks_of, result_of
 from ors_server.client.patient_transport import PatientTransport
-from ors_server.clock import SystemClock
-from ors_server.wire import ImageBlock, TextBlock
+from ors_server.model import errors
+from ors_server.model.clock import SystemClock
+from ors_server.model.wire import ImageBlock, TextBlock
 
 
 def result(*texts, is_error=False, **figures):

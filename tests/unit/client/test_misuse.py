@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from ors_server import errors
 from ors_server.client import AsyncClient, AsyncMcpClient, Client, ClientOptions, McpClient, Move
 from ors_server.client.client_errors import ClosedError
-from ors_server.errors import InvalidRequestError
+from ors_server.model import errors
+from ors_server.model.errors import InvalidRequestError
 
 URL = "http://127.0.0.1:1"
 

@@ -13,7 +13,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from ors_server import errors
 from ors_server.client import (
     AsyncClient,
     BrokenAnswerError,
@@ -22,6 +21,7 @@ from ors_server.client import (
     Patience,
     UnreachableError,
 )
+from ors_server.model import errors
 from tests.fixtures.hurried_clock import HurriedClock
 
 OUTPUT = {

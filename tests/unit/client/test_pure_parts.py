@@ -5,15 +5,16 @@ import json
 
 import pytest
 
-from ors_server import client, errors
+from ors_server import client
 from ors_server.client import event_reader
 from ors_server.client.call_result import read_blocks, read_known, read_output, refused, step_of, text_of
 from ors_server.client.client_errors import BY_CODE, BrokenAnswerError, error_from, named_error
 from ors_server.client.episode_request import check_request, control_body, secrets_header, standard_body
 from ors_server.client.event_reader import MAX_LINE, EventReader, ServerSentEvent
 from ors_server.client.session_summary import Summary
-from ors_server.errors import Blame, InvalidRequestError, NotSupportedError, OrsServerError
-from ors_server.wire import ImageBlock, Split, TextBlock, ToolOutput
+from ors_server.model import errors
+from ors_server.model.errors import Blame, InvalidRequestError, NotSupportedError, OrsServerError
+from ors_server.model.wire import ImageBlock, Split, TextBlock, ToolOutput
 
 
 def read(*pieces):

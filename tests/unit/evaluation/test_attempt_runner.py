@@ -4,7 +4,6 @@ import anyio
 import pytest
 
 from ors_server import EpisodePolicy
-from ors_server.errors import StoreError, first_of
 from ors_server.evaluation.agents.base import AgentError, AgentReport
 from ors_server.evaluation.agents.baselines import OracleAgent
 from ors_server.evaluation.attempt_runner import AttemptRunner
@@ -12,6 +11,7 @@ from ors_server.evaluation.budgets import BudgetSpentError, Limit, UsageBudget
 from ors_server.evaluation.local_target import choose_definition, open_local_target
 from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.targets import TargetError
+from ors_server.model.errors import StoreError, first_of
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import FakeClock
 from tests.fixtures.evaluated_environments import Broken, Guessing, Talking

@@ -19,8 +19,8 @@ from ors_server.evaluation.planning import (
 )
 from ors_server.evaluation.runner import RunError
 from ors_server.evaluation.runs import Attempt, AttemptPlace, AttemptStatus
-from ors_server.trajectory import SEEDS
-from ors_server.wire import Split
+from ors_server.model.trajectory import SEEDS
+from ors_server.model.wire import Split
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import BEGUN, make_run
 

@@ -7,7 +7,6 @@ import pytest
 from ors_server.app import create_app
 from ors_server.client.client_options import ClientOptions
 from ors_server.client.connection import Patience
-from ors_server.errors import OrsServerError
 from ors_server.evaluation.agent_session import AgentSession
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent
 from ors_server.evaluation.attempt_runner import AttemptRunner
@@ -16,7 +15,8 @@ from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runner import RunControls, Runner
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
 from ors_server.evaluation.targets import TargetError, open_server_target
-from ors_server.settings import Settings
+from ors_server.model.errors import OrsServerError
+from ors_server.model.settings import Settings
 from ors_server.testing import FakeClock
 from tests.conftest import LiveServer
 from tests.fixtures.evaluated_environments import Guessing, Talking

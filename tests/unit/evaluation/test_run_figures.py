@@ -9,13 +9,13 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ors_server.errors import RecordError
 from ors_server.evaluation.folder import RunFolder
 from ors_server.evaluation.resampling import Resampling
 from ors_server.evaluation.run_figures import summarise
 from ors_server.evaluation.run_results import read_results, results_of
 from ors_server.evaluation.runs import AttemptStatus
 from ors_server.evaluation.summary import SUMMARY, FigureOptions, GroupFigures
+from ors_server.model.errors import RecordError
 from tests.fixtures.made_runs import BEGIN, make_attempt, make_lively, make_outcome, make_run
 
 QUICK = FigureOptions(resampling=Resampling(200))

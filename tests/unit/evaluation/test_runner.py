@@ -7,7 +7,6 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from ors_server.errors import RecordError
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.agents.baselines import OracleAgent
 from ors_server.evaluation.attempt_runner import seed_of
@@ -16,6 +15,7 @@ from ors_server.evaluation.folder import RunFolder, read_attempts, read_run
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runner import RunControls, RunError, Runner, Tally, log_path
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.model.errors import RecordError
 from tests.fixtures.evaluated_environments import Guessing
 from tests.fixtures.evaluation_plays import ScriptedAgent, WatchedFolder, make_run, play_run
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ors_server.errors import RecordError
 from ors_server.evaluation.folder import RunFolder, read_attempts, read_run, whole_length
 from ors_server.evaluation.runs import ATTEMPT, RUN, Attempt, AttemptStatus
+from ors_server.model.errors import RecordError
 from tests.fixtures.evaluation_plays import BEGUN, make_run
 
 DONE = Attempt(

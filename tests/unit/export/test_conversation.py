@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from ors_server.authoring.prompt_blocks import flatten_messages
+from ors_server.environments.prompt_blocks import flatten_messages
 from ors_server.export.conversation import ToolUse, read_conversation, read_prompt, result_of, text_of
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import export_rows, make_format
+from ors_server.model.wire import Message, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from ors_server.store.memory import MemoryStore
 from ors_server.testing import open_environment
 from ors_server.testing.local_client import CallRefusedError
-from ors_server.wire import Message, ReasoningBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from tests.fixtures.recorded_episodes import (
     ASKED,
     FAILED,

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ors_server.errors import RecordError
 from ors_server.export.episode_file import EpisodeFile, read_episode, read_episodes
 from ors_server.export.plain import plain_row
-from ors_server.trajectory import (
+from ors_server.model.errors import RecordError
+from ors_server.model.trajectory import (
     EpisodeOrigin,
     EpisodeRecord,
     Fork,
@@ -17,7 +17,7 @@ from ors_server.trajectory import (
     Transition,
     first_summary,
 )
-from ors_server.wire import ImageBlock, TextBlock
+from ors_server.model.wire import ImageBlock, TextBlock
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

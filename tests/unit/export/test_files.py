@@ -8,12 +8,12 @@ import threading
 import pyarrow.parquet  # type: ignore[import-untyped]  # pyarrow has no types
 import pytest
 
-from ors_server.atomic_file import atomic_file
 from ors_server.export import tables
 from ors_server.export.episodes import ExportCounts
 from ors_server.export.formats import export_rows, make_format
 from ors_server.export.tables import EPISODES, STEPS, VERL, ExtraMissingError, TableWriter, weigh
 from ors_server.export.writing import write_lines, write_table
+from ors_server.files.atomic_file import atomic_file
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.recorded_episodes import of_every_kind, write
 

@@ -15,9 +15,9 @@ from ors_server.export.formats import (
     export_rows,
     make_format,
 )
-from ors_server.recording import RECORD, STEP
+from ors_server.model.recording import RECORD, STEP
+from ors_server.model.trajectory import StepStatus
 from ors_server.store.memory import MemoryStore
-from ors_server.trajectory import StepStatus
 from tests.fixtures.recorded_episodes import Played, of_every_kind, step_of, write
 
 TRAINING = ("openai", "sharegpt", "trl", "verl")

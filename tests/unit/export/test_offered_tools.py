@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ors_server.authoring.loading import load_environments
-from ors_server.errors import RecordError
+from ors_server.environments.loading import load_environments
 from ors_server.export.offered_tools import as_text, offered_tools, read_listing, tools_of
+from ors_server.model.errors import RecordError
 from tests.fixtures.recorded_episodes import Played
 
 KITTED = '''

@@ -10,7 +10,7 @@ from ors_server.export.offered_tools import ANY
 from ors_server.export.sharegpt import OUT_OF_TURN, sharegpt_row
 from ors_server.export.trl import preference_row, trl_row
 from ors_server.export.verl import VerlOptions, verl_row
-from ors_server.wire import TextBlock, ToolSpec
+from ors_server.model.wire import TextBlock, ToolSpec
 from tests.fixtures.recorded_episodes import ASKED, IMAGE, REFUSED, Played, of_every_kind, step_of
 
 PLAIN = ConversationOptions({})

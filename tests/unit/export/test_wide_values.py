@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ors_server.errors import RecordError
 from ors_server.export.episode_file import read_episode
 from ors_server.export.formats import as_line, make_format
+from ors_server.model.errors import RecordError
 from tests.unit.export.test_episode_file import an_episode
 
 WIDE = 10**30

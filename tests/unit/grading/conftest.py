@@ -20,8 +20,8 @@ from ors_server.grading.channel import NO_TAG, AgentChannel, frame
 from ors_server.grading.encoding import from_text, to_text
 from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.grading.remote_agent import RemoteAgent
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
-from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.cells.server_state import ServerState
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 
 LookAt = Callable[..., AbstractAsyncContextManager[Evidence]]
 

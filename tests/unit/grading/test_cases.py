@@ -2,10 +2,10 @@
 
 import pytest
 
-from ors_server.errors import Blame
 from ors_server.grading.cases import CaseReport, CaseResult, FunctionCase, TimeLimits, name_cases
 from ors_server.grading.channel import MAX_MESSAGE, AgentChannel, ChannelError, frame, payload_length
 from ors_server.grading.grading_errors import GraderFailedError, GradingError
+from ors_server.model.errors import Blame
 
 
 def test_a_report_counts():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.sandboxes import launcher
+from ors_server.sandboxes.host import launcher
 
 ROOT = Path(__file__).parents[3]
 PLAYER = ROOT / "tests" / "fixtures" / "grading_forgeries.py"

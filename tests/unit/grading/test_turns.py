@@ -6,8 +6,6 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from ors_server.admission import Admission, Gate
-from ors_server.call_clock import CallClock, call_clock
 from ors_server.grading.cases import StdioCase
 from ors_server.grading.evidence import gather_evidence
 from ors_server.grading.stdio_cases import grade_stdio
@@ -16,6 +14,8 @@ from ors_server.sandboxes.processor_usage import ProcessorUsage
 from ors_server.sandboxes.sandbox_errors import SandboxStarvedError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import FreshCall, ScriptedProcess, prints
+from ors_server.timing.admission import Admission, Gate
+from ors_server.timing.call_clock import CallClock, call_clock
 
 ROUNDS = 20
 

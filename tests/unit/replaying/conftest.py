@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from ors_server import CallContext, EpisodePolicy, ToolError, ToolOutput, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import OrsServerError
+from ors_server.environments.loading import define
+from ors_server.model.errors import OrsServerError
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.replay import ReplayRequest, replay_episode
 from ors_server.replaying.replay_result import EpisodeReplay

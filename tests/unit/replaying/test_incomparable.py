@@ -8,13 +8,13 @@ import pytest
 from ors_server import ToolOutput, tool
 from ors_server.client.connection import HttpRequest
 from ors_server.client.server import session_path
-from ors_server.errors import OrsServerError, StoreError
+from ors_server.model.errors import OrsServerError, StoreError
+from ors_server.model.trajectory import Step, StepStatus
 from ors_server.replaying.normalising import Normaliser
 from ors_server.replaying.replay import replay_steps
 from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.replaying.replay_session import ReplaySession
 from ors_server.sandboxes.sandbox_errors import SandboxError
-from ors_server.trajectory import Step, StepStatus
 from tests.unit.replaying.conftest import Casino
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from ors_server.errors import RecordError
-from ors_server.policy import EpisodePolicy
+from ors_server.model.errors import RecordError
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.trajectory import EpisodeOrigin, Step, StepStatus
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.replaying.normalising import FOLDER, SESSION, VOLATILE, Normaliser
 from ors_server.replaying.recorded_episode import is_machinery, overlapping, repeatable_steps, restored_to
 from ors_server.replaying.rendering import MAX_LINES, MAX_WIDTH, explain, render
@@ -15,8 +17,6 @@ from ors_server.replaying.replay_result import EpisodeReplay, ReplayVerdict, Ste
 from ors_server.replaying.stage import overrides_of, recorded_policy
 from ors_server.replaying.step_comparison import COMPARED, ReplayDifference, compare_origins, compare_steps
 from ors_server.testing.store_promises import make_origin, make_step
-from ors_server.trajectory import EpisodeOrigin, Step, StepStatus
-from ors_server.wire import ImageBlock, TextBlock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

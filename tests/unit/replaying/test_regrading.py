@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import anyio
 import pytest
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
+from ors_server.model.trajectory import StepStatus
 from ors_server.replaying.recorded_episode import RecordedEpisode
 from ors_server.replaying.regrading import Regraded, RegradeRequest, paid_by_tools, regrade
 from ors_server.rewards.batch.batch_scorer import BatchScorer
 from ors_server.rewards.result import RewardStatus
 from ors_server.rewards.reward_errors import BatchError
-from ors_server.trajectory import StepStatus
 
 LIMIT = 60.0
 """Seconds that one regrading may take: workers start slowly on a busy machine."""

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ors_server import EpisodePolicy, ToolOutput, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import OrsServerError
+from ors_server.environments.loading import define
+from ors_server.model.errors import OrsServerError
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.replaying.replay import ReplayRequest, replay_episode
 from ors_server.replaying.replay_result import ReplayVerdict, StepVerdict
 from ors_server.replaying.stage import open_local_stage
-from ors_server.wire import ImageBlock, TextBlock
 from tests.fixtures.shared_dice import DICE, Dice
 from tests.unit.replaying.conftest import Casino
 

@@ -10,10 +10,10 @@ from ors_server.grading.evidence import Evidence, gather_evidence
 from ors_server.rewards.evidence.code import code_functions_reward, code_pytest_reward, code_stdio_reward
 from ors_server.rewards.evidence.completions import MAX_PROGRAM, code_completion_reward
 from ors_server.rewards.scoring import evaluate, score
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.choose import choose
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sandboxes.server_state import ServerState
 
 RIGHT = "def double(x):\n    return x * 2\n"
 CASES = [{"arguments": [n], "expected": 2 * n} for n in (3, 0, -4)]

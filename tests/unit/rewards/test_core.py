@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from ors_server.model.trajectory import EpisodeOrigin, Step, StepStatus
+from ors_server.model.wire import TextBlock
 from ors_server.rewards import CompositeReward
 from ors_server.rewards.catalogue import find_reward, list_rewards
 from ors_server.rewards.composite import ClippedReward, GatedReward, MinReward, ProductReward
@@ -23,8 +25,6 @@ from ors_server.rewards.reward_errors import (
 from ors_server.rewards.reward_trajectory import Trajectory, read_trajectory
 from ors_server.rewards.scoring import evaluate, score
 from ors_server.rewards.shaping import PotentialShaping
-from ors_server.trajectory import EpisodeOrigin, Step, StepStatus
-from ors_server.wire import TextBlock
 
 
 @reward(name="summary_reward", range=(0.0, 1.0))

@@ -4,10 +4,10 @@ import anyio
 import pytest
 
 from ors_server import RewardStatus, Trajectory, reward, score_group_with
+from ors_server.model.wire import GroupCandidate, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from ors_server.rewards import evaluate_group
 from ors_server.rewards.define import as_reward
 from ors_server.rewards.group import is_group_reward, takes_group
-from ors_server.wire import GroupCandidate, Message, TextBlock, ToolCallBlock, ToolResultBlock
 
 
 @reward(range=(0.0, 1.0))

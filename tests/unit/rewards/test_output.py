@@ -3,8 +3,8 @@
 import pytest
 
 from ors_server import RewardResult, RewardStatus, TextBlock, graded_output
+from ors_server.model.wire import ToolOutput
 from ors_server.rewards.result_output import describe_result, has_result, numeric_extras
-from ors_server.wire import ToolOutput
 
 NO_NUMBER = [RewardStatus.BAD_GOLD, RewardStatus.ERROR, RewardStatus.LIMIT]
 

@@ -7,7 +7,9 @@ import anyio
 import pytest
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, terminal, tool
-from ors_server.errors import RecordError
+from ors_server.model.errors import RecordError
+from ors_server.model.trajectory import StepStatus
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.rewards.batch.batch_worker import read_group
 from ors_server.rewards.define import as_reward
 from ors_server.rewards.group import score_group_with
@@ -23,8 +25,6 @@ from ors_server.rewards.reward_errors import RewardFieldError
 from ors_server.rewards.scoring import score
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.local_client import CallRefusedError, open_environment
-from ors_server.trajectory import StepStatus
-from ors_server.wire import ImageBlock, TextBlock
 
 SEEN: list[dict] = []
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from ors_server import Environment, TextBlock, ToolOutput, tool
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server.testing import play
 from tests.fixtures.seed_blocks import blocks, run
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ors_server.json_schemas import SchemaChecker
-from ors_server.json_values import (
+from ors_server.model.json_values import (
     NotJSONError,
     canonical_hash,
     canonical_text,

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ors_server.sandboxes.docker_engine import Engine
+from ors_server.sandboxes.docker.engine import Engine
 
 LIMIT = 30.0
 IMAGE_PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -4,11 +4,11 @@ import anyio
 import pytest
 
 from ors_server.sandboxes import choose as choose_module
+from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest, choose
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError, UnsandboxedRefusedError
 from ors_server.sandboxes.scripted import ScriptedBackend
-from ors_server.sandboxes.server_state import ServerState
 
 
 class Tier(ScriptedBackend):

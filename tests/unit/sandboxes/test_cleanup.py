@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.sandboxes.bubblewrap import kill_leftovers
+from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, LOCK_FILE, ServerState
 from ors_server.sandboxes.cleanup import clean_up
-from ors_server.sandboxes.server_state import FOLDER_PREFIX, LOCK_FILE, ServerState
+from ors_server.sandboxes.host.bubblewrap import kill_leftovers
 
 ROOT = Path(__file__).parents[3]
 VICTIM = """
 import sys, anyio
 from pathlib import Path
-from ors_server.sandboxes.server_state import ServerState
+from ors_server.sandboxes.cells.server_state import ServerState
 from ors_server.sandboxes.{module} import {backend}
 async def main():
     state = ServerState(Path(sys.argv[1]))

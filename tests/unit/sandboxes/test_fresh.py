@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from ors_server.sandboxes import fresh_files
 from ors_server.sandboxes.base import MIB, Limits
-from ors_server.sandboxes.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.cells import fresh_files
+from ors_server.sandboxes.cells.fresh_files import SharedFolder, write_files
 from ors_server.sandboxes.fresh import FreshProgram, run_to_end
-from ors_server.sandboxes.fresh_files import SharedFolder, write_files
-from ors_server.sandboxes.landlock import LandlockBackend
+from ors_server.sandboxes.host.bubblewrap import BubblewrapBackend
+from ors_server.sandboxes.host.landlock import LandlockBackend
 from ors_server.sandboxes.sandbox_errors import FreshEndedError, SandboxClosedError, SandboxStartError
 from ors_server.sandboxes.scripted import ScriptedBackend
 from ors_server.sandboxes.scripted_programs import READ, Remark, prints

@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from ors_server import EpisodePolicy, TextBlock, ToolOutput, tool
-from ors_server.errors import EnvironmentFailedError, ToolFailedError, ToolOutputError, UnknownCallError
+from ors_server.model.errors import EnvironmentFailedError, ToolFailedError, ToolOutputError, UnknownCallError
+from ors_server.model.trajectory import StepStatus
 from ors_server.sessions.session_call import Completed, Failure, RefusalReason
-from ors_server.trajectory import StepStatus
 from tests.fixtures.single_task import SingleTask
 
 

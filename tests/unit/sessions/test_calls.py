@@ -8,9 +8,9 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from ors_server import EpisodePolicy, ForbiddenActionError, TextBlock, ToolError, ToolOutput
-from ors_server.errors import CallCancelledError, CallIdReusedError, UnknownCallError
+from ors_server.model.errors import CallCancelledError, CallIdReusedError, UnknownCallError
+from ors_server.model.trajectory import StepStatus
 from ors_server.sessions.session_call import Call, Completed, Failure, Refusal, RefusalReason
-from ors_server.trajectory import StepStatus
 
 
 async def test_the_return_is_the_float_sum_of_the_rewards_in_step_order(player, session):

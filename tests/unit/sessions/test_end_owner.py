@@ -5,7 +5,7 @@ import anyio.lowlevel
 import pytest
 
 from ors_server import ToolOutput
-from ors_server.errors import SessionDeletedError, SessionNotFoundError, StoreError
+from ors_server.model.errors import SessionDeletedError, SessionNotFoundError, StoreError
 from ors_server.sessions.session_call import Completed
 from ors_server.sessions.session_request import SessionLimits
 

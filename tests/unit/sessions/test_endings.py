@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ors_server import ToolOutput
-from ors_server.errors import (
+from ors_server.model.errors import (
     CapacityError,
     EnvironmentFailedError,
     SessionDeletedError,

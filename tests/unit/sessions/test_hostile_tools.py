@@ -9,10 +9,10 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from ors_server import EpisodePolicy, ImageBlock, TextBlock, ToolError, ToolOutput, tool
-from ors_server.episode import OutcomeKind
-from ors_server.errors import ToolFailedError, ToolOutputError
+from ors_server.model.episode import OutcomeKind
+from ors_server.model.errors import ToolFailedError, ToolOutputError
+from ors_server.model.trajectory import StepStatus
 from ors_server.sessions.session_call import Completed, Failure
-from ors_server.trajectory import StepStatus
 from tests.fixtures.single_task import SingleTask
 
 EVERYTHING = [

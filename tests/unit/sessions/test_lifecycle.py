@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from ors_server import EpisodePolicy
-from ors_server.errors import (
+from ors_server.model.errors import (
     EnvironmentFailedError,
     InvalidRequestError,
     SessionDeletedError,
@@ -19,7 +19,7 @@ from ors_server.errors import (
     UnknownSplitError,
     UnknownTaskError,
 )
-from ors_server.recording import task_digest
+from ors_server.model.recording import task_digest
 from ors_server.sessions.session_call import Completed
 from ors_server.sessions.session_request import IDS_KEPT, RecentIds, SessionLimits
 

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from ors_server import ToolError, ToolOutput, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import CallIdReusedError, CapacityError, InvalidRequestError, StoreError
+from ors_server.environments.loading import define
+from ors_server.model.errors import CallIdReusedError, CapacityError, InvalidRequestError, StoreError
 from ors_server.sessions.call_runner import OUTPUT_SIZE_KEPT, OUTPUTS_KEPT
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import SessionRequest

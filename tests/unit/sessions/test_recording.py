@@ -5,7 +5,7 @@ import platform
 import pytest
 
 from ors_server import tool
-from ors_server.authoring.loading import define
+from ors_server.environments.loading import define
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_request import ForkRequest, SessionRequest
 from tests.fixtures.single_task import SingleTask

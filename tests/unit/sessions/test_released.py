@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ors_server import ToolError, ToolOutput, tool
-from ors_server.authoring.loading import define
+from ors_server.environments.loading import define
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_call import Failure
 from ors_server.sessions.session_request import ForkRequest, SessionRequest

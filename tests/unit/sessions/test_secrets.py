@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from ors_server import Environment, ToolError, ToolOutput, tool
-from ors_server.errors import EnvironmentFailedError, OrsServerError
-from ors_server.logs import ROOT, SecretValues, configure, secret_values
+from ors_server.model.errors import EnvironmentFailedError, OrsServerError
+from ors_server.model.logs import ROOT, SecretValues, configure, secret_values
 from ors_server.sessions.session_request import ForkRequest
 from ors_server.testing import open_environment
 

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from ors_server import CallContext, EpisodePolicy, ToolOutput, Toolset, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import EnvironmentDefinitionError
-from ors_server.policy import PenaltyCause
+from ors_server.environments.loading import define
+from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.policy import PenaltyCause
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.choose import BackendChoice, BackendRequest
 from ors_server.sandboxes.sandbox_errors import (

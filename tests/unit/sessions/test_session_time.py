@@ -4,10 +4,10 @@ import anyio
 import pytest
 
 from ors_server import EpisodePolicy, ToolOutput
-from ors_server.call_clock import CallClock, paused_call_clock
-from ors_server.loop_watch import LoopWatch
 from ors_server.sessions.episode_recorder import SessionClock
 from ors_server.sessions.session_call import RefusalReason
+from ors_server.timing.call_clock import CallClock, paused_call_clock
+from ors_server.timing.loop_watch import LoopWatch
 
 
 class Time:

@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import (
+from ors_server.environments.loading import define
+from ors_server.model.errors import (
     CapacityError,
     EnvironmentDefinitionError,
     EnvironmentFailedError,
@@ -14,6 +14,7 @@ from ors_server.errors import (
     SessionNotFoundError,
     UnknownSnapshotError,
 )
+from ors_server.model.trajectory import Fork
 from ors_server.sandboxes.base import Limits
 from ors_server.sandboxes.sandbox_errors import SnapshotError
 from ors_server.sandboxes.scripted import ScriptedBackend
@@ -22,7 +23,6 @@ from ors_server.sessions.session_request import ForkRequest, SessionLimits, Sess
 from ors_server.sessions.session_services import NO_SANDBOXES, Sandboxes, SessionOptions
 from ors_server.sessions.snapshots import MAX_SNAPSHOTS
 from ors_server.testing import FakeClock
-from ors_server.trajectory import Fork
 from tests.fixtures.single_task import SingleTask
 
 

@@ -3,7 +3,7 @@
 import anyio
 
 from ors_server import ToolOutput
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
 from ors_server.sessions.session_call import Completed, RefusalReason
 
 

@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from ors_server import EpisodePolicy, ToolOutput, tool
-from ors_server.authoring.loading import define
-from ors_server.errors import CallIdReusedError, EnvironmentFailedError, StoreError
+from ors_server.environments.loading import define
+from ors_server.model.errors import CallIdReusedError, EnvironmentFailedError, StoreError
 from ors_server.sessions.manager import open_manager
 from ors_server.sessions.session_call import RefusalReason
 from ors_server.sessions.session_request import ForkRequest, SessionRequest

@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from ors_server.clock import Clock, SystemClock
-from ors_server.errors import StoreError
+from ors_server.model.clock import Clock, SystemClock
+from ors_server.model.errors import StoreError
 from ors_server.store.location import parse_location
 from ors_server.store.sql.blobs import FileBlobStore
 from ors_server.store.sql.components import blob_folder, prepare

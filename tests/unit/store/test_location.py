@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ors_server.errors import SettingsError
-from ors_server.settings import Settings
+from ors_server.model.errors import SettingsError
+from ors_server.model.settings import Settings
 from ors_server.store.location import StoreKind, parse_location
 
 SECRET = "s3cr3t:@word"

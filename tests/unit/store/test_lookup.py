@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ors_server.errors import AmbiguousEpisodeError, EpisodeNotFoundError
+from ors_server.model.errors import AmbiguousEpisodeError, EpisodeNotFoundError
+from ors_server.model.trajectory import EpisodeOrigin
 from ors_server.store.lookup import find_episode
 from ors_server.store.memory import MemoryStore
-from ors_server.trajectory import EpisodeOrigin
 
 IDS = ("abcdef" + "0" * 26, "abcdef" + "1" * 26, "abcdef" + "2" * 26, "fedcba" + "0" * 26)
 

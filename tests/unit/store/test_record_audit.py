@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from ors_server.app import App
-from ors_server.authoring.loading import define
-from ors_server.settings import Settings
+from ors_server.environments.loading import define
+from ors_server.model.settings import Settings
 from ors_server.store.memory import MemoryStore
 from tests.conftest import LiveServer
 from tests.fixtures.paying_environment import Free, Paying

@@ -5,8 +5,8 @@ import anyio.lowlevel
 import pytest
 
 from ors_server import GroupCandidate, Message, TextBlock
-from ors_server.authoring.loading import define
-from ors_server.errors import CallIdReusedError, NotSupportedError, ToolFailedError, UnknownTaskError
+from ors_server.environments.loading import define
+from ors_server.model.errors import CallIdReusedError, NotSupportedError, ToolFailedError, UnknownTaskError
 from ors_server.sessions.session_call import RefusalReason
 from ors_server.sessions.session_request import SessionLimits
 from ors_server.sessions.session_services import SessionOptions

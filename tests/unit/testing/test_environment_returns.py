@@ -6,8 +6,8 @@ from typing import ClassVar
 import pytest
 
 from ors_server import Environment, EpisodePolicy, ToolOutput, tool
-from ors_server.authoring.loading import define
 from ors_server.cli.main import main
+from ors_server.environments.loading import define
 from ors_server.testing import check_environment, environment_suite
 
 KNOWN = ("gold-earns-the-most", "blank-earns-the-least")

@@ -3,10 +3,10 @@
 import anyio
 import pytest
 
-from ors_server.authoring.loading import define
+from ors_server.conformance.ors_manifest import Level
+from ors_server.environments.loading import define
 from ors_server.testing import ENVIRONMENT_CHECKS, CheckVerdict, check_environment, inspect_environment
 from ors_server.testing.environment_subject import spread
-from ors_server.testing.ors_manifest import Level
 from tests.fixtures.shared_dice import Dice
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ors_server import tool
+from ors_server.model.wire import ToolOutput
 from ors_server.testing import LocalEpisode, play
-from ors_server.wire import ToolOutput
 from tests.fixtures.single_task import SingleTask
 
 

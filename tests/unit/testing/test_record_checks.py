@@ -4,13 +4,13 @@ from types import MappingProxyType
 
 import pytest
 
-from ors_server.authoring.loading import define
+from ors_server.conformance.expectations import NotApplicableError, NotMetError
+from ors_server.environments.loading import define
 from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
 from ors_server.sessions.session_services import Sandboxes
 from ors_server.testing import check_environment
 from ors_server.testing import environment_record_checks as records
 from ors_server.testing.environment_subject import EnvironmentSubject
-from ors_server.testing.expectations import NotApplicableError, NotMetError
 
 RECORDS = ("steps-are-recorded", "steps-are-counted", "rewards-are-itemised", "reward-parts-are-known")
 ISOLATION = (records.network_is_closed, records.host_is_out_of_reach, records.resources_are_bounded)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from ors_server import Environment, Split, ToolOutput, tool
-from ors_server.authoring.loading import define, definitions_of
+from ors_server.environments.loading import define, definitions_of
 from ors_server.resources.resource_pool import ResourcePool
 from ors_server.testing import check_environment, task_survey
 from ors_server.testing.task_survey import digest, normalise, share_out, survey_tasks

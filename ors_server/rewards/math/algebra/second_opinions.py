@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ors_server import offload
+from ors_server.processes import offload
 from ors_server.rewards.math.algebra.answer_statements import AnswerStatement, read_statement
 from ors_server.rewards.math.algebra.constants import constants
 from ors_server.rewards.math.algebra.families import parameters

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from ors_server.cli.episodes_show import header_lines, step_lines, summary_lines
-from ors_server.recording import RECORD, STEP
+from ors_server.model.recording import RECORD, STEP
+from ors_server.model.trajectory import EpisodeOrigin, EpisodeRecord, Fork, StepStatus, first_summary
 from ors_server.testing.store_promises import make_step
-from ors_server.trajectory import EpisodeOrigin, EpisodeRecord, Fork, StepStatus, first_summary
 from tests.fixtures.workshop import HOSTILE
 
 LIMIT = 60

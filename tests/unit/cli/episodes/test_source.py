@@ -9,11 +9,11 @@ import pytest
 
 from ors_server.cli.command_output import CommandError
 from ors_server.cli.server_record import ServerRecord
-from ors_server.errors import ClientError, EpisodeNotFoundError
+from ors_server.doors.control.episodes import EpisodeStepPage
+from ors_server.model.errors import ClientError, EpisodeNotFoundError
+from ors_server.model.trajectory import EpisodeOrigin, first_summary
 from ors_server.store.base import ALL
 from ors_server.store.lookup import find_episode
-from ors_server.trajectory import EpisodeOrigin, first_summary
-from ors_server.transports.control_episodes import EpisodeStepPage
 from tests.fixtures.recorded_episodes import step_of
 
 EVENTS = "text/event-stream"

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ors_server.cli.episodes_tail import EpisodeWatch, event_line
-from ors_server.recording import STEP
+from ors_server.model.recording import STEP
+from ors_server.model.trajectory import first_summary
 from ors_server.store.base import EpisodeFilter
 from ors_server.store.memory import MemoryStore
 from ors_server.testing.store_promises import make_origin, make_step
-from ors_server.trajectory import first_summary
 from tests.fixtures.workshop import HOSTILE, Player
 
 LIMIT = 60

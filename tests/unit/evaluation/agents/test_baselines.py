@@ -7,13 +7,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ors_server import ToolOutput, tool
-from ors_server.clock import SystemClock
 from ors_server.evaluation.agents.agent_choice import ReplayAgent
 from ors_server.evaluation.agents.base import AgentSettingsError
 from ors_server.evaluation.agents.baselines import NoopAgent, OracleAgent, RandomAgent, draw_arguments
 from ors_server.evaluation.attempt_runner import AttemptRunner
 from ors_server.evaluation.local_target import open_local_target
 from ors_server.evaluation.runs import AttemptPlace, AttemptStatus
+from ors_server.model.clock import SystemClock
 from ors_server.store.memory import MemoryStore
 from tests.fixtures.evaluated_environments import Counting, Guessing, Talking
 from tests.fixtures.evaluation_plays import ScriptedAgent, attempt_with, rules_of

@@ -8,7 +8,7 @@ from ors_server.client.call_result import CallResult
 from ors_server.evaluation.agents.base import AgentError
 from ors_server.evaluation.agents.chat_messages import as_chat, as_results, for_reading, read_reply
 from ors_server.export.offered_tools import as_functions
-from ors_server.wire import (
+from ors_server.model.wire import (
     ImageBlock,
     Message,
     ReasoningBlock,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ors_server import offload
+from ors_server.processes import offload
 from ors_server.rewards import GatedReward, math_equal_reward, score
 from ors_server.rewards.math import MathOptions, grade_math
 from ors_server.rewards.math.algebra import second_opinions

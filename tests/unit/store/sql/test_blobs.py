@@ -4,11 +4,11 @@ from hashlib import sha256
 
 import pytest
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
+from ors_server.model.wire import ImageBlock, TextBlock
 from ors_server.store.open import open_reader
 from ors_server.store.sql.blobs import extract_long_texts, is_long, restore_long_texts
 from ors_server.testing.store_promises import after, make_step
-from ors_server.wire import ImageBlock, TextBlock
 
 TEXT = TextBlock(text="\N{EURO SIGN}" * 1000, detail={"kind": "long"})
 IMAGE = ImageBlock(data="aGVsbG8" * 1000, mimeType="image/png")

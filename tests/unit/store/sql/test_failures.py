@@ -8,12 +8,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
+from ors_server.model.trajectory import Transition
+from ors_server.model.wire import TextBlock
 from ors_server.store.sql import write_queue, writer_thread
 from ors_server.store.store_options import Durability
 from ors_server.testing.store_promises import MORNING, after, make_origin, make_step
-from ors_server.trajectory import Transition
-from ors_server.wire import TextBlock
 
 LIMIT = 20.0
 MOVE = Transition("event", "ready", None, MORNING)

@@ -18,7 +18,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from ors_server.errors import SettingsError, StoreError
+from ors_server.model.errors import SettingsError, StoreError
 from ors_server.store.location import parse_location
 from ors_server.store.memory import MemoryStore
 from ors_server.store.open import open_reader, open_store

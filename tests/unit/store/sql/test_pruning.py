@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import pytest
 
-from ors_server.clock import SystemClock
+from ors_server.model.clock import SystemClock
+from ors_server.model.wire import TextBlock
 from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
 from ors_server.store.sql import pruning
@@ -14,7 +15,6 @@ from ors_server.store.sql.pruning import Retention
 from ors_server.store.store_options import StoreOptions
 from ors_server.testing.store_promises import after, make_origin, make_step
 from ors_server.testing.store_promises import play as play_whole
-from ors_server.wire import TextBlock
 
 LIMIT = 20.0
 NOW = datetime.now(UTC)

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 
-from ors_server.errors import StoreError
+from ors_server.model.errors import StoreError
+from ors_server.model.trajectory import Transition
 from ors_server.store.location import parse_location
 from ors_server.store.open import open_store
 from ors_server.store.sql.components import prepare
@@ -18,7 +19,6 @@ from ors_server.store.sql.database import WriteFailure
 from ors_server.store.store_options import Durability, StoreOptions
 from ors_server.testing.store_promises import MORNING, after, make_origin, make_step
 from ors_server.testing.store_promises import play as play_whole
-from ors_server.trajectory import Transition
 
 LIMIT = 30.0
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from ors_server.model.trajectory import EpisodeSummary
 from ors_server.store.memory import MemoryStore
 from ors_server.store.sql.verification_sums import StepSums
 from ors_server.testing.local_client import open_environment
-from ors_server.trajectory import EpisodeSummary
 from tests.fixtures.failed_judgements import WAYS
 
 NOT_SUMS = {

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from ors_server import install_hint
-from ors_server.authoring.loading import load_environments
-from ors_server.errors import EnvironmentDefinitionError
+from ors_server.environments.loading import load_environments
+from ors_server.model.errors import EnvironmentDefinitionError
 from ors_server_tasks.alfworld import AlfworldTasks, installation
 from ors_server_tasks.alfworld.catalogue import (
     KITCHENS,

@@ -1,0 +1,370 @@
+"""What the control API takes and gives, beside the record's own types (`ors_server.model.trajectory`).
+
+Bodies are strict: a number in quotes is not a number, and an unknown field is a mistake.
+"""
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, ConfigDict, Field, RootModel, model_validator
+
+from ors_server.doors.control.operations import RequestBody, RequestQuery
+from ors_server.doors.http.request_errors import ResponseModel
+from ors_server.model.policy import EpisodePolicy
+from ors_server.model.trajectory import EpisodeSummary, Fork, Step, UserTurn
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import Block, JSONObject, Message, Split, ToolListing
+from ors_server.sessions.session_request import MAX_FORKS
+
+MAX_PAGE = 500
+"""Most tasks, sessions or steps of one answer."""
+
+MAX_INTEGER = 2**53 - 1
+"""Largest integer that every JSON reader keeps exact."""
+
+SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._~-]{0,127}$"
+"""Session ids that fit into a URL as they are."""
+
+# Parameters of paths
+
+EnvironmentName: TypeAlias = Annotated[
+    str, Field(min_length=1, description="An environment's name, in any case.")
+]
+SplitName: TypeAlias = Annotated[str, Field(min_length=1, description="A split's name.")]
+TaskIndex: TypeAlias = Annotated[
+    int, Field(ge=0, le=MAX_INTEGER, description="A task's position in its split, from 0.")
+]
+SessionId: TypeAlias = Annotated[str, Field(min_length=1, description="A session's id.")]
+SnapshotId: TypeAlias = Annotated[str, Field(min_length=1, description="A snapshot's id.")]
+CallId: TypeAlias = Annotated[str, Field(min_length=1, description="A call's id.")]
+
+# Requests
+
+Position: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Cursor: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,1024}$")]
+
+
+def _as_integer(value: object) -> object:
+    """Take 5.0 for 5, as JSON Schema does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class PageQuery(RequestQuery):
+    """A slice by position."""
+
+    start: Position = 0
+    """First position, from 0."""
+    stop: Position | None = None
+    """Last position, exclusive; at most 500 after the first, which is also the default."""
+
+    @property
+    def end(self) -> int:
+        """The last position, exclusive, within the limit of one page."""
+        limit = self.start + MAX_PAGE
+        return limit if self.stop is None else min(self.stop, limit)
+
+
+class SessionsQuery(RequestQuery):
+    """Which live sessions to list."""
+
+    environment: str | None = None
+    phase: Literal["created", "ready", "playing", "finished", "failed"] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 100
+    cursor: Cursor | None = None
+    """`next_cursor` of the page before."""
+
+
+def _one_source(**types: str) -> dict[str, Any]:
+    """Describe a body in which exactly these of the task's three fields are set."""
+    names = ("task_spec", "split", "index")
+    properties = {name: {"type": types.get(name, "null")} for name in names}
+    return {"required": list(types), "properties": properties}
+
+
+class SessionOrderBody(RequestBody):
+    """A new session: its task, by value or by split and index, and its options."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [_one_source(task_spec="object"), _one_source(split="string", index="integer")]
+        }
+    )
+
+    environment: str | None = None
+    """Name, in any case; by default the default environment."""
+    task_spec: JSONObject | None = None
+    split: str | None = None
+    index: Position | None = None
+    secrets: dict[str, str] | None = None
+    """Handed to the environment; never stored, logged or shown."""
+    policy: JSONObject | None = None
+    """Overrides of the environment's policy by field name, as far as it allows them."""
+    visibility: Annotated[Visibility, Field(strict=False)] | None = None
+    """What the agent sees of rewards."""
+    toolset: str | None = None
+    seed: Position | None = None
+    """Seed of the environment's random generator; random by default."""
+    labels: dict[str, str] | None = None
+    """Your names for the episode: its run, attempt, group; recorded, and never shown to the agent."""
+    user_turns: list[UserTurn] | None = None
+    """What the simulated user repeats instead of answering, from the metadata of recorded steps."""
+    session_id: Annotated[str, Field(pattern=SESSION_ID_PATTERN)] | None = None
+    """Your own id; the server makes one by default."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        by_place = self.split is not None and self.index is not None
+        half_place = (self.split is None) != (self.index is None)
+        if (self.task_spec is not None) == by_place or half_place:
+            raise ValueError("give either task_spec, or both split and index")
+        return self
+
+
+class ForkBody(RequestBody):
+    """How many copies of a session to make, and of which state."""
+
+    count: Annotated[int, Field(ge=1, le=MAX_FORKS), BeforeValidator(_as_integer)] = 1
+    """Number of copies; each goes on by itself."""
+    snapshot_id: str | None = None
+    """The snapshot to copy; by default the session as it is now."""
+
+
+class CallBody(RequestBody):
+    """A tool call."""
+
+    name: Annotated[str, Field(min_length=1)]
+    arguments: JSONObject = Field(default_factory=dict)
+    call_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Your own id; a second request with the same id gets the first one's result and runs nothing."""
+
+
+# Responses
+
+
+class Isolation(ResponseModel):
+    """What isolates the commands of agents, and the gaps."""
+
+    backend: str
+    level: int
+    """3: namespaces; 2: rules and a uid per session; 1: rules; 0: nothing."""
+    isolates: dict[str, str | None]
+    """What isolates each resource; `None` where nothing does."""
+    gaps: list[str]
+    """What is not isolated, one sentence each."""
+    loopback: bool
+    """Whether a server in the sandbox can be reached from inside it."""
+
+
+class Health(ResponseModel):
+    """The process answers; its queues and its event loop."""
+
+    status: Literal["ok"] = "ok"
+    sandbox: Isolation | None = None
+    """`None` if no environment of the server needs a sandbox, or none is available."""
+    queues: JSONObject = Field(default_factory=dict)
+    """Each queue by name: its capacity, running and waiting, and the longest wait in seconds."""
+    loop: JSONObject = Field(default_factory=dict)
+    """Seconds by which the event loop was late, and the code that blocked it, the worst first."""
+
+
+class Readiness(ResponseModel):
+    """The server takes new sessions."""
+
+    status: Literal["ready"] = "ready"
+
+
+class Version(ResponseModel):
+    """The server's name and version."""
+
+    name: Literal["ors-server"] = "ors-server"
+    version: str
+
+
+class Description(RootModel[dict[str, Any]]):
+    """An OpenAPI 3.1 document."""
+
+
+class SettingsView(ResponseModel):
+    """The settings in force, without secrets."""
+
+    values: dict[str, Any]
+    """Values by name, in the units that the settings document."""
+    secrets: dict[str, bool]
+    """Whether each secret is set, by name."""
+
+
+class Stopping(ResponseModel):
+    """The server is about to stop."""
+
+    status: Literal["stopping"] = "stopping"
+
+
+class EnvironmentBrief(ResponseModel):
+    """An environment in a list."""
+
+    name: str
+    version: str
+    description: str
+    default: bool
+    """Whether sessions that name no environment use this one."""
+
+
+class EnvironmentList(ResponseModel):
+    """The environments, the default one first."""
+
+    environments: list[EnvironmentBrief]
+
+
+class SplitCount(Split):
+    """A split and how many tasks it has."""
+
+    tasks: int | None
+    """`None` where the environment failed to say."""
+
+
+class EnvironmentView(EnvironmentBrief):
+    """An environment in full."""
+
+    visibility: Visibility | None
+    """What its agents see of rewards; `None`: the server's setting decides."""
+    policy: EpisodePolicy
+    splits: list[SplitCount]
+    tools: ToolListing
+    """Tools of every session; a task may add tools of its own."""
+    toolsets: list[str]
+    """Toolsets that a session may have."""
+    volatile: list[str]
+    """Regular expressions of text that may differ when the same calls are played again."""
+
+
+class TaskView(ResponseModel):
+    """One task."""
+
+    index: int
+    task_spec: JSONObject
+
+
+class TaskPage(ResponseModel):
+    """A slice of a split's tasks."""
+
+    environment: str
+    split: str
+    total: int
+    """How many tasks the split has."""
+    tasks: list[TaskView]
+
+
+class AgentAccess(ResponseModel):
+    """What an agent needs to play one session."""
+
+    session_id: str
+    agent_token: str
+    """Sent as `X-API-Key` or bearer token; reaches this session's prompt, tools and calls only."""
+    agent_url: str
+    """MCP endpoint that needs no other credential."""
+    mcp_url: str
+    """MCP endpoint for callers with a credential of their own."""
+
+
+class SnapshotView(ResponseModel):
+    """A session as it stood between two calls."""
+
+    snapshot_id: str
+    steps: int
+    """Steps of the episode at that moment."""
+    size_bytes: int
+    """Bytes of the copied files on the server's disk."""
+    duration: float
+    """Seconds that the copy took."""
+
+
+class SnapshotList(ResponseModel):
+    """The snapshots of a session, oldest first."""
+
+    snapshots: list[SnapshotView]
+
+
+class SessionView(ResponseModel):
+    """A session's state and totals."""
+
+    session_id: str
+    environment: str
+    environment_version: str
+    server_version: str
+    task_hash: str
+    """SHA-256 of the task's canonical JSON."""
+    split: str | None
+    index: int | None
+    policy: EpisodePolicy
+    """The rules in force, overrides included."""
+    credential_id: str | None
+    """Id of the key that created the session; never the key."""
+    episode_id: str
+    """Id of the session's record; no other episode ever has it."""
+    seed: int
+    """Seed of the environment's random generator."""
+    toolset: str | None
+    """The toolset that the session was created with."""
+    labels: dict[str, str]
+    """Names that the creator gave the episode."""
+    packages: dict[str, str]
+    """Versions of Python and of the distribution that the environment comes from."""
+    sandbox: Isolation | None
+    """What isolated the agent's commands; `None` where the environment runs none."""
+    forked_from: Fork | None
+    visibility: Visibility
+    idle_seconds: float | None
+    """Seconds since the last request; `None` once the session is gone."""
+    running_calls: int
+    setup_error: str | None
+    pending_steps: int
+    """Steps that ran and wait to be written to the record; the figures count them already."""
+    episode: EpisodeSummary
+
+
+class CreatedSession(AgentAccess):
+    """A new session; its setup may still run."""
+
+    status: SessionView
+
+
+class ForkedSessions(ResponseModel):
+    """The copies of a session, ready to be played."""
+
+    sessions: list[CreatedSession]
+
+
+class SessionPage(ResponseModel):
+    """Live sessions, oldest first."""
+
+    sessions: list[SessionView]
+    next_cursor: str | None
+    """Leads to the next page; `None` on the last one."""
+
+
+class StepPage(ResponseModel):
+    """A slice of an episode's steps."""
+
+    session_id: str
+    total: int
+    """How many steps the episode has so far."""
+    steps: list[Step]
+
+
+class PromptView(ResponseModel):
+    """The prompt."""
+
+    blocks: list[Block]
+
+
+class MessagesView(ResponseModel):
+    """The prompt as a conversation."""
+
+    messages: list[Message]
+
+
+class CancelAnswer(ResponseModel):
+    """Whether a call was stopped."""
+
+    call_id: str
+    cancelled: bool
+    """False if it already had its result, which stays."""

@@ -1,0 +1,1 @@
+"""HTTP for every interface: the bounded server, messages, faults and event streams."""

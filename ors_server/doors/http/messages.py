@@ -1,0 +1,305 @@
+"""Shared by the HTTP applications: accepted hosts and origins, limited bodies, answers, disconnects."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from anyio import Event
+from anyio.lowlevel import checkpoint
+
+from ors_server.doors.http.codings import decode
+from ors_server.doors.http.faults import extra_headers, look_up, pending_fields
+from ors_server.model.compact_json import compact_json
+from ors_server.model.errors import (
+    ForbiddenError,
+    MalformedRequestError,
+    OrsServerError,
+    PayloadTooLargeError,
+)
+from ors_server.model.json_bounds import NEVER_TOO_MUCH, check_json
+from ors_server.model.logs import get_logger
+
+log = get_logger("ors_server.http")
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+STEPS_TO_NOTICE = 8
+"""Turns of the event loop until a disconnect is noticed here, through middleware around this application."""
+
+
+EXCHANGE = "ors_server.exchange"
+"""Name of the ASGI extension, of this package's HTTP server, that holds a request's `Exchange`."""
+
+
+class Exchange(Protocol):
+    """A request and its answer."""
+
+    disconnected: bool
+    """Whether the client left before the answer was written."""
+
+
+class ClientGoneError(ConnectionError):
+    """The client closed the connection before its request was whole."""
+
+
+def read_headers(scope: Scope) -> dict[str, str]:
+    """Return a request's headers by lower-case name; the last of a repeated one counts."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        headers[name.decode("latin-1")] = value.decode("latin-1")
+    return headers
+
+
+async def read_body(receive: Receive, limit: int, coding: str | None = None) -> bytes:
+    """Read a request's body and decode it.
+
+    Args:
+        limit: Most bytes, both as received and decoded.
+
+    Raises:
+        PayloadTooLargeError: If there is more, or reading it as JSON would take too long.
+        UnsupportedCodingError: If the server does not know the coding.
+        MalformedRequestError: If the body does not have that coding.
+        ClientGoneError: If the client disconnected meanwhile.
+    """
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    parts = [body]
+    size = len(body)
+    while message.get("more_body", False):
+        if size > limit:
+            break
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    if message["type"] == "http.disconnect":
+        raise ClientGoneError
+    if size > limit:
+        raise PayloadTooLargeError(f"the body has more than {limit} bytes (setting max_body_bytes)")
+    whole = b"".join(parts)
+    if coding is not None and whole:
+        whole = await decode(whole, coding, limit)
+    if len(whole) > NEVER_TOO_MUCH:
+        await check_json(whole)
+    return whole
+
+
+@contextmanager
+def watching_for_disconnect(receive: Receive) -> Generator[Callable[[], Awaitable[bool]]]:
+    """Watch for the client of a request, whose body was read, to disconnect.
+
+    The channel is read in a task of its own, as middleware around this application expects.
+
+    Yields:
+        Returns whether the client has disconnected, at once.
+    """
+    watcher = asyncio.ensure_future(_until_gone(receive))
+
+    async def has_left() -> bool:
+        for _ in range(STEPS_TO_NOTICE):
+            await asyncio.sleep(0)  # noqa: TID251  (each creation waits so; anyio's costs five times as much)
+        return watcher.done()
+
+    try:
+        yield has_left
+    finally:
+        watcher.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        await checkpoint()
+
+
+async def send_pieces(
+    send: Send,
+    status: int,
+    pieces: Sequence[bytes],
+    content_type: bytes,
+    extra: Mapping[str, str] | None = None,
+) -> None:
+    """Send a whole answer of one or more pieces, so that a long one need not be joined."""
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % sum(map(len, pieces)))]
+    if extra:
+        headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in extra.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    for piece in pieces[:-1]:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": pieces[-1]})
+
+
+async def send_json(
+    send: Send, value: Any, status: int = 200, extra: Mapping[str, str] | None = None
+) -> None:
+    """Send a JSON answer."""
+    body = compact_json(value).encode()
+    await send_pieces(send, status, (body,), b"application/json", extra)
+
+
+async def send_fault(send: Send, error: OrsServerError) -> None:
+    """Send an error as `{"detail", "code", "blame"}` with its status; the standard has only the first."""
+    problem = {"detail": str(error), "code": error.code, "blame": error.blame, **pending_fields(error)}
+    await send_json(send, problem, look_up(error).status, extra_headers(error))
+
+
+async def serve_head(app: Application, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer HEAD as GET is answered, without a body: the answer ends where the body would begin."""
+    is_ended = Event()
+
+    async def send_start(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b""})
+            is_ended.set()
+
+    async def receive_until_ended() -> Message:
+        if is_ended.is_set():
+            return {"type": "http.disconnect"}
+        return await receive()
+
+    await app({**scope, "method": "GET"}, receive_until_ended, send_start)
+
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+METHODS = b"GET, HEAD, POST, DELETE"
+"""The methods of all endpoints."""
+EXPOSED = b"Mcp-Session-Id, X-Session-ID, Retry-After, WWW-Authenticate, X-Backend-State, Allow"
+"""Headers of answers that a page of another origin may read beside the safelisted ones."""
+MAX_CACHED_HOSTS = 256
+"""Most spellings of accepted Host headers that are cached."""
+PREFLIGHT_SECONDS = 600
+"""Seconds for which a browser caches a preflight answer."""
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::[0-9]*)?")
+"""A Host header's value: a name or address, and a port (RFC 3986, section 3.2.2); in lower case."""
+
+_Header: TypeAlias = tuple[bytes, bytes]
+
+
+class HostGuard:
+    """Refuses requests with a foreign Host or Origin, so that no web page gets in by DNS rebinding.
+
+    A page of an accepted origin may read the answers (CORS); preflight requests are answered here.
+    """
+
+    def __init__(self, app: Application, *, hosts: list[str], origins: list[str]) -> None:
+        """Guard an application.
+
+        Args:
+            hosts: Accepted Host values beside loopback ones, `name` or `name:port`; `*` accepts all.
+            origins: Accepted Origin values beside loopback ones.
+        """
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        self._accepted: set[bytes | None] = set()
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether the application may serve a request as it is, which holds for those of no web page."""
+        host = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                if host is not None:
+                    return False
+                host = value
+            elif name == b"origin":
+                return False
+        return host in self._accepted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is allowed; answer 400, 421 or 403 to others."""
+        hosts, origins = 0, 0
+        host, origin = b"", b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host, hosts = value, hosts + 1
+            elif name == b"origin":
+                origin, origins = value, origins + 1
+        if hosts != 1 or not (host in self._accepted or self._is_known_host(host)):
+            await _send_misdirected(send, scope, host, hosts)
+        elif not origins:
+            await self._app(scope, receive, send)
+        elif origins > 1 or not self._is_known_origin(origin.decode("latin-1").strip()):
+            named = origin.decode("latin-1")
+            detail = f"requests from {named!r} are not accepted; add it to the setting allowed_origins"
+            await send_fault(send, ForbiddenError(detail))
+        else:
+            await self._serve_page(origin, scope, receive, send)
+
+    async def _serve_page(self, origin: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        allowed = (b"access-control-allow-origin", origin.strip())
+        if scope["method"] == "OPTIONS":
+            requested = dict(scope["headers"])
+            if b"access-control-request-method" in requested:
+                await send(
+                    {
+                        "type": "http.response.start",
+                        "status": 204,
+                        "headers": [allowed, *_preflight_headers(requested)],
+                    }
+                )
+                await send({"type": "http.response.body", "body": b""})
+                return
+
+        async def send_readable(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                extra: list[_Header] = [
+                    allowed,
+                    (b"vary", b"Origin"),
+                    (b"access-control-expose-headers", EXPOSED),
+                ]
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        await self._app(scope, receive, send_readable)
+
+    def _is_known_host(self, value: bytes) -> bool:
+        host = value.decode("latin-1").strip().lower()
+        form = _HOST.fullmatch(host)
+        name = host if form is None else form[1]
+        is_known = not self._hosts.isdisjoint(("*", host, name)) or name in LOOPBACK_NAMES
+        if is_known and len(self._accepted) < MAX_CACHED_HOSTS:
+            self._accepted.add(value)
+        return is_known
+
+    def _is_known_origin(self, origin: str) -> bool:
+        if origin.lower() in self._origins:
+            return True
+        try:
+            return urlsplit(origin).hostname in LOOPBACK_NAMES
+        except ValueError:
+            return False
+
+
+def _preflight_headers(requested: dict[bytes, bytes]) -> list[_Header]:
+    """Allow what a preflight requests: the origin was accepted, and the page must know the credentials."""
+    headers = [
+        (b"access-control-allow-methods", METHODS),
+        (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
+        (b"vary", b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers"),
+    ]
+    names = requested.get(b"access-control-request-headers")
+    if names:
+        headers.append((b"access-control-allow-headers", names))
+    return headers
+
+
+async def _send_misdirected(send: Send, scope: Scope, host: bytes, count: int) -> None:
+    if count > 1:
+        await send_fault(send, MalformedRequestError("the request has several Host headers; send one"))
+    elif not count and scope.get("http_version") == "1.1":
+        await send_fault(send, MalformedRequestError("the request has no Host header; send one"))
+    else:
+        named = host.decode("latin-1").strip().lower()
+        detail = f"the Host {named!r} is not accepted; add it to the setting allowed_hosts"
+        await send_json(send, {"detail": detail, "code": "misdirected", "blame": "client"}, 421)

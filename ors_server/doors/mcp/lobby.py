@@ -1,0 +1,242 @@
+"""The lobby, the endpoint that belongs to no session: an agent finds and starts tasks there."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from secrets import randbelow
+from typing import Any
+
+from ors_server.doors.access import withhold
+from ors_server.doors.mcp.lobby_tools import (
+    LIST_ENVIRONMENTS,
+    LIST_TASKS,
+    OWN_TOOLS,
+    START_EPISODE,
+    LobbyTools,
+)
+from ors_server.doors.mcp.mcp_calls import NO_RESPONSES, InputResponses, McpCalls
+from ors_server.doors.mcp.mcp_results import SESSION_KEY, content_of, error_result, text_content
+from ors_server.doors.mcp.sdk import Context, Result
+from ors_server.doors.mcp.session_access import SessionAccess
+from ors_server.environments.definition import EnvironmentDefinition
+from ors_server.environments.json_texts import read_json_values
+from ors_server.model.errors import ForbiddenError, OrsServerError, SessionNotFoundError, UnknownTaskError
+from ors_server.model.trajectory import SEEDS
+from ors_server.sessions.session_request import SessionRequest
+from ors_server.sessions.tool_arguments import refuse_unknown
+
+THE_TASK = "The task:"
+"""After these words and an empty line comes the task's text."""
+
+MAX_SHOWN = 100
+"""Characters of a wrong argument that are repeated."""
+
+_KINDS: Mapping[type[Any], str] = {str: "a string", int: "an integer"}
+
+INSTRUCTIONS = (
+    f"Environments with tasks to play. Find one with {LIST_ENVIRONMENTS} and {LIST_TASKS}, start it with "
+    f"{START_EPISODE}, and pass the session_id that it returns to every tool call of the episode."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChoice:
+    """A task by split and index, and the seed that chose it."""
+
+    split: str
+    index: int
+    seed: int
+    is_chosen: bool
+    """Whether the server chose the split or the index."""
+
+    @property
+    def sentence(self) -> str:
+        """The choice in words; empty where the agent named the task."""
+        if not self.is_chosen:
+            return ""
+        return f"The server chose the task: split {self.split!r}, index {self.index}, seed {self.seed}."
+
+
+class Lobby:
+    """Serves the lobby's own tools, and every environment's tools by session id."""
+
+    def __init__(self, access: SessionAccess, calls: McpCalls) -> None:
+        self._access = access
+        self._sessions = access.sessions
+        self._calls = calls
+        self._announced_for: object = None
+        self._versions: list[LobbyTools] = []
+        self._own: Mapping[str, Callable[[Context, dict[str, Any]], Awaitable[Result]]] = {
+            LIST_ENVIRONMENTS: self._list_environments,
+            LIST_TASKS: self._list_tasks,
+            START_EPISODE: self._start_episode,
+        }
+
+    @property
+    def tools(self) -> LobbyTools:
+        """The tools of the environments that are served now."""
+        if self._announced_for is not self._sessions.environments:
+            self._announced_for = self._sessions.environments
+            self._versions.insert(0, LobbyTools(self._sessions.environments.values()))
+        return self._versions[0]
+
+    def _session_argument(self, tool: str) -> str | None:
+        """Return the name of a tool's argument for the session, of this or an earlier version."""
+        found = (version.session_argument_of(tool) for version in (self.tools, *self._versions))
+        return next((name for name in found if name is not None), None)
+
+    async def call_tool(
+        self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses = NO_RESPONSES
+    ) -> Result:
+        """Run a tool of the lobby, or an environment's tool in the session that `arguments` names."""
+        own = self._own.get(tool)
+        if own is None:
+            return await self._call_in_session(context, tool, arguments, responses)
+        try:
+            schema = _check_names(tool, arguments)
+            return await own(context, read_json_values(arguments, schema))
+        except _ArgumentError as error:
+            return error_result(str(error))
+        except OrsServerError as error:
+            return error_result(str(withhold(error)))
+
+    async def _call_in_session(
+        self, context: Context, tool: str, arguments: dict[str, Any], responses: InputResponses
+    ) -> Result:
+        argument = self._session_argument(tool)
+        if argument is None:
+            return error_result(refuse_unknown(tool, [one["name"] for one in self.tools.announced]))
+        session_id = arguments.get(argument)
+        if not isinstance(session_id, str):
+            return error_result(
+                f"{tool} needs the argument {argument!r}: pass the session_id that {START_EPISODE} returned"
+            )
+        rest = {name: value for name, value in arguments.items() if name != argument}
+        try:
+            await self._access.require_own(context, session_id)
+            return await self._calls.call_tool(context, session_id, tool, rest, responses)
+        except SessionNotFoundError:
+            return error_result(
+                f"no episode has the {argument} {session_id!r}; start one with {START_EPISODE}"
+            )
+        except ForbiddenError as error:
+            return error_result(str(error))
+
+    async def _list_environments(self, _context: Context, _arguments: dict[str, Any]) -> Result:
+        lines = [
+            f"{name}: {_summary(environment)}" for name, environment in self._sessions.environments.items()
+        ]
+        return _text("\n".join(lines))
+
+    async def _list_tasks(self, _context: Context, arguments: dict[str, Any]) -> Result:
+        definition = self._sessions.environment(_argument(arguments, "environment", str))
+        lines: list[str] = []
+        for split in definition.splits:
+            count = await definition.tasks.num_tasks(split.name)
+            lines.append(f"{split.name} ({split.type}): {count} tasks, index 0 to {count - 1}")
+        return _text("\n".join(lines))
+
+    async def _start_episode(self, context: Context, arguments: dict[str, Any]) -> Result:
+        definition = self._sessions.environment(_argument(arguments, "environment", str))
+        choice = await choose_task(
+            definition,
+            _optional(arguments, "split", str),
+            _natural(arguments, "index"),
+            _natural(arguments, "seed", SEEDS),
+        )
+        request = SessionRequest(
+            environment=definition.name, split=choice.split, index=choice.index, seed=choice.seed
+        )
+        session_id = await self._access.create(context, request)
+        blocks = await self._sessions.find(session_id).prompt()
+        return {
+            "content": _opening(session_id, choice, content_of(blocks)),
+            "isError": False,
+            "resultType": "complete",
+            "_meta": {SESSION_KEY: session_id},
+        }
+
+
+def _summary(definition: EnvironmentDefinition) -> str:
+    return definition.description.partition("\n")[0] or "no description"
+
+
+def _opening(session_id: str, choice: TaskChoice, prompt: list[Result]) -> list[Result]:
+    """Put session id and task text into one block, for hosts that show only one; images follow."""
+    texts = [part["text"] for part in prompt if part["type"] == "text"]
+    handle = f"session_id: {session_id}\nPass this session_id to every tool call of this episode."
+    opening = "\n".join(filter(None, (handle, choice.sentence, THE_TASK)))
+    rest = [part for part in prompt if part["type"] != "text"]
+    return [text_content("\n\n".join([opening, *texts])), *rest]
+
+
+async def choose_task(
+    definition: EnvironmentDefinition, split: str | None, index: int | None, seed: int | None
+) -> TaskChoice:
+    """Choose what the agent did not name; the same seed chooses the same task.
+
+    Args:
+        split: `None` chooses among the splits that have the index.
+        index: From 0; `None` chooses one.
+        seed: In [0, 2**53); `None` draws one.
+
+    Raises:
+        UnknownSplitError: If the environment has no such split.
+        UnknownTaskError: If there is no task to choose.
+    """
+    seed = randbelow(SEEDS) if seed is None else seed
+    if split is not None and index is not None:
+        return TaskChoice(split, index, seed, is_chosen=False)
+    names = [one.name for one in definition.splits] if split is None else [split]
+    sizes = {name: await definition.tasks.num_tasks(name) for name in names}
+    open_splits = [name for name, size in sizes.items() if size > (index or 0)]
+    if not open_splits:
+        sizes_in_words = ", ".join(f"{name!r} has {size} tasks" for name, size in sizes.items())
+        what = "a task" if index is None else f"index {index}"
+        raise UnknownTaskError(f"no split of {definition.name!r} has {what}: {sizes_in_words}")
+    chance = Random(seed)  # noqa: S311  (a choice that can be repeated, no secret)
+    chosen = chance.choice(open_splits)
+    position = chance.randrange(sizes[chosen]) if index is None else index
+    return TaskChoice(chosen, position, seed, is_chosen=True)
+
+
+class _ArgumentError(ValueError):
+    """An argument of one of the lobby's own tools is missing, unknown, or of the wrong type."""
+
+
+def _check_names(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of one of the lobby's own tools; `_ArgumentError` for a name that is not in it."""
+    schema: dict[str, Any] = next(own for own in OWN_TOOLS if own["name"] == tool)["inputSchema"]
+    known = list(schema["properties"])
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        takes = f"its arguments are {', '.join(known)}" if known else "it takes none"
+        raise _ArgumentError(f"{tool} has no argument {unknown[0]!r}; {takes}")
+    return schema
+
+
+def _argument(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    value = arguments.get(name)
+    if value is None:
+        raise _ArgumentError(f"the argument {name!r} is missing; it is {_KINDS[kind]}")
+    if not isinstance(value, kind) or isinstance(value, bool):
+        shown = json.dumps(value)[:MAX_SHOWN]
+        raise _ArgumentError(f"the argument {name!r} is {_KINDS[kind]}, not {shown}")
+    return value
+
+
+def _optional(arguments: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    return None if arguments.get(name) is None else _argument(arguments, name, kind)
+
+
+def _natural(arguments: Mapping[str, Any], name: str, end: int | None = None) -> int | None:
+    value: int | None = _optional(arguments, name, int)
+    if value is not None and (value < 0 or (end is not None and value >= end)):
+        below = "" if end is None else f" and below {end}"
+        raise _ArgumentError(f"the argument {name!r} is a number from 0{below}, not {value}")
+    return value
+
+
+def _text(text: str) -> Result:
+    return {"content": [text_content(text)], "isError": False, "resultType": "complete"}

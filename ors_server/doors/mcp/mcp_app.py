@@ -1,0 +1,182 @@
+"""MCP over HTTP: both eras behind one SDK transport, under the paths of the lobby and of sessions."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from ors_server._version import __version__
+from ors_server.doors.access import Keyring, credential_from
+from ors_server.doors.http.messages import (
+    ClientGoneError,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    read_headers,
+    send_fault,
+    send_json,
+)
+from ors_server.doors.mcp.batches import serve_batch
+from ors_server.doors.mcp.envelopes import (
+    BATCH_VERSIONS,
+    EnvelopeError,
+    MessageBatch,
+    check_body,
+    refuse_batch,
+)
+from ors_server.doors.mcp.long_results import LongResults
+from ors_server.doors.mcp.mcp_server import MAX_HANDSHAKE_BYTES, McpServer
+from ors_server.doors.mcp.sdk import (
+    StreamableHTTPSessionManager,
+    TransportSecuritySettings,
+    begins_connection,
+)
+from ors_server.doors.mcp.session_access import REQUESTER_KEY, REWARDS_HEADER, Requester, SessionAccess
+from ors_server.model.errors import OrsServerError, PayloadTooLargeError, SessionNotFoundError
+from ors_server.model.settings import Settings
+from ors_server.sessions.manager import SessionManager
+
+PATHS = ("/mcp", "/sessions/{session_id}/mcp", "/agent/{token}/mcp")
+"""The lobby, a session for callers with a credential, and a session for callers who know its URL."""
+
+SESSION_HEADER = "x-session-id"
+"""Names the session on the lobby's path; the same header as in ORS."""
+
+_METHODS = ("GET", "POST", "DELETE")
+_CONTENT_ENCODING = "content-encoding"
+_VERSION_HEADER = "mcp-protocol-version"
+_BAD_REQUEST = 400
+
+
+class McpApp:
+    """Serves MCP over HTTP as an ASGI application."""
+
+    def __init__(self, sessions: SessionManager, keyring: Keyring, settings: Settings) -> None:
+        self._keyring = keyring
+        self._max_body_bytes = settings.max_body_bytes
+        self._stopping = anyio.Event()
+        self._server = McpServer(
+            SessionAccess(sessions, keyring, attempts_per_task=settings.attempts_per_task),
+            version=__version__,
+        )
+        self._transport = StreamableHTTPSessionManager(
+            self._server.server,
+            # HostGuard has checked Host and Origin, also in spellings that the SDK does not know.
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+            max_request_body_size=settings.max_body_bytes,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Hold what outlives single requests; entered once, before the first request."""
+        async with self._server.running(), self._transport.run():
+            yield
+
+    def begin_to_stop(self) -> None:
+        """End the streams that last until a client closes them."""
+        self._stopping.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        if scope["method"] not in _METHODS:
+            await send_json(send, {"detail": "Method Not Allowed"}, 405, {"allow": ", ".join(_METHODS)})
+            return
+        try:
+            scope[REQUESTER_KEY] = self._requester_of(scope)
+            if scope["method"] == "POST":
+                await self._post(scope, receive, send)
+                return
+        except ClientGoneError:
+            return
+        except OrsServerError as error:
+            await send_fault(send, error)
+            return
+        sending = LongResults(scope).sending(send)
+        if scope["method"] == "GET":
+            await self._stream(scope, receive, sending)
+        else:
+            await self._transport.handle_request(scope, receive, sending)
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a body before the SDK reads it, and serve its message, or its messages one by one."""
+        headers = read_headers(scope)
+        body = await read_body(receive, self._max_body_bytes, headers.get(_CONTENT_ENCODING))
+        version = headers.get(_VERSION_HEADER)
+        if len(body) > MAX_HANDSHAKE_BYTES and begins_connection(headers.get("mcp-session-id"), version):
+            raise PayloadTooLargeError(
+                f"expected at most {MAX_HANDSHAKE_BYTES:,} bytes of a request without Mcp-Session-Id, which "
+                f"is initialize, got {len(body):,}; leave out icons and long descriptions of the client"
+            )
+
+        async def serve(text: bytes, receive_more: Receive, send_part: Send) -> None:
+            part = dict(scope)  # the SDK and `LongResults` keep what they know of one message in it
+            await self._transport.handle_request(
+                part, _body_then(text, receive_more), LongResults(part).sending(send_part)
+            )
+
+        try:
+            checked = check_body(body)
+            if isinstance(checked, MessageBatch) and version is not None and version not in BATCH_VERSIONS:
+                raise refuse_batch(version)
+        except EnvelopeError as error:
+            await send_json(send, error.answer, _BAD_REQUEST)
+            return
+        if isinstance(checked, MessageBatch):
+            await serve_batch(checked, receive, send, serve)
+        else:
+            await serve(checked, receive, send)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream of the server's own messages until either side ends it."""
+        is_open = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_on_stop, tasks.cancel_scope)
+            await self._transport.handle_request(scope, receive, send_on)
+            tasks.cancel_scope.cancel()
+        if is_open:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _cancel_on_stop(self, scope: anyio.CancelScope) -> None:
+        await self._stopping.wait()
+        scope.cancel()
+
+    def _requester_of(self, scope: Scope) -> Requester:
+        """Return who sends a request, and to which session's endpoint.
+
+        Raises:
+            SessionNotFoundError: If the path is not one of `PATHS`.
+            UnauthenticatedError: If the caller is unknown.
+        """
+        headers = read_headers(scope)
+        asks = headers.get(REWARDS_HEADER, "").strip().lower() == "meta"
+        match scope["path"].rstrip("/").split("/")[1:]:
+            case ["mcp"]:
+                session_id = headers.get(SESSION_HEADER)
+            case ["sessions", session_id, "mcp"]:
+                pass
+            case ["agent", token, "mcp"]:
+                caller = self._keyring.identify_agent(token)
+                return Requester(caller, caller.session_id, asks)
+            case _:
+                raise SessionNotFoundError(
+                    f"nothing is served at {scope['path']}; MCP is served at {', '.join(PATHS)}"
+                )
+        return Requester(self._keyring.identify(credential_from(headers)), session_id, asks, headers)
+
+
+def _body_then(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that gives a body first, and then what another one gives."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_on() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return receive_on

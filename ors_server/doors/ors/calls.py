@@ -1,0 +1,219 @@
+"""Streams a call's answer: its id at once, keep-alives while it runs, its result exactly once at the end."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from ors_server.doors.access import Caller, may_see_rewards, withhold
+from ors_server.doors.http import messages as http
+from ors_server.doors.http.sse import (
+    EVENT_HEADERS,
+    LONG,
+    comment,
+    event,
+    result_events,
+    result_parts,
+    text_parts,
+)
+from ors_server.model.compact_json import compact_json
+from ors_server.model.errors import OrsServerError, ToolFailedError
+from ors_server.model.logs import get_logger
+from ors_server.model.trajectory import REWARD_REASON, Step
+from ors_server.model.visibility import Visibility
+from ors_server.model.wire import TextBlock
+from ors_server.sessions.session_call import Call, CallResult, Completed, Failure, Refusal, Sending
+
+log = get_logger("ors_server.ors")
+
+NO_RESULT = Failure(OrsServerError("the call has no result"))
+
+FIRST_WRITE_DELAY = 0.1
+"""Seconds that the call's id waits to be sent together with the result: longer than a step of a busy server
+takes, because a second write costs a tenth of a call."""
+
+LONGEST_WRITE = 1024 * 1024
+"""Most bytes that are given to the connection at once."""
+
+WRITE_PAUSE = 1.0
+"""Seconds between two attempts to store a step, once its stream has begun."""
+WRITE_ATTEMPTS = 60
+"""Attempts to store a step; then the stream ends with the error that the step is pending."""
+
+
+class ResultReader(NamedTuple):
+    """The caller who reads a result, and what the session lets agents see."""
+
+    caller: Caller
+    visibility: Visibility
+
+
+class CallStreams:
+    """Writes answers as event streams."""
+
+    def __init__(self, ping_seconds: float, *, fails_unjudged: bool = False) -> None:
+        """Send a keep-alive comment every `ping_seconds` seconds.
+
+        Args:
+            fails_unjudged: Whether the answer to a call whose judgement failed is an error.
+        """
+        self._ping_seconds = ping_seconds
+        self._fails_unjudged = fails_unjudged
+
+    async def send_whole(self, send: http.Send, body: bytes) -> None:
+        """Send a stream whose events are complete."""
+        headers = [*EVENT_HEADERS, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        while len(body) > LONGEST_WRITE:  # so that a client which does not read holds this up and not memory
+            await send({"type": "http.response.body", "body": body[:LONGEST_WRITE], "more_body": True})
+            body = body[LONGEST_WRITE:]
+        await send({"type": "http.response.body", "body": body})
+
+    async def follow(
+        self,
+        call: Call,
+        reader: ResultReader,
+        send: http.Send,
+        repeat: Callable[[], Awaitable[Call]] | None = None,
+    ) -> None:
+        """Send a call's id and, once it is there, its result.
+
+        A call that ends at once, or as soon as its step is stored, costs one write. A stream that has begun
+        waits a while for a step that could not be stored.
+
+        Args:
+            repeat: Makes the same call again if its step could not be stored.
+
+        Raises:
+            CapacityError: If too many others read the same call's answer.
+            StoreError: If the step could not be stored, before anything was sent.
+        """
+        with Sending(call):
+            opening = event("task_id", call.id)
+            await call.wait_for(FIRST_WRITE_DELAY)
+            result = self._shown(call)
+            if result is None or (isinstance(result, Completed) and _is_long(result)):
+                await self._send_parts(opening, call, reader, send, repeat)
+                return
+            if isinstance(result, Failure) and call.is_unwritten:
+                raise result.error
+            await self.send_whole(send, opening + _encode(result, call, reader))
+
+    async def _send_parts(
+        self,
+        opening: bytes,
+        call: Call,
+        reader: ResultReader,
+        send: http.Send,
+        repeat: Callable[[], Awaitable[Call]] | None,
+    ) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS]})
+        await send({"type": "http.response.body", "body": opening, "more_body": True})
+        await self._wait(call, send)
+        if repeat is not None and call.is_unwritten:
+            call = await self._retry_write(call, repeat, send)
+        shown = self._shown(call)
+        if isinstance(shown, Completed) and _is_long(shown):
+            await _send_long(send, shown.recorded, shows_rewards=may_see_rewards(*reader))
+            return
+        await send({"type": "http.response.body", "body": _encode(shown, call, reader)})
+
+    def _shown(self, call: Call) -> CallResult | None:
+        """Return the result as it is sent; `None` while the call runs."""
+        result = call.result
+        if self._fails_unjudged and isinstance(result, Completed) and result.recorded.is_unjudged:
+            reason = (result.recorded.metadata or {}).get(REWARD_REASON)
+            return Failure(ToolFailedError(f"the judgement of {call.tool!r} failed: {reason}"), result.step)
+        return result
+
+    async def _wait(self, call: Call, send: http.Send) -> None:
+        while await call.wait_for(self._ping_seconds) is None:
+            await _send_ping(send)
+
+    async def _retry_write(self, call: Call, repeat: Callable[[], Awaitable[Call]], send: http.Send) -> Call:
+        """Repeat the call until its step is stored, at most `WRITE_ATTEMPTS` times."""
+        attempts = 0
+        while call.is_unwritten and attempts < WRITE_ATTEMPTS:
+            attempts += 1
+            await anyio.sleep(WRITE_PAUSE)
+            await _send_ping(send)
+            try:
+                call = await repeat()
+            except OrsServerError:  # the session is gone; what is known of the call is all there will be
+                break
+            await self._wait(call, send)
+        return call
+
+
+async def _send_ping(send: http.Send) -> None:
+    ping = comment(f"ping - {datetime.now(UTC)}")
+    await send({"type": "http.response.body", "body": ping, "more_body": True})
+
+
+def _is_long(result: Completed) -> bool:
+    """Say whether writing a result at once would hold up others."""
+    length = 0
+    for block in result.recorded.blocks:
+        length += len(block.text if isinstance(block, TextBlock) else block.data)
+    return length > LONG
+
+
+async def _send_long(send: http.Send, step: Step, *, shows_rewards: bool) -> None:
+    """Send a result piece by piece, so that others run between them."""
+    for part in result_parts(text_parts(_describe(step, shows_rewards=shows_rewards))):
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+        await checkpoint()
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _encode(result: CallResult | None, call: Call, reader: ResultReader) -> bytes:
+    try:
+        return encode_result(result or NO_RESULT, reader.caller, reader.visibility, call.id)
+    except Exception:  # a stream that has begun must end with an event, whatever happened
+        log.exception("result_defect", tool=call.tool, call_id=call.id)
+        return event("error", "the server failed; its log has the details")
+
+
+def encode_result(
+    result: CallResult, caller: Caller, visibility: Visibility, call_id: str | None = None
+) -> bytes:
+    """Write a call's result as the last events of its stream.
+
+    Args:
+        visibility: The session's setting.
+        call_id: The id under which the log holds an error message that is withheld.
+    """
+    if isinstance(result, Failure):
+        is_plain = may_see_rewards(caller, visibility)
+        error = result.error if is_plain else withhold(result.error, call_id)
+        return event("error", str(error) or type(error).__name__)
+    if isinstance(result, Refusal):
+        refused = {"ok": False, "error": result.error, "reason": result.reason.value}
+        return result_events(compact_json(refused))
+    if not isinstance(result, Completed):
+        scores = [score.model_dump() for score in result.scores]
+        return result_events(compact_json({"scores": scores}))
+    shows_rewards = may_see_rewards(caller, visibility)
+    return result_events(compact_json(_describe(result.recorded, shows_rewards=shows_rewards)))
+
+
+def _describe(step: Step, *, shows_rewards: bool) -> dict[str, Any]:
+    """Return the answer that has a step's output; written out, because `model_dump` takes longer."""
+    blocks: list[dict[str, Any]] = []
+    for block in step.blocks:
+        if isinstance(block, TextBlock):
+            blocks.append({"text": block.text, "detail": block.detail, "type": block.type})
+        else:
+            image = {"data": block.data, "mimeType": block.mimeType}
+            blocks.append({**image, "detail": block.detail, "type": block.type})
+    return {
+        "ok": True,
+        "output": {
+            "blocks": blocks,
+            "metadata": step.metadata if shows_rewards else None,
+            "reward": step.reward if shows_rewards else None,
+            "finished": step.finished,
+        },
+    }

@@ -1,0 +1,171 @@
+"""Requests that clients of ORS repeat because an answer was lost, or complete by a later request's path.
+
+Both reference clients repeat `/create` when the connection breaks, and give the session up if the server
+answers that it exists. The `ors-sdk` client names an environment only in the paths of later requests.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+from weakref import WeakValueDictionary
+
+from ors_server.doors.http import messages as http
+from ors_server.model.errors import SessionExistsError, SessionNotFoundError
+from ors_server.sessions.manager import SessionManager
+from ors_server.sessions.session_request import SessionRequest
+
+MAX_UNANSWERED = 16
+"""Most unanswered calls of one session that are remembered."""
+
+MAX_LOST = 1_024
+"""Most lost answers that are remembered; the oldest are forgotten first."""
+
+CLIENT = "ors-sdk/"
+"""Prefix of the `User-Agent` of the client that names the environment later."""
+
+MAX_DEFERRED = 10_000
+"""Most creations that wait for a path; the oldest are forgotten first."""
+
+Create: TypeAlias = Callable[[SessionRequest], Awaitable[object]]
+
+
+class CreateRetries:
+    """Creates sessions, each creation once.
+
+    A creation may be repeated, byte for byte, only if its client had disconnected before the answer could be
+    written; every other second creation of a live session is refused.
+    """
+
+    def __init__(self, sessions: SessionManager) -> None:
+        self._sessions = sessions
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lost: dict[str, bytes] = {}
+
+    async def create(
+        self, session_id: str, request: SessionRequest, fingerprint: bytes, receive: http.Receive
+    ) -> None:
+        """Create a session, unless this very creation was carried out and its answer lost."""
+        async with self._locks.setdefault(session_id, asyncio.Lock()):
+            with http.watching_for_disconnect(receive) as has_left:
+                if not self._was_lost(session_id, fingerprint):
+                    await self._sessions.create(request)
+                if await has_left():
+                    self._remember(session_id, fingerprint)
+
+    def _remember(self, session_id: str, fingerprint: bytes) -> None:
+        self._lost[session_id] = fingerprint
+        while len(self._lost) > MAX_LOST:
+            del self._lost[next(iter(self._lost))]
+
+    def _was_lost(self, session_id: str, fingerprint: bytes) -> bool:
+        if self._lost.pop(session_id, None) != fingerprint:
+            return False
+        try:
+            self._sessions.find(session_id)
+        except SessionNotFoundError:
+            return False
+        return True
+
+
+def fingerprint_of(*parts: str | bytes | None) -> bytes:
+    """Return a digest of a request's parts; two requests share it only if they are the same."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = b"" if part is None else part.encode() if isinstance(part, str) else part
+        digest.update(b"%d:" % len(data) + data if part is not None else b"-")
+    return digest.digest()
+
+
+class CallRetries:
+    """Finds the call that a client without call ids sends again because its connection broke.
+
+    Such a client (`openreward`) would otherwise play two steps. Only a call whose client left before the
+    call's id was written is found: an id that was lost in the network looks like one that arrived.
+    """
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, dict[str, http.Exchange]] = {}
+        """Calls whose clients have not received the id yet, by session and call id."""
+
+    def take(self, session_id: str) -> list[str]:
+        """Return the ids of the session's calls whose clients left, oldest first; each is returned once."""
+        calls = self._unanswered.get(session_id)
+        if calls is None:
+            return []
+        lost = [call_id for call_id, exchange in calls.items() if exchange.disconnected]
+        for call_id in lost:
+            self._forget(session_id, call_id)
+        return lost
+
+    def watch(self, session_id: str, call_id: str, exchange: http.Exchange, send: http.Send) -> http.Send:
+        """Note a call that is about to be answered, and return how to send its answer."""
+        self._remember(session_id, call_id, exchange)
+
+        async def send_and_note(message: http.Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not exchange.disconnected:
+                self._forget(session_id, call_id)
+
+        return send_and_note
+
+    def _remember(self, session_id: str, call_id: str, exchange: http.Exchange) -> None:
+        calls = self._unanswered.setdefault(session_id, {})
+        calls[call_id] = exchange
+        if len(calls) > MAX_UNANSWERED:
+            del calls[next(iter(calls))]
+        while len(self._unanswered) > MAX_LOST:
+            del self._unanswered[next(iter(self._unanswered))]
+
+    def _forget(self, session_id: str, call_id: str) -> None:
+        calls = self._unanswered.get(session_id)
+        if calls is not None:
+            calls.pop(call_id, None)
+            if not calls:
+                del self._unanswered[session_id]
+
+
+class DeferredCreates:
+    """Creations with a split and an index and no environment, which wait for the first path of their session.
+
+    Where several environments are served, the session then has the environment of the path and not the
+    default one.
+    """
+
+    def __init__(self, create: Create) -> None:
+        """Start with none; `create` creates a session."""
+        self._create = create
+        self.waiting: dict[str, SessionRequest] = {}
+        """The sessions that are still to be created, by id."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def defer(self, session_id: str, request: SessionRequest) -> None:
+        """Keep a creation until a path names its environment; the same creation may be repeated.
+
+        Raises:
+            SessionExistsError: If another creation waits under the same id.
+        """
+        if self.waiting.setdefault(session_id, request) != request or session_id in self._locks:
+            raise SessionExistsError("Session already exists")
+        while len(self.waiting) > MAX_DEFERRED:
+            del self.waiting[next(iter(self.waiting))]
+
+    def forget(self, session_id: str) -> None:
+        """Drop a creation, if it waits."""
+        self.waiting.pop(session_id, None)
+
+    async def carry_out(self, session_id: str, environment: str | None) -> None:
+        """Create a session whose creation waits; once, however many requests for it arrive at the same time.
+
+        Args:
+            environment: As the path names it; `None` for the default one.
+
+        Raises:
+            OrsServerError: Whatever the creation raises; the next request tries again.
+        """
+        async with self._locks.setdefault(session_id, asyncio.Lock()):
+            request = self.waiting.get(session_id)
+            if request is not None:
+                await self._create(replace(request, environment=environment))
+                self.forget(session_id)

@@ -1,0 +1,85 @@
+"""Reads a declaration from `environment.toml`, a recipe or options; errors name the file, line and key."""
+
+import difflib
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from ors_server.environments.declared.declaration import Declaration
+from ors_server.model.errors import EnvironmentDefinitionError, SettingsError
+from ors_server.model.settings_sources import TomlFile
+
+FILE = "environment.toml"
+"""The file in a folder that declares an environment."""
+RECIPES = files("ors_server.environments.declared") / "recipes"
+_LONGEST = 80
+
+Place: TypeAlias = Callable[[str], str]
+"""Returns where a top-level key is, for messages."""
+
+
+def read_declaration(path: Path) -> Declaration:
+    """Read a declaration.
+
+    Raises:
+        EnvironmentDefinitionError: If it is not TOML, a key is unknown, or a value does not fit.
+    """
+    try:
+        file = TomlFile.read(path)
+    except SettingsError as error:
+        raise EnvironmentDefinitionError(str(error)) from error
+    return make_declaration(file.values, lambda key: file.place(key) if key in file.values else str(path))
+
+
+def make_declaration(values: Mapping[str, Any], place: Place) -> Declaration:
+    """Check a declaration's keys and values, and add those of its recipe.
+
+    Args:
+        place: Returns where a top-level key is, for messages.
+    """
+    known = [field.alias or name for name, field in Declaration.model_fields.items()]
+    for key in values:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
+            raise EnvironmentDefinitionError(f"{place(key)}: unknown key {key!r}, {hint}")
+    recipe = values.get("recipe")
+    base = {} if recipe is None else read_recipe(recipe, place("recipe"))
+    try:
+        return Declaration.model_validate({**base, **values})
+    except ValidationError as error:
+        raise EnvironmentDefinitionError(_describe(error, place)) from error
+
+
+def _describe(error: ValidationError, place: Place) -> str:
+    first = error.errors(include_url=False)[0]
+    loc = [str(part) for part in first["loc"]]
+    came = "" if not loc else f", came {first['input']!r}"
+    came = came if len(came) <= _LONGEST else f"{came[:_LONGEST]}..."
+    text = first["msg"].removeprefix("Value error, ")
+    if not loc:
+        return f"{place('data')}: {text}"
+    return f"{place(loc[0])}: {'.'.join(loc)}: {text[0].lower()}{text[1:]}{came}"
+
+
+def recipe_names() -> list[str]:
+    """Return the names of all recipes, sorted."""
+    return sorted(
+        item.name.removesuffix(".toml") for item in RECIPES.iterdir() if item.name.endswith(".toml")
+    )
+
+
+def read_recipe(name: object, place: str) -> dict[str, Any]:
+    """Return the keys of a recipe; raise `EnvironmentDefinitionError` if there is none of that name."""
+    names = recipe_names()
+    if not isinstance(name, str) or name not in names:
+        near = difflib.get_close_matches(str(name), names, n=1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        raise EnvironmentDefinitionError(
+            f"{place}: unknown recipe {name!r}{hint} The recipes are {', '.join(names)}"
+        )
+    return tomllib.loads((RECIPES / f"{name}.toml").read_text("utf-8"))

@@ -1,0 +1,179 @@
+"""A JSON file with records, and a folder of JSON files; the index keeps a copy of both."""
+
+from collections.abc import Iterator, Sequence
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any, cast
+
+from typing_extensions import override
+
+from ors_server.environments.declared.row_faults import RowFaultError, show_value
+from ors_server.environments.declared.rows.data_file import DataFile
+from ors_server.environments.declared.rows.json_shapes import rows_of_object
+from ors_server.environments.declared.rows.jsonl import scan_lines
+from ors_server.environments.declared.rows.row_source import (
+    MAX_ROW_BYTES,
+    ROW_DECODER,
+    RowReader,
+    ScannedRow,
+    as_object,
+    parse_object,
+)
+from ors_server.environments.declared.rows.shards import are_shards
+from ors_server.model.errors import EnvironmentDefinitionError
+from ors_server.model.wire import JSONObject
+
+MAX_SNIPPET = 40
+"""Characters of a faulty file that an error shows."""
+_SPACES = " \t\n\r"
+
+
+class JsonFile(RowReader):
+    """A JSON file whose records are its outermost list, lists deeper in it, rows of a table, or its values.
+
+    `datasets`, Spark and others write JSON lines into files of this name, and jq one value after another.
+    """
+
+    def __init__(self, path: Path, records: str = "") -> None:
+        """Read a file.
+
+        Args:
+            records: The names of the lists on the way to the records, with dots between them.
+        """
+        super().__init__(str(path), (path,))
+        self._file = DataFile(path)
+        self._has_single_records = are_shards([path])  # a part of JSON lines may have one line
+        self._path = [part for part in records.split(".") if part]
+
+    @override
+    def rows(self) -> Iterator[ScannedRow]:
+        if not self._path and self._has_lines():
+            with self._file.open() as stream:
+                yield from scan_lines(stream)
+            return
+        with self._file.open() as stream:
+            text = self._decode(stream.read())
+        first, end = self._value(text, 0)
+        if end == len(text):
+            records = self._records(first, self._path, {})
+        elif isinstance(first, dict):
+            values = self._values(text)
+            records = (record for value in values for record in self._records_below(value))
+        else:
+            raise self._fault(JSONDecodeError("Extra data", text, end))
+        for number, value in enumerate(records, 1):
+            try:
+                yield ScannedRow(f"record {number}", as_object(value))
+            except RowFaultError as fault:
+                yield ScannedRow(f"record {number}", fault)
+
+    def _has_lines(self) -> bool:
+        """Whether the first line is an object, and another line follows."""
+        with self._file.open() as stream:
+            lines = (line for line in iter(lambda: stream.readline(MAX_ROW_BYTES), b"") if not line.isspace())
+            try:
+                value: object = ROW_DECODER.decode(next(lines, b"").decode("utf-8-sig"))
+            except (ValueError, RecursionError, RowFaultError):
+                return False
+            return isinstance(value, dict) and next(lines, None) is not None
+
+    def _decode(self, data: bytes) -> str:
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise EnvironmentDefinitionError(
+                f"{self.name}, line {line}: expected JSON in UTF-8, came the byte {data[error.start]:#04x}"
+            ) from error
+
+    def _values(self, text: str) -> Iterator[Any]:
+        end = 0
+        while end < len(text):
+            value, end = self._value(text, end)
+            yield value
+
+    def _value(self, text: str, start: int) -> tuple[Any, int]:
+        """Return the value that begins after a place, and the place after it and the space behind it."""
+        try:
+            value, end = ROW_DECODER.raw_decode(text, _skip_spaces(text, start))
+        except JSONDecodeError as error:
+            raise self._fault(error) from error
+        except RecursionError as error:
+            raise EnvironmentDefinitionError(
+                f"{self.name}: expected JSON, and lists or objects are nested too deeply"
+            ) from error
+        except (RowFaultError, ValueError) as error:
+            raise EnvironmentDefinitionError(f"{self.name}: expected JSON, and {error}") from error
+        return value, _skip_spaces(text, end)
+
+    def _fault(self, error: JSONDecodeError) -> EnvironmentDefinitionError:
+        before, after = error.doc[max(0, error.pos - MAX_SNIPPET) : error.pos], error.doc[error.pos :]
+        shown = (before.rpartition("\n")[2] + after[:MAX_SNIPPET].partition("\n")[0]).strip()
+        near = f", near {shown!r}" if shown else ""
+        return EnvironmentDefinitionError(
+            f"{self.name}, line {error.lineno}, column {error.colno}: expected JSON, and {error.msg}{near}"
+        )
+
+    def _records_below(self, value: Any) -> Iterator[Any]:
+        return self._records(value, self._path, {}) if self._path else iter([value])
+
+    def _records(self, value: Any, path: list[str], around: JSONObject) -> Iterator[Any]:
+        if isinstance(value, list):
+            for item in cast("Sequence[Any]", value):
+                yield from self._records(item, path, around) if path else [_inside(item, around)]
+            return
+        if not path and isinstance(value, dict):
+            table = cast("JSONObject", value)
+            is_record = self._has_single_records or not any(
+                isinstance(item, list | dict) for item in table.values()
+            )
+            rows = [table] if is_record and not around else rows_of_object(table)
+            if rows is not None:
+                yield from ({**around, **row} for row in rows)
+                return
+        if not path or not isinstance(value, dict) or path[0] not in value:
+            wanted = f"the list {path[0]!r}" if path else "a list of records"
+            raise EnvironmentDefinitionError(
+                f"{self.name}: expected {wanted}, came {show_value(_shape(value))}; "
+                'name the lists on the way to the records: records = "data.paragraphs.qas"'
+            )
+        outer = cast("JSONObject", value)
+        plain = {name: item for name, item in outer.items() if not isinstance(item, list | dict)}
+        yield from self._records(outer[path[0]], path[1:], {**around, **plain})
+
+
+def _skip_spaces(text: str, start: int) -> int:
+    while start < len(text) and text[start] in _SPACES:
+        start += 1
+    return start
+
+
+def _inside(record: Any, around: JSONObject) -> Any:
+    return {**around, **cast("JSONObject", record)} if isinstance(record, dict) else record
+
+
+def _shape(value: Any) -> Any:
+    return list(cast("JSONObject", value)) if isinstance(value, dict) else value
+
+
+class JsonFolder(RowReader):
+    """A folder in which every file *.json, also deeper down, is one row, in the order of paths."""
+
+    def __init__(self, folder: Path) -> None:
+        """Find the files; raises `EnvironmentDefinitionError` if there are none."""
+        files = sorted(folder.rglob("*.json"), key=lambda path: path.relative_to(folder).parts)
+        if not files:
+            raise EnvironmentDefinitionError(
+                f"{folder}: expected a folder with *.json files, and it has none"
+            )
+        super().__init__(str(folder), tuple(files))
+        self._folder = folder
+
+    @override
+    def rows(self) -> Iterator[ScannedRow]:
+        for path in self.files:
+            place = path.relative_to(self._folder).as_posix()
+            try:
+                yield ScannedRow(place, {"file": place, **parse_object(path.read_bytes())})
+            except RowFaultError as fault:
+                yield ScannedRow(place, fault)

@@ -1,0 +1,229 @@
+"""Environments that other packages have: sources, which make environments by name.
+
+A source is an entry point of the group `ors_server.sources`: its name is the first part of a reference such
+as `reasoning_gym/leg_counting`, its value the `module:OBJECT` of a `Source`. That module imports the package
+which it adapts only when an environment is made.
+"""
+
+import difflib
+import hashlib
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from importlib.metadata import EntryPoint, entry_points
+
+from ors_server.environments.boundary import describe_authors
+from ors_server.environments.environment import Environment
+from ors_server.installation import install_hint, package_hint
+from ors_server.model.errors import EnvironmentDefinitionError, OrsServerError, UnknownEnvironmentError
+from ors_server.model.logs import get_logger
+
+log = get_logger("ors_server.sources")
+
+SOURCE_GROUP = "ors_server.sources"
+"""Entry points under which installed packages offer sources by name."""
+FORCE = "!"
+"""Behind the name of an environment that its source lists as broken: make it all the same."""
+_LONGEST = 64
+"""Characters of an environment's name."""
+_DIGEST = 8
+_NEAREST = 3
+_PIP_INSTALL = "pip install "
+
+
+@dataclass(frozen=True)
+class Source:
+    """A package whose environments this server can serve."""
+
+    name: str
+    """First part of the references; the name of its entry point."""
+    requires: tuple[str, ...]
+    """What must be installed: distributions, with or without a version, such as `reasoning-gym==0.1.25`. The
+    first is the package that is adapted."""
+    licence: str
+    """SPDX identifier of the package's licence."""
+    homepage: str
+    list_names: Callable[[], Sequence[str]]
+    """Returns the names of all environments, the broken ones too, in order. Imports nothing heavy."""
+    make: Callable[[str], type[Environment]]
+    """Makes the class of one environment, whose name is `served_name(source, name)`."""
+    broken: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Environments that are made only on request, with the reason: part of a sentence."""
+    is_open: bool = False
+    """Whether `make` takes other names too, such as addresses; it raises for those that it does not know."""
+    extra: str = ""
+    """Extra of ors-mcp-server that installs what is required; the name with hyphens by default."""
+    install: str = ""
+    """Command that installs what is required; that of the extra by default."""
+    find_version: Callable[[str], str | None] | None = None
+    """Returns the version of an installed distribution, `None` without it; looks beside this package by
+    default. For packages in a virtual environment of their own."""
+
+    @property
+    def install_command(self) -> str:
+        """The command that installs what this source requires, with the pip of this Python."""
+        if self.install.startswith(_PIP_INSTALL):
+            return package_hint(*shlex.split(self.install.removeprefix(_PIP_INSTALL)))
+        return self.install or install_hint(self.extra_name)
+
+    @property
+    def extra_name(self) -> str:
+        """The extra of this package that has what is required, unless `install` is another command."""
+        return self.extra or self.name.replace("_", "-")
+
+    def missing(self) -> list[str]:
+        """Return what is not installed as required: for each, what was expected and what came."""
+        find = self.find_version or find_version
+        wrong: list[str] = []
+        for text in self.requires:
+            distribution, _, pinned = text.partition("==")
+            version = find(distribution)
+            if version is None:
+                wrong.append(f"expected {text}, and it is not installed")
+            elif pinned and version != pinned:
+                wrong.append(f"expected {text}, came version {version}")
+        return wrong
+
+    def check_installed(self) -> None:
+        """Raise `EnvironmentDefinitionError` unless everything that is required is installed."""
+        wrong = self.missing()
+        if wrong:
+            raise EnvironmentDefinitionError(f"{self.name}: {'; '.join(wrong)}; run {self.install_command}")
+
+    def check_name(self, name: str) -> None:
+        """Raise `UnknownEnvironmentError` if the source has no environment of that name."""
+        if not self.is_open and name not in self.list_names():
+            raise UnknownEnvironmentError(f"{self.name}/{name}: {self._unknown(name)}")
+
+    def load(self, name: str, *, is_forced: bool = False) -> type[Environment]:
+        """Return the class of an environment.
+
+        Args:
+            is_forced: Whether to make it although it is listed as broken.
+
+        Raises:
+            UnknownEnvironmentError: If the source has none of that name.
+            EnvironmentDefinitionError: If it is broken, something that it needs is not installed, or making
+                it fails.
+        """
+        self.check_name(name)
+        reference = f"{self.name}/{name}"
+        if name in self.broken and not is_forced:
+            raise EnvironmentDefinitionError(
+                f"{reference} is listed as broken: {self.broken[name]}; {reference}{FORCE} serves it all the "
+                "same"
+            )
+        self.check_installed()
+        try:
+            return self.make(name)
+        except OrsServerError:
+            raise
+        except Exception as error:
+            raise EnvironmentDefinitionError(
+                f"{reference}: making it failed: {describe_authors(error)}"
+            ) from error
+
+    def _unknown(self, name: str) -> str:
+        names = self.list_names()
+        near = nearest(name, names)
+        hint = (
+            f"the nearest are {', '.join(near)}" if near else f"the first are {', '.join(names[:_NEAREST])}"
+        )
+        shown = f"came {name!r}" if name else "came none"
+        return f"expected one of {len(names)} names, {shown}; {hint}; ors-server list --available lists all"
+
+
+def nearest(name: str, names: Sequence[str]) -> list[str]:
+    """Return the names that are most like one, the best first."""
+    by_key = {each.lower(): each for each in names}
+    return [by_key[key] for key in difflib.get_close_matches(name.lower(), list(by_key), n=_NEAREST)]
+
+
+def find_version(distribution: str) -> str | None:
+    """Return the version of an installed distribution; `None` if it is not installed."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def served_name(source: str, name: str) -> str:
+    """Return the name under which an environment of a source is served.
+
+    Lower case, joined by `_`, with `_` for what an environment's name may not have: `gymnasium` and
+    `FrozenLake-v1` give `gymnasium_frozenlake-v1`. A name that would be too long ends in a hash of the whole.
+    """
+    whole = f"{source}_{name}"
+    text = re.sub(r"[^a-z0-9_-]", "_", whole.lower())
+    if len(text) <= _LONGEST:
+        return text
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]
+    return f"{text[: _LONGEST - _DIGEST - 1]}_{digest}"
+
+
+def source_names() -> list[str]:
+    """Return the names of all sources, sorted. Imports none of them."""
+    return sorted(_points())
+
+
+def load_source(name: str) -> Source:
+    """Return a source.
+
+    Raises:
+        UnknownEnvironmentError: If no installed package offers it.
+        EnvironmentDefinitionError: If its module cannot be imported, or has something else there.
+    """
+    points = _points()
+    if name not in points:
+        near = nearest(name, list(points)) or list(points)
+        raise UnknownEnvironmentError(
+            f"unknown source {name!r}; expected {' or '.join(near) or 'a package that offers one'}; "
+            "ors-server list --available lists all"
+        )
+    point = points[name]
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        raise EnvironmentDefinitionError(
+            f"source {name}: importing {point.value} failed: {describe_authors(error)}"
+        ) from error
+    if not isinstance(found, Source):
+        kind = type(found).__name__
+        raise EnvironmentDefinitionError(f"source {name}: expected a Source at {point.value}, came {kind}")
+    if found.name != name:
+        raise EnvironmentDefinitionError(
+            f"source {name}: {point.value} is named {found.name!r}; name its entry point so"
+        )
+    return found
+
+
+def split_source(reference: str) -> tuple[str, str] | None:
+    """Return the source and the name in a reference such as `gymnasium/Taxi-v4`; `None` for other ones."""
+    source, slash, name = reference.partition("/")
+    return (source, name) if slash and source in _points() else None
+
+
+def find_sourced(reference: str) -> type[Environment] | None:
+    """Return the class that a reference `SOURCE/NAME` or `SOURCE/NAME!` names; `None` for other references.
+
+    Raises:
+        UnknownEnvironmentError: As `Source.load` does.
+        EnvironmentDefinitionError: As `Source.load` does.
+    """
+    parts = split_source(reference)
+    if parts is None:
+        return None
+    source, name = load_source(parts[0]), parts[1]
+    return source.load(name.removesuffix(FORCE), is_forced=name.endswith(FORCE))
+
+
+def _points() -> dict[str, EntryPoint]:
+    """Return the entry points by name; of two of one name, the one whose value sorts first."""
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=SOURCE_GROUP), key=lambda point: (point.name, point.value)):
+        kept = found.setdefault(point.name, point)
+        if kept.value != point.value:
+            log.warning("source_left_out", name=point.name, kept=kept.value, left_out=point.value)
+    return found

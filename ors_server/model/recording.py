@@ -1,0 +1,72 @@
+"""Writes every part of a record as JSON and reads it back, without loss.
+
+Times are ISO 8601 with their offset; field names are those of `ors_server.model.trajectory`.
+"""
+
+import json
+from hashlib import sha256
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from ors_server.model.errors import EnvironmentFailedError, RecordError
+from ors_server.model.trajectory import Blocks, EpisodeOrigin, EpisodeRecord, EpisodeSummary, Step, Transition
+from ors_server.model.wire import JSONObject
+
+Part = TypeVar("Part")
+
+
+class JsonCodec(Generic[Part]):
+    """Writes and reads one type of part."""
+
+    def __init__(self, kind: Any, name: str) -> None:
+        self._adapter: TypeAdapter[Part] = TypeAdapter(kind)
+        self._name = name
+
+    def write(self, part: Part) -> bytes:
+        """Return a part as one line of JSON in UTF-8."""
+        return self._adapter.dump_json(part)
+
+    def as_json(self, part: Part) -> Any:
+        """Return a part as JSON types."""
+        return self._adapter.dump_python(part, mode="json")
+
+    def read(self, text: str | bytes) -> Part:
+        """Read what `write` wrote; `RecordError` if it has another form."""
+        try:
+            return self._adapter.validate_json(text)
+        except ValidationError as error:
+            raise RecordError(self._mistake(error)) from error
+
+    def of_json(self, value: object) -> Part:
+        """Read what `as_json` gave; `RecordError` if it has another form."""
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            raise RecordError(self._mistake(error)) from error
+
+    def _mistake(self, error: ValidationError) -> str:
+        first = cast("dict[str, Any]", error.errors(include_url=False, include_input=False)[0])
+        place = ".".join(str(part) for part in first["loc"]) or "the value"
+        return f"invalid {self._name}: {place}: {first['msg']}"
+
+
+def task_digest(task_spec: JSONObject) -> str:
+    """Return the SHA-256 of a task's canonical JSON (sorted keys, no spaces, ASCII), hexadecimal.
+
+    Raises:
+        EnvironmentFailedError: If it is not JSON, or holds NaN or an infinity.
+    """
+    try:
+        text = json.dumps(task_spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFailedError(f"the task is not JSON: {error}") from error
+    return sha256(text.encode()).hexdigest()
+
+
+STEP: JsonCodec[Step] = JsonCodec(Step, "step")
+ORIGIN: JsonCodec[EpisodeOrigin] = JsonCodec(EpisodeOrigin, "origin of an episode")
+SUMMARY: JsonCodec[EpisodeSummary] = JsonCodec(EpisodeSummary, "summary of an episode")
+TRANSITION: JsonCodec[Transition] = JsonCodec(Transition, "transition of an episode")
+BLOCKS: JsonCodec[Blocks] = JsonCodec(Blocks, "list of blocks")
+RECORD: JsonCodec[EpisodeRecord] = JsonCodec(EpisodeRecord, "record of an episode")

@@ -1,0 +1,307 @@
+"""The record: what happened in an episode, step by step, as the server saw it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from secrets import token_hex
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
+
+from pydantic import ConfigDict, Field
+
+from ors_server.model.policy import WITHHELD
+from ors_server.model.wire import Block, JSONObject
+
+Blocks: TypeAlias = tuple[Block, ...]
+"""Content for the agent, in order."""
+
+SEEDS = 2**53
+"""Number of seeds: integers that a 64-bit float, and so JSON everywhere, keeps exactly."""
+
+RECORD_CONFIG = ConfigDict(
+    json_schema_serialization_defaults_required=True,
+    validate_by_alias=True,
+    validate_by_name=True,
+)
+"""Pydantic's configuration for the dataclasses of the record; constructors check nothing."""
+
+
+REWARD_STATUS = "reward_status"
+"""Key of a step's metadata: the status of its reward, where that is not `graded`."""
+REWARD_REASON = "reward_reason"
+"""Key with the reason of that status, where there is one."""
+UNJUDGED_STATUSES = frozenset({"bad_gold", "error", "limit"})
+"""Statuses of rewards without a number: the judgement failed."""
+
+USER_TURNS = "user_turns"
+"""Key of a step's metadata: the messages that its call sent to the simulated user, with the answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """One message to the simulated user of an episode, and the answer."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    message: str
+    reply: str
+    user: str = "scripted"
+    """Who answered: `scripted`, or the name of a function or model."""
+    tokens: int = 0
+    """What the user's model used, prompt and answer."""
+    seconds: float = 0.0
+    """Until the answer came."""
+
+
+class StepStatus(StrEnum):
+    """The status of one recorded call."""
+
+    GRADED = "graded"
+    """The tool ran, and the step was rewarded or charged."""
+    UNGRADED = "ungraded"
+    """The tool ran, and the step was neither rewarded nor charged."""
+    REFUSED = "refused"
+    """The call did not run: unknown tool or invalid arguments."""
+    FAILED = "failed"
+    """The environment's code failed; nothing was judged."""
+    CANCELLED = "cancelled"
+    """The caller withdrew the call while it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool call of an episode and its output."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    number: int
+    """Position in the episode, from 1."""
+    call_id: str
+    tool: str
+    arguments: JSONObject
+    """As the agent sent them."""
+    status: StepStatus
+    blocks: Blocks
+    reward: float | None
+    """Paid with the step, penalties included; `None` if nothing was judged or charged, and while a policy
+    holds rewards back until the end."""
+    components: Mapping[str, float]
+    """The parts of the reward by name: `tool`, one entry per penalty cause, and `withheld` for rewards of
+    earlier steps that this one paid. They add up to the reward, where there is one."""
+    finished: bool
+    error: str | None
+    """Why the call was refused or failed, in words."""
+    error_code: str | None
+    metadata: JSONObject | None
+    started_at: datetime
+    """When the call began to run, UTC."""
+    duration: float
+    """Seconds from the call's start to its answer."""
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether the step's judgement failed: its metadata states a status that has no number."""
+        return self.metadata is not None and is_unjudged(self.metadata)
+
+    @property
+    def earned(self) -> float | None:
+        """The step's own reward and penalties, paid with it or held back; `None` if it had none."""
+        if self.reward is not None and WITHHELD not in self.components:
+            return self.reward
+        own = [amount for name, amount in self.components.items() if name != WITHHELD]
+        return sum(own) if own else None
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The episode that a fork began as, and where it left it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    session_id: str
+    """Session of the episode that it began as."""
+    steps: int
+    """Steps that both share: the fork's record begins with copies of them, its sums with theirs."""
+
+
+def is_unjudged(metadata: Mapping[str, Any]) -> bool:
+    """Return whether metadata of a step states that its judgement failed."""
+    status = metadata.get(REWARD_STATUS)
+    return isinstance(status, str) and status in UNJUDGED_STATUSES
+
+
+def make_episode_id() -> str:
+    """Return a new episode's id, which no other ever has: 32 hexadecimal digits."""
+    return token_hex(16)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeOrigin:
+    """What an episode was created from: enough to play the same task again."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    session_id: str
+    environment: str
+    environment_version: str
+    server_version: str
+    task_spec: JSONObject = field(repr=False)
+    task_hash: str
+    """SHA-256 of the task's canonical JSON, hexadecimal."""
+    split: str | None
+    index: int | None
+    created_at: datetime
+    policy: JSONObject
+    credential_id: str | None = None
+    """Id of the credential that created the session; never the credential."""
+    forked_from: Fork | None = None
+    sandbox: JSONObject | None = None
+    """What isolated the agent's commands, and the gaps; `None` where the environment runs none."""
+    episode_id: str = field(default_factory=make_episode_id)
+    """Id of the record. A session id may be used again once its session is gone; this one never is."""
+    seed: int = 0
+    """Seed of the environment's random generator, in [0, 2**53)."""
+    visibility: str = "meta"
+    """What the agent sees of rewards."""
+    toolset: str | None = None
+    """The toolset that the session was created with."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names that the session's creator gave it: its run, attempt, group."""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Versions by name: `python`, and the distribution that the environment comes from, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One transition of an episode from one phase to another."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    event: str
+    """The event's name in the episode's table."""
+    phase: str
+    """The phase after it."""
+    stop_reason: str | None
+    """Why the episode is over; `None` while it goes on."""
+    at: datetime
+    """UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeSummary:
+    """The authoritative figures of an episode."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    phase: str
+    """created, ready, playing, finished, failed, expired or deleted."""
+    steps: int
+    episode_return: Annotated[float, Field(alias="return")]
+    """Sum of the rewards of all steps, in step order."""
+    withheld: float = 0.0
+    """Rewards and penalties that are not paid yet, under a policy that pays with the last step; they stay
+    unpaid if the episode ends without one."""
+    reward_sum: float = 0.0
+    """Rewards of tools; with the penalties, they are the return and what is withheld."""
+    penalty_sum: float = 0.0
+    """Penalties of the policy; zero or negative."""
+    penalties: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The penalty sum by cause."""
+    discounted_return: float = 0.0
+    """Sum of `discount ** (number - 1) * reward` over the steps."""
+    last_reward: float | None = None
+    """The last reward that was paid."""
+    best_reward: float | None = None
+    """The highest reward of one step, penalties included."""
+    ungraded_steps: int = 0
+    """Steps without a judgement."""
+    failed_steps: int = 0
+    """Steps in which the environment's own code failed."""
+    unjudged_steps: int = 0
+    """Steps whose judgement failed: the reward had no number, or it was interrupted. If there are any, the
+    return lacks a part, so nothing should train on it or count it."""
+    stop_reason: str | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    last_call_at: datetime | None = None
+    finished_at: datetime | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Figures that rewards reported beside their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures with JSON types and the names of the wire; times become ISO 8601 strings."""
+        return {stated: _as_json(getattr(self, name)) for name, stated in _FIGURES}
+
+
+ENDINGS = frozenset({"completed", "step_limit", "time_limit", "blocked"})
+"""Stop reasons of episodes that ended by their own rules."""
+
+
+class EpisodeResult(StrEnum):
+    """What an episode contributes to figures over many; every episode has exactly one."""
+
+    GRADED = "graded"
+    """It ended by its own rules, and a step was paid or charged: its return is part of means."""
+    UNGRADED = "ungraded"
+    """It ended by its own rules without a reward or a penalty."""
+    UNJUDGED = "unjudged"
+    """The judgement of a step failed, so that the return lacks a part; whether it ended or not."""
+    LIVE = "live"
+    """It has not ended; or its server was killed before it could write the end."""
+    ABANDONED = "abandoned"
+    """Its session was deleted, expired, or ended with the server, before the episode did."""
+    FAILED = "failed"
+    """The environment failed."""
+
+
+def result_of(summary: EpisodeSummary) -> EpisodeResult:
+    """Return which figures an episode is part of: the one rule for means of returns everywhere."""
+    if summary.unjudged_steps:
+        return EpisodeResult.UNJUDGED
+    if summary.stop_reason is None:
+        return EpisodeResult.LIVE
+    if summary.stop_reason == "failed":
+        return EpisodeResult.FAILED
+    if summary.stop_reason not in ENDINGS:
+        return EpisodeResult.ABANDONED
+    return EpisodeResult.UNGRADED if summary.last_reward is None else EpisodeResult.GRADED
+
+
+_FIGURES = [
+    (each.name, "return" if each.name == "episode_return" else each.name) for each in fields(EpisodeSummary)
+]
+"""The figures' names here, and on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """Everything on record of an episode beside its steps."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
+
+    origin: EpisodeOrigin
+    summary: EpisodeSummary
+    """The latest figures; final once the record is closed."""
+    prompt: Blocks | None = None
+    """The prompt; `None` if it was never requested."""
+    transitions: tuple[Transition, ...] = ()
+    """Every transition, in order."""
+    is_closed: bool = False
+    """Whether the session is gone and nothing will be added."""
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
+
+
+def complete_summary(summary: EpisodeSummary, steps: Sequence[Step]) -> EpisodeSummary:
+    """Return a summary that counts the unjudged steps, which summaries of older servers do not."""
+    unjudged = sum(step.is_unjudged for step in steps)
+    return replace(summary, unjudged_steps=unjudged) if unjudged > summary.unjudged_steps else summary
+
+
+def first_summary(origin: EpisodeOrigin) -> EpisodeSummary:
+    """Return the figures of an episode in which nothing has happened yet."""
+    return EpisodeSummary(phase="created", steps=0, episode_return=0.0, created_at=origin.created_at)

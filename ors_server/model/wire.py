@@ -1,0 +1,396 @@
+"""The bodies of the Open Reward Standard, to the letter.
+
+Field names, defaults and the refusal of unknown fields follow the standard's data types page and the
+behaviour of its reference implementation (`openreward` 0.1.167). The models are frozen: data here, behaviour
+elsewhere.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+JSONObject: TypeAlias = dict[str, Any]
+"""A JSON object; keys are strings, values are JSON values."""
+
+MESSAGE_BLOCK_TYPES = ("text", "image", "reasoning", "tool_call", "tool_result")
+"""Block types that a message may hold, as advertised by `/tools`."""
+
+
+_set = object.__setattr__
+_IMAGE_TYPE = re.compile(r"image/[A-Za-z0-9.+-]+")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+
+
+def _is_base64(text: str) -> bool:
+    """Whether a text is base64, plain or for URLs; only its ends are looked at, for images are long."""
+    ends = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT].rstrip() + text[-_LOOKED_AT:]
+    return text.isascii() and _BASE64.fullmatch("".join(ends.split())) is not None
+
+
+_LOOKED_AT = 2048
+"""Characters at either end of an image's data that are checked."""
+
+
+class WireModel(BaseModel):
+    """Base of everything that crosses the wire: frozen, and closed to unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+ModelT = TypeVar("ModelT", bound=WireModel)
+
+
+def make_of_checked(model: type[ModelT], values: dict[str, Any]) -> ModelT:
+    """Make a model of values that were checked: every field by name; `values` must not be used again."""
+    made = model.__new__(model)
+    _set(made, "__dict__", values)
+    _set(made, "__pydantic_fields_set__", set(values))
+    _set(made, "__pydantic_extra__", None)
+    _set(made, "__pydantic_private__", None)
+    return made
+
+
+class TextBlock(WireModel):
+    """A piece of text shown to the agent."""
+
+    text: str
+    detail: JSONObject | None = None
+    """Free data about the block; not shown to the agent."""
+    type: Literal["text"] = "text"
+
+
+class ImageBlock(WireModel):
+    """An image shown to the agent."""
+
+    data: str
+    """The image's bytes in base64."""
+    mimeType: str  # noqa: N815  (the wire's word)
+    """For instance `image/png`."""
+    detail: JSONObject | None = None
+    type: Literal["image"] = "image"
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _check_data(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            msg = (
+                f"an image's data is base64 text, not {type(value).__name__}: base64.b64encode(...).decode()"
+            )
+            raise ValueError(msg)  # noqa: TRY004  (pydantic reports ValueError)
+        if value.startswith("data:"):
+            raise ValueError("an image's data is base64 alone; give what follows 'base64,' in the data URL")
+        if not _is_base64(value):
+            raise ValueError("an image's data is base64 text of its bytes: base64.b64encode(...).decode()")
+        return value
+
+    @field_validator("mimeType")
+    @classmethod
+    def _check_type(cls, value: str) -> str:
+        if not _IMAGE_TYPE.fullmatch(value):
+            raise ValueError(f"an image's mimeType is a type such as image/png, not {value!r:.40}")
+        return value
+
+
+class ReasoningBlock(WireModel):
+    """An assistant's recorded reasoning inside a conversation prompt."""
+
+    text: str
+    signature: str | None = None
+    detail: JSONObject | None = None
+    type: Literal["reasoning"] = "reasoning"
+
+
+class ToolCallBlock(WireModel):
+    """An assistant's recorded tool call inside a conversation prompt."""
+
+    id: str
+    name: str
+    input: JSONObject
+    detail: JSONObject | None = None
+    type: Literal["tool_call"] = "tool_call"
+
+
+Block: TypeAlias = Annotated[TextBlock | ImageBlock, Field(discriminator="type")]
+"""What prompts and tool outputs are made of."""
+
+
+_BLOCKS = frozenset({TextBlock, ImageBlock})
+
+
+class ToolResultBlock(WireModel):
+    """The answer to a recorded tool call inside a conversation prompt."""
+
+    tool_call_id: str
+    blocks: list[Block]
+    is_error: bool = False
+    detail: JSONObject | None = None
+    type: Literal["tool_result"] = "tool_result"
+
+
+MessageBlock: TypeAlias = Annotated[
+    TextBlock | ImageBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock, Field(discriminator="type")
+]
+"""What messages are made of."""
+
+_PLACES: dict[str, frozenset[str]] = {
+    "system": frozenset({"text", "image"}),
+    "user": frozenset({"text", "image", "tool_result"}),
+    "assistant": frozenset({"text", "image", "reasoning", "tool_call"}),
+}
+
+
+class Message(WireModel):
+    """One turn of a conversation prompt.
+
+    Which blocks a role may hold follows the reference implementation: tool results belong to the user,
+    reasoning and tool calls to the assistant.
+    """
+
+    role: Literal["system", "user", "assistant"]
+    blocks: list[MessageBlock]
+    detail: JSONObject | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_blocks(cls, value: Any) -> Any:
+        given = cast("JSONObject", value) if isinstance(value, dict) else {}
+        blocks: object = given.get("blocks")
+        if "content" in given or isinstance(blocks, str) or _holds_text(blocks):
+            role = given.get("role", "user")
+            raise ValueError(
+                "a message's content is a list of blocks under the name `blocks`: "
+                f'Message(role={role!r}, blocks=[TextBlock(text="...")])'
+            )
+        return cast("object", value)
+
+    @model_validator(mode="after")
+    def _check_places(self) -> Self:
+        for block in self.blocks:
+            if block.type not in _PLACES[self.role]:
+                allowed = ", ".join(sorted(_PLACES[self.role]))
+                raise ValueError(f"a {self.role} message holds {allowed} blocks, not {block.type!r}")
+        return self
+
+
+class ToolOutput(WireModel):
+    """What one tool call gives back.
+
+    Prefer the constructors [`ongoing`][ors_server.model.wire.ToolOutput.ongoing] and
+    [`final`][ors_server.model.wire.ToolOutput.final]: a step that ends the episode must then say its reward.
+    """
+
+    blocks: list[Block] = Field(default_factory=list[Block])
+    """Content for the agent, in order."""
+    metadata: JSONObject | None = None
+    """Free data for the trainer; never shown to the agent."""
+    reward: float | None = None
+    """The step's reward; `None` means that no judgement was made, 0.0 that the agent earned nothing."""
+    finished: bool = False
+    """Whether the episode is over."""
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _refuse_other_types(cls, value: Any) -> Any:
+        return check_number(value, "a reward")
+
+    @field_validator("blocks", mode="before")
+    @classmethod
+    def _explain_blocks(cls, value: Any) -> Any:
+        if isinstance(value, str) or _holds_text(value):
+            raise ValueError('blocks is a list of blocks: blocks=[TextBlock(text="...")]')
+        return value
+
+    @field_validator("reward")
+    @classmethod
+    def _refuse_nonsense(cls, value: float | None) -> float | None:
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"a reward is a finite number or None, not {value}")
+        return value
+
+    @classmethod
+    def ongoing(
+        cls,
+        *content: str | TextBlock | ImageBlock,
+        reward: float | None = None,
+        metadata: JSONObject | None = None,
+    ) -> "ToolOutput":
+        """Make a step after which the episode goes on.
+
+        Args:
+            *content: Blocks for the agent, in order; a string becomes a text block.
+            reward: A finite number, or `None` for no judgement.
+
+        Raises:
+            ValueError: If the reward is NaN or infinite (pydantic's `ValidationError`).
+        """
+        return cls._of(content, metadata=metadata, reward=reward, finished=False)
+
+    @classmethod
+    def final(
+        cls, *content: str | TextBlock | ImageBlock, reward: float | None, metadata: JSONObject | None = None
+    ) -> "ToolOutput":
+        """Make the step that ends the episode.
+
+        Args:
+            *content: Blocks for the agent, in order; a string becomes a text block.
+            reward: A finite number; `None` must be written out and says that the episode could not be graded.
+
+        Raises:
+            ValueError: If the reward is NaN or infinite (pydantic's `ValidationError`).
+        """
+        return cls._of(content, metadata=metadata, reward=reward, finished=True)
+
+    @classmethod
+    def _of(cls, content: Sequence[str | TextBlock | ImageBlock], **rest: Any) -> "ToolOutput":
+        """Make one of all fields; those of most steps need no check, which costs five times as much."""
+        values: dict[str, Any] = {"blocks": as_blocks(content), **rest}
+        reward = rest["reward"]
+        is_number = reward is None or (type(reward) is float and math.isfinite(reward))
+        is_plain = values["metadata"] is None and _BLOCKS.issuperset(map(type, values["blocks"]))
+        return make_of_checked(cls, values) if cls is ToolOutput and is_number and is_plain else cls(**values)
+
+
+def check_number(value: Any, what: str) -> Any:
+    """Refuse what would silently become a number, a truth value or text, by a `ValueError`."""
+    if isinstance(value, bool | str | bytes) or type(value).__name__ in {"bool_", "bool"}:
+        hint = "write float(...)"
+        if not isinstance(value, str | bytes):
+            hint += f", {float(bool(value))} here"
+        raise ValueError(f"{what} is a number, not {value!r:.40} ({type(value).__name__}); {hint}")
+    return value
+
+
+def _holds_text(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, str) for item in cast("list[object]", value))
+
+
+def as_blocks(content: Sequence[str | TextBlock | ImageBlock]) -> list[TextBlock | ImageBlock]:
+    """Turn strings and blocks into blocks, keeping the order."""
+    return [TextBlock(text=item) if isinstance(item, str) else item for item in content]
+
+
+class ToolSpec(WireModel):
+    """How a tool is announced: exactly these three keys, always present."""
+
+    name: str
+    description: str
+    input_schema: JSONObject | None
+    """JSON Schema of the arguments; `None` for a tool without parameters."""
+
+
+class TerminalToolSpec(WireModel):
+    """The tool that receives the assistant's final message."""
+
+    name: str
+    arg: str | None
+    """Name of the one parameter that takes the message; `None` when the tool takes none."""
+    description: str
+
+
+class Split(WireModel):
+    """A named list of tasks."""
+
+    name: str
+    type: Literal["train", "validation", "test"]
+
+
+class ToolListing(WireModel):
+    """The answer of `/tools` and `/task_tools`."""
+
+    tools: list[ToolSpec]
+    terminal_tool: TerminalToolSpec | None = None
+    supports_score_group: bool = False
+    message_block_types: list[str] = Field(default_factory=lambda: list(MESSAGE_BLOCK_TYPES))
+
+
+class GroupCandidate(WireModel):
+    """One rollout of a group that is to be scored together."""
+
+    messages: list[Message]
+    metadata: JSONObject | None = None
+
+
+class GroupScore(WireModel):
+    """The score of one rollout of a group."""
+
+    reward: float
+    metadata: JSONObject | None = None
+
+    @field_validator("reward", mode="before")
+    @classmethod
+    def _refuse_other_types(cls, value: Any) -> Any:
+        return check_number(value, "a group score")
+
+    @field_validator("reward")
+    @classmethod
+    def _refuse_nonsense(cls, value: float) -> float:
+        if not math.isfinite(value):
+            raise ValueError(f"a group score is a finite number, not {value}")
+        return value
+
+
+class Secret(WireModel):
+    """A secret as the `X-Secrets` header carries it."""
+
+    value: str = Field(repr=False)
+    allowed_domains: list[str] | None = None
+
+
+class SplitRequest(WireModel):
+    """Body of `/tasks` and `/num_tasks`."""
+
+    split: str
+
+
+class TaskRequest(WireModel):
+    """Body of `/task`."""
+
+    split: str
+    index: int
+
+
+class TaskRangeRequest(WireModel):
+    """Body of `/task_range`: a slice with Python's rules."""
+
+    split: str
+    start: int | None = None
+    stop: int | None = None
+
+
+class CreateRequest(WireModel):
+    """Body of `/create`: a task by value, or by split and index."""
+
+    env_name: str | None = None
+    task_spec: JSONObject | None = Field(default=None, repr=False)
+    split: str | None = None
+    index: int | None = None
+    toolset_name: str | None = None
+    secrets: dict[str, str] | None = Field(default=None, repr=False)
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        by_value = self.task_spec is not None
+        by_place = self.split is not None and self.index is not None
+        half_place = (self.split is None) != (self.index is None)
+        if by_value == by_place or half_place:
+            raise ValueError("Provide either task_spec or both split and index, not both/neither")
+        return self
+
+
+class CallRequest(WireModel):
+    """Body of `/call`."""
+
+    name: str
+    input: JSONObject
+    task_id: str | None = None
+    """Id of a call to resume, or the client's own id for a new call."""
+
+
+class ScoreGroupRequest(WireModel):
+    """Body of `/score_group`."""
+
+    candidates: list[GroupCandidate]
+    task_id: str | None = None

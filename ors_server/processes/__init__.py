@@ -1,0 +1,1 @@
+"""Child processes: their variables, start and end, and the offload workers."""

@@ -1,0 +1,69 @@
+"""Runs pure functions in worker processes that can be killed, with limits on processor time and memory.
+
+For work whose cost depends on hostile input: archives, documents, regular expressions, algebra. A thread
+would hold the interpreter's lock and block the event loop, and it cannot be killed.
+
+    is_equal = offload.call(decide, left, right, limits=TWO_SECONDS)  # from any thread
+    text = await offload.run(render, content)                         # from async code
+
+The function is a module's own, or a `FunctionPath("module:function")`, which the caller need not import. The
+worker imports the module at its first use, outside the limits; a module that takes seconds to import has its
+own workers, which import it in advance (`prepared`). Arguments and results are plain data, pickled by this
+package alone. Nothing starts before the first call. Workers end with this process, even if it is killed.
+"""
+
+import functools
+
+from ors_server.processes.offload.offload_errors import (
+    CrashedError,
+    OverCpuError,
+    OverLimitError,
+    OverMemoryError,
+    WorkerDiedError,
+    WorkerLostError,
+    WorkerStalledError,
+)
+from ors_server.processes.offload.offload_limits import MIB, OffloadLimits
+from ors_server.processes.offload.prepared_pool import PreparedPool
+from ors_server.processes.offload.worker_pool import SHORT, FunctionPath, WorkerPool
+
+__all__ = [
+    "MIB",
+    "SHORT",
+    "CrashedError",
+    "FunctionPath",
+    "OffloadLimits",
+    "OverCpuError",
+    "OverLimitError",
+    "OverMemoryError",
+    "PreparedPool",
+    "WorkerDiedError",
+    "WorkerLostError",
+    "WorkerPool",
+    "WorkerStalledError",
+    "aclose",
+    "call",
+    "prepared",
+    "run",
+    "run_sized",
+]
+
+_shared = WorkerPool()
+_pools: list[WorkerPool] = [_shared]
+call = _shared.call
+run = _shared.run
+run_sized = _shared.run_sized
+
+
+@functools.cache
+def prepared(module: str) -> PreparedPool:
+    """Return the pool whose workers import a module when they start, outside a call's limits."""
+    pool = PreparedPool(module)
+    _pools.append(pool)
+    return pool
+
+
+async def aclose() -> None:
+    """End the idle workers; the next call starts one again."""
+    for pool in tuple(_pools):
+        await pool.aclose()

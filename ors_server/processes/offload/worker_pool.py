@@ -1,0 +1,169 @@
+"""A few worker processes that run calls."""
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, TypeVarTuple
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from ors_server.processes.offload.offload_errors import WorkerDiedError
+from ors_server.processes.offload.offload_limits import OffloadLimits
+from ors_server.processes.offload.worker_process import WorkerCall, WorkerProcess
+from ors_server.processes.offload.worker_program import find
+
+_A = TypeVarTuple("_A")
+_R = TypeVar("_R")
+_DEFAULT = OffloadLimits()
+_LEAST, _MOST = 4, 8
+_END_SECONDS = 2.0
+SHORT = 65_536
+"""Bytes or characters that a function of linear time may process on the event loop."""
+
+
+class FunctionPath:
+    """A function by its path, for a caller that does not import its module."""
+
+    def __init__(self, path: str) -> None:
+        """Import nothing yet; the path is `module:function`."""
+        self.path = path
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it in this process."""
+        return find(self.path)(*arguments)
+
+
+def _worker_call(
+    function: Callable[..., Any], arguments: tuple[Any, ...], limits: OffloadLimits
+) -> WorkerCall:
+    if isinstance(function, FunctionPath):
+        return WorkerCall(function.path, arguments, limits)
+    return WorkerCall(f"{function.__module__}:{function.__qualname__}", arguments, limits)
+
+
+class WorkerPool:
+    """Workers that start when they are needed. Any thread and any event loop may use it at once."""
+
+    def __init__(self, size: int | None = None, variables: Mapping[str, str] | None = None) -> None:
+        """Start nothing yet; the default size is the number of processors, from 4 to 8."""
+        self._variables = variables
+        self._size = size or max(_LEAST, min(_MOST, os.cpu_count() or 1))
+        self._limiter: RunVar[anyio.CapacityLimiter] = RunVar("offload_places")
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._places = threading.Semaphore(self._size)
+        self._idle: list[WorkerProcess] = []
+        self._busy: set[WorkerProcess] = set()
+        self._starting: set[WorkerProcess] = set()
+        self._is_registered = False
+
+    def call(self, function: Callable[[*_A], _R], /, *arguments: *_A, limits: OffloadLimits = _DEFAULT) -> _R:
+        """Run a function in a worker and wait for it, in any thread but an event loop's.
+
+        Its limits count from when a worker is free for it.
+
+        Args:
+            function: A module's function, or a `FunctionPath`.
+            *arguments: Plain data, or frozen dataclasses of it.
+
+        Raises:
+            OverLimitError: It exceeds a limit.
+            WorkerLostError: There is no answer, and the input is not the reason.
+            Exception: What the function raises.
+        """
+        answer: _R = self._perform(_worker_call(function, arguments, limits))
+        return answer
+
+    async def run(
+        self, function: Callable[[*_A], _R], /, *arguments: *_A, limits: OffloadLimits = _DEFAULT
+    ) -> _R:
+        """Run a function as `call` does, without blocking the event loop; cancellation kills the worker."""
+        worker_call = _worker_call(function, arguments, limits)
+        try:
+            answer: _R = await anyio.to_thread.run_sync(
+                self._perform, worker_call, abandon_on_cancel=True, limiter=self._turns()
+            )
+        except anyio.get_cancelled_exc_class():
+            worker_call.cancel()
+            raise
+        return answer
+
+    async def run_sized(
+        self, size: int, function: Callable[[*_A], _R], /, *arguments: *_A, limits: OffloadLimits = _DEFAULT
+    ) -> _R:
+        """Run a function of linear time: here if the input's size is at most `SHORT`, or as `run`."""
+        if size <= SHORT:
+            return function(*arguments)
+        return await self.run(function, *arguments, limits=limits)
+
+    async def aclose(self) -> None:
+        """End the workers that are idle or starting; the next call starts one again."""
+        if self._process == os.getpid() and (self._idle or self._starting):
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._close_idle)
+
+    def _turns(self) -> anyio.CapacityLimiter:
+        try:
+            return self._limiter.get()
+        except LookupError:
+            limiter = anyio.CapacityLimiter(self._size)
+            self._limiter.set(limiter)
+            return limiter
+
+    def _perform(self, worker_call: WorkerCall) -> Any:
+        self._forget_parents()
+        with self._places:
+            worker = self._take()
+            is_usable = False
+            try:
+                answer = worker.ask(worker_call)
+                is_usable = not worker.is_worn
+            finally:
+                self._give_back(worker, is_usable=is_usable)
+        return answer.open()
+
+    def _forget_parents(self) -> None:
+        """Forget another process's workers: after a fork, a copy must not write into its parent's pipes."""
+        if self._process != os.getpid():
+            self._forget()
+
+    def _take(self) -> WorkerProcess:
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = self._start()
+        self._busy.add(worker)
+        return worker
+
+    def _start(self) -> WorkerProcess:
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self._close_all)
+        try:
+            return WorkerProcess(self._variables)
+        except OSError as error:
+            raise WorkerDiedError(f"a worker process cannot start: {error}") from error
+
+    def _give_back(self, worker: WorkerProcess, *, is_usable: bool) -> None:
+        self._busy.discard(worker)
+        if is_usable:
+            self._idle.append(worker)
+        else:
+            worker.kill()
+            worker.close()
+
+    def _close_idle(self) -> None:
+        for worker in tuple(self._starting):
+            worker.kill()
+        while self._idle:
+            self._idle.pop().close(_END_SECONDS)
+
+    def _close_all(self) -> None:
+        if self._process == os.getpid():
+            self._close_idle()
+            for worker in tuple(self._busy):
+                worker.kill()

@@ -1,0 +1,375 @@
+"""A cell: one session's isolated processes and files, without the shell protocol.
+
+Here is what all backends share: folder, owner, control files, cgroups, launch and end. A backend's own file
+starts the first process, the copying programs and the fresh programs, and kills what it started. Shell, files
+and snapshots are shared code on top of it.
+"""
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import anyio.to_thread
+
+from ors_server.processes.host_processes import (
+    continue_all,
+    descendants,
+    ended,
+    inner_pid,
+    lower_priority,
+    namespace_of,
+    process_row,
+    send_signal,
+    stop_all,
+)
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cells.cgroups import Cgroup
+from ors_server.sandboxes.cells.descriptors import close_all, opened
+from ors_server.sandboxes.cells.fresh_files import write_files
+from ors_server.sandboxes.cells.fresh_process import GuardianOptions, HostedProcess, ProcessStreams
+from ors_server.sandboxes.cells.server_state import FOLDER_PREFIX, ServerState, SessionFolder, remove_tree
+from ors_server.sandboxes.fresh import FreshProcess, FreshProgram
+from ors_server.sandboxes.sandbox_errors import SandboxClosedError, SandboxError, SandboxStartError
+from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, SandboxLayout, init_script, rc_script
+
+KILL_LIMIT = 60.0
+"""Seconds until a killed process must be gone."""
+_FOLDERS = (".", "work", "home", "tmp", "state")
+_PATH_ONLY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class FreshFolders:
+    """The folders and the cgroup of a fresh program on the host."""
+
+    files: Path | None = None
+    """The folder of its files."""
+    temporary: Path | None = None
+    """Its writable folder, if it has no file system of its own."""
+    group: Cgroup | None = None
+    """Its own cgroup, so that no other program's processes or memory count against it."""
+
+    @property
+    def entrances(self) -> list[str]:
+        """Files into which its first process writes 0 to enter its cgroup."""
+        return self.group.entrances if self.group is not None else []
+
+
+class Cell(ABC):
+    """One session's folder, cgroups and processes; each backend adds the isolation."""
+
+    start_limit: ClassVar[float] = 60.0
+    """Seconds that a shell may take from its launch to its first prompt."""
+    layout: SandboxLayout
+    limits: Limits
+    control: Path
+    """The control folder as the server sees it."""
+    owner: int | None
+    """Uid and gid of the session on the host; None if it has the server's."""
+    init: int
+    """Pid of the first process inside, as the server sees it; 0 before the launch."""
+    fresh_dir: str
+    """The path of fresh programs' files, as these see it."""
+    fresh_ending: ClassVar[signal.Signals] = signal.SIGKILL
+    """The signal on which a fresh program's guardian ends everything below it."""
+
+    def __init__(self, state: ServerState, limits: Limits) -> None:
+        """Create the session's files on the host; on failure nothing is left.
+
+        Raises:
+            OSError: They could not be created.
+        """
+        self.limits = limits
+        self.init = 0
+        self._state = state
+        self._folder: SessionFolder = state.open_session()
+        self.owner = self._folder.owner
+        self.control = self._folder.control
+        self._data = self._folder.path / "files"
+        self.layout = self.make_layout()
+        self._mark = f"{state.server_id}-{self._folder.name}"
+        self._cgroup = self.make_group("")
+        self._fresh_groups: list[Cgroup] = []
+        self._free_groups: list[Cgroup] = []
+        self._fresh: set[HostedProcess] = set()
+        self._fresh_number = 0
+        self._is_closed = False
+        self._first: subprocess.Popen[bytes] | None = None
+        self._first_fd = self._files = self._work = -1
+        self._pid_namespace: str | None = None
+        try:
+            self.prepare()
+        except BaseException:
+            self.close_folders()
+            if self._cgroup is not None:
+                self._cgroup.discard()
+            state.close_session(self._folder)
+            raise
+
+    # What a backend implements
+
+    def make_layout(self) -> SandboxLayout:
+        """Return the paths as the agent's processes see them; the folder's paths are known."""
+        return LAYOUT
+
+    def prepare(self) -> None:
+        """Create what must exist before the first launch."""
+        (self.control / "io").mkdir(parents=True)
+        self._data.mkdir()
+        (self.control / "init").write_text(init_script(self.layout, self.counted_limits(), self.enforced()))
+        (self.control / "rc").write_text(rc_script(self.layout))
+        (self.control / "cwd").write_text(self.layout.work + "/")
+
+    @abstractmethod
+    def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
+        """Start the init on a terminal, of which `slave` is the shell's end."""
+
+    @abstractmethod
+    async def finish_launch(self) -> None:
+        """Record what exists only after the shell has answered for the first time after a launch.
+
+        Raises:
+            SandboxStartError: The cell is not as it should be.
+        """
+
+    def is_inside(self, pid: int) -> bool:
+        """Return whether a process, by its pid on the host, is in the session's pid namespace."""
+        return self._pid_namespace is not None and namespace_of(pid, "pid") == self._pid_namespace
+
+    @abstractmethod
+    def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
+        """Run a program in its own isolation over the session's files, beside its processes.
+
+        It starts in the folder that holds `work`, `home`, `tmp` and `state`. Standard error is a pipe.
+        """
+
+    @abstractmethod
+    async def end_processes(self) -> None:
+        """Kill everything that was launched; the caller then waits for the first process."""
+
+    @abstractmethod
+    def spawn_fresh(
+        self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
+    ) -> "subprocess.Popen[bytes]":
+        """Start a fresh program's guardian."""
+
+    async def make_folders(self, request: FreshProgram, number: int) -> FreshFolders:
+        """Create what the fresh program of this number (from 1) needs on the host."""
+        if not request.files:
+            return FreshFolders()
+        folder = self._folder.path / f"fresh-{number}"
+        await anyio.to_thread.run_sync(write_files, folder, request.files)
+        return FreshFolders(files=folder)
+
+    def remove_folders(self, folders: FreshFolders) -> None:
+        """Remove it again; the program is dead."""
+        if folders.files is not None:
+            remove_tree(folders.files)
+
+    def close_folders(self) -> None:
+        """Close what the cell holds open; every process is dead."""
+        close_all(self._files, self._work)
+        self._files = self._work = -1
+
+    # The session's processes
+
+    def launch(self, slave: int) -> None:
+        """Start the init on a terminal; no process of an earlier launch is alive.
+
+        Call it on the event loop's thread: the child ends with the thread that started it.
+
+        Raises:
+            SandboxStartError: Nothing could be started.
+        """
+        try:
+            self._require_open()
+            self._open_folders()
+            self._first = self.spawn_first(slave)
+            lower_priority(self._first.pid)
+        finally:
+            os.close(slave)
+        try:
+            self._first_fd = os.pidfd_open(self._first.pid)
+        except OSError as error:
+            self._first.kill()
+            self._first.wait()
+            self._first, self.init = None, 0
+            raise SandboxStartError(f"the new sandbox's first process cannot be opened: {error}") from error
+
+    async def kill(self) -> None:
+        """Kill every process that was launched; files and fresh programs stay, and `launch` may follow.
+
+        Raises:
+            SandboxError: A process could not be killed.
+        """
+        first = self._first
+        if first is None:
+            return
+        await self.end_processes()
+        if not await ended(self._first_fd, KILL_LIMIT):
+            first.kill()
+            if not await ended(self._first_fd, KILL_LIMIT):
+                raise SandboxError(f"process {first.pid} of a sandbox cannot be killed")
+        first.wait()
+        os.close(self._first_fd)
+        self._first, self._first_fd, self.init = None, -1, 0
+
+    def work_folder(self) -> int:
+        """Return the descriptor of the work dir, which stays open until the cell is closed."""
+        return self._work
+
+    def files_folder(self) -> int:
+        """Return the descriptor of the folder that holds `work`, `home`, `tmp` and `state`."""
+        return self._files
+
+    def alive(self) -> int:
+        """Return the approximate number of live processes."""
+        counted = self._cgroup.alive() if self._cgroup is not None else 0
+        return counted or len(self.processes())
+
+    def denials(self) -> int:
+        """Return how often the process limit refused a process or thread; 0 if that is not counted."""
+        return self._cgroup.denials() if self._cgroup is not None else 0
+
+    async def freeze(self) -> None:
+        """Stop every process."""
+        if self._cgroup is None or not self._cgroup.freeze():
+            await stop_all(self.processes, self.is_inside)
+
+    async def thaw(self) -> None:
+        """Let every stopped process continue."""
+        if self._cgroup is None or not self._cgroup.thaw():
+            continue_all(self.processes(), self.is_inside)
+
+    async def aclose(self) -> None:
+        """Kill every process and remove every file; a second call does nothing."""
+        self._is_closed = True
+        for process in list(self._fresh):
+            await process.end_with_sandbox()
+        await self.kill()
+        self.close_folders()
+        for group in (self._cgroup, *self._fresh_groups):
+            if group is not None:
+                group.kill()
+                await group.remove()
+        self._cgroup = None
+        self._fresh_groups, self._free_groups = [], []
+        if self._folder.path.exists():
+            self._state.close_session(self._folder)
+
+    def processes(self) -> list[int]:
+        """Return the pids of the session, parents first."""
+        return [pid for pid in descendants(self.init) if self.is_inside(pid)] if self.init else []
+
+    def shell(self, seen_as: int) -> int | None:
+        """Return the shell's pid on the host, given its pid in its own namespace."""
+        for pid in self.processes():
+            if inner_pid(pid) == seen_as:
+                return pid
+        return None
+
+    def signal_group(self, group: int, number: signal.Signals) -> int:
+        """Signal the session's processes of one process group through pidfds; return how many there were."""
+        reached = 0
+        for pid in self.processes():
+            row = process_row(pid)
+            if row is not None and row.group == group:
+                reached += send_signal(pid, number, self.is_inside)
+        return reached
+
+    # Fresh programs
+
+    async def start_fresh(self, request: FreshProgram) -> FreshProcess:
+        """Start a fresh program; it is closed with the cell at the latest.
+
+        Raises:
+            SandboxStartError: Nothing could be started.
+        """
+        self._fresh_number += 1
+        place = await self.make_folders(request, self._fresh_number)
+        if self._is_closed:
+            self.remove_folders(place)
+        self._require_open()
+        self._open_folders()
+
+        def on_end(process: HostedProcess) -> None:
+            self._fresh.discard(process)
+            kill_rest()
+            self._free_groups += [] if group is None else [group]
+            self.remove_folders(place)
+
+        def kill_rest() -> None:
+            if group is not None and group.alive():
+                group.kill()
+
+        limits = self.limits
+        kept = (limits.keep_head_bytes, limits.keep_tail_bytes)
+        try:
+            group = self._take_group()
+            place = replace(place, group=group)
+            options = GuardianOptions(self.fresh_ending, kept, kill_rest, on_end)
+            process = HostedProcess(partial(self.spawn_fresh, request, place), options)
+        except BaseException:
+            self.remove_folders(place)
+            raise
+        self._fresh.add(process)
+        return process
+
+    def _take_group(self) -> Cgroup | None:
+        """Return an empty cgroup for one fresh program; None where no cgroups enforce the limits."""
+        if self._cgroup is None:
+            return None
+        for group in self._free_groups:
+            if not group.alive():
+                self._free_groups.remove(group)
+                return group
+        made = self.make_group(f"-fresh-{len(self._fresh_groups) + 1}")
+        if made is None:
+            raise SandboxStartError("no control group can be made for a fresh program")
+        self._fresh_groups.append(made)
+        return made
+
+    # What backends share
+
+    def make_group(self, suffix: str) -> Cgroup | None:
+        """Make another cgroup with the session's limits, if possible; `suffix` distinguishes it."""
+        return Cgroup.make(self._state.hierarchies, f"{FOLDER_PREFIX}{self._mark}{suffix}", self.limits)
+
+    def enforced(self) -> EnforcedLimits:
+        """Return which limits a cgroup enforces."""
+        has = self._state.hierarchies.has
+        is_held = self._cgroup is not None
+        return EnforcedLimits(memory=is_held and has("memory"), pids=is_held and has("pids"))
+
+    def counted_limits(self) -> Limits:
+        """Return the limits as the kernel counts them where the session's processes are started."""
+        return self.limits
+
+    def hold(self, folder: str) -> None:
+        """Open the folder of the session's files, and the work dir in it."""
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        self._files = os.open(folder, flags)
+        self._work = os.open("work", flags | os.O_NOFOLLOW, dir_fd=self._files)
+
+    def _open_folders(self) -> None:
+        """Make the session's folders accessible to their owner again, whatever mode an agent has set.
+
+        A process that starts in a folder must be allowed to enter it.
+        """
+        for name in _FOLDERS if self._files >= 0 else ():
+            # The program that starts there reports an error.
+            with contextlib.suppress(OSError), opened(name, _PATH_ONLY, dir_fd=self._files) as folder:
+                mode = stat.S_IMODE(os.fstat(folder).st_mode)
+                if mode & stat.S_IRWXU != stat.S_IRWXU:
+                    Path(f"/proc/self/fd/{folder}").chmod(mode | stat.S_IRWXU)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise SandboxClosedError("the sandbox was closed meanwhile")

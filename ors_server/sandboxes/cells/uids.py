@@ -1,0 +1,96 @@
+"""Uids for sessions, taken in blocks, so that sessions cannot reach each other even outside a sandbox."""
+
+import fcntl
+import os
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from ors_server.processes.host_processes import processes_of_uids
+from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
+
+UIDS_PER_BLOCK = 1024
+FIRST_UID = 1_700_000_000
+"""Far above what systems assign, and below 2**31."""
+_BLOCKS = 256
+
+
+def try_lock(path: Path) -> int | None:
+    """Create and lock a file for as long as the returned descriptor is open; None if another holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+@dataclass(frozen=True)
+class UidBlock:
+    """A range of uids that no other server on this host uses while this one runs."""
+
+    first: int
+    lock: int
+
+    @classmethod
+    def take(cls, base: Path) -> "UidBlock":
+        """Take the first free block; `SandboxUnavailableError` if every block is taken."""
+        for number in range(_BLOCKS):
+            lock = try_lock(base / f"uids-{number}")
+            if lock is None:
+                continue
+            first = FIRST_UID + number * UIDS_PER_BLOCK
+            if not processes_of_uids(first, UIDS_PER_BLOCK):
+                return cls(first, lock)
+            os.close(lock)  # a dead server's processes still run; `cleanup` kills them
+        raise SandboxUnavailableError(f"all {_BLOCKS} blocks of {UIDS_PER_BLOCK} uids are taken by servers")
+
+
+class UidPool:
+    """The uids of one server: one block, and another whenever all are in use."""
+
+    def __init__(self, base: Path) -> None:
+        """Take the first block; all servers of a host share the folder of locks.
+
+        Raises:
+            SandboxUnavailableError: Every block is taken.
+        """
+        self._base = base
+        self._blocks: list[UidBlock] = []
+        self._free: deque[int] = deque()
+        self._grow()
+
+    @property
+    def first(self) -> int:
+        """The lowest uid of the first block."""
+        return self._blocks[0].first
+
+    def take(self) -> int:
+        """Return the uid that has been free for longest.
+
+        Raises:
+            SandboxUnavailableError: All are in use, and no block is left.
+        """
+        if not self._free:
+            try:
+                self._grow()
+            except SandboxUnavailableError as error:
+                alive = len(self._blocks) * UIDS_PER_BLOCK
+                raise SandboxUnavailableError(f"{alive} sandboxes are alive; close some: {error}") from None
+        return self._free.popleft()
+
+    def release(self, uid: int) -> None:
+        """Make a uid available again; its processes must be dead."""
+        self._free.append(uid)
+
+    def close(self) -> None:
+        """Release the blocks."""
+        for block in self._blocks:
+            os.close(block.lock)
+        self._blocks.clear()
+
+    def _grow(self) -> None:
+        block = UidBlock.take(self._base)
+        self._blocks.append(block)
+        self._free.extend(range(block.first, block.first + UIDS_PER_BLOCK))

@@ -1,0 +1,1 @@
+"""The backend that isolates with a Docker engine."""

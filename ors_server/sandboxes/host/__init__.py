@@ -1,0 +1,1 @@
+"""Backends that isolate with the host's kernel: bubblewrap, Landlock, and no isolation."""

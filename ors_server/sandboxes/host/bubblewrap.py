@@ -1,0 +1,318 @@
+"""Sandboxes by bubblewrap: namespaces for everything, a seccomp filter, and quotas, with or without root.
+
+The session's files are on one tmpfs with a size and an inode quota. It is mounted in the session's own mount
+namespace (with root `unshare -m`, without it a user namespace that maps the server's own uid), so
+the host's mount table does not grow with the sessions, and the files end with the last process.
+The server holds that namespace open: processes can be killed and started again over the same files.
+"""
+
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from typing_extensions import override
+
+from ors_server.processes.host_processes import (
+    kill_with_children,
+    namespace_of,
+    processes_of_uids,
+    send_signal,
+)
+from ors_server.sandboxes.base import Limits
+from ors_server.sandboxes.cells.cell import Cell, FreshFolders
+from ors_server.sandboxes.cells.descriptors import close_all
+from ors_server.sandboxes.cells.fresh_process import SYSTEM_PATH, ProcessStreams, start_with
+from ors_server.sandboxes.cells.seccomp import Policy, program
+from ors_server.sandboxes.cells.server_state import ServerState
+from ors_server.sandboxes.fresh import FreshProgram
+from ors_server.sandboxes.hosted import HostedBackend
+from ors_server.sandboxes.isolation_report import IsolatedResource, IsolationReport, Strength
+from ors_server.sandboxes.sandbox_errors import SandboxStartError, SandboxUnavailableError
+from ors_server.sandboxes.shell_scripts import LAYOUT, EnforcedLimits, ulimits
+
+_INNER_ID = "1000"
+_PROGRAMS = ("bwrap", "unshare", "nsenter", "setpriv", "mount", "install", "sh")
+_SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+
+# Entrances of cgroups are its environment, and so is the terminal: the leader of a session that opens one has
+# it for its own (credentials(7)), which saves starting setsid(1).
+_BEGIN = """\
+for entrance in $ORS_ENTRANCES; do echo 0 >"$entrance" || exit 71; done
+if [ -n "$ORS_TERMINAL" ]; then : <"$ORS_TERMINAL" || exit 74; fi
+"""
+# $1: mount point, $2: options, $3: owner or "", then the command.
+_MOUNT_AND_ENTER = f"""{_BEGIN}\
+mount -t tmpfs -o "$2" ors "$1" || exit 72
+install -d -m 0700 ${{3:+-o "$3" -g "$3"}} "$1/work" "$1/home" "$1/state" "$1/tmp" || exit 73
+[ -n "$3" ] || echo 16 2>/dev/null >/proc/sys/user/max_inotify_instances || :
+shift 3
+exec "$@"
+"""
+# Limits are text of our own before it.
+_ENTER = f"""
+{_BEGIN}exec "$@"
+"""
+
+
+class BubblewrapCell(Cell):
+    """One session's namespaces."""
+
+    fresh_dir = "/grader"
+
+    def __init__(self, state: ServerState, limits: Limits) -> None:
+        self._namespaces: list[int] = []
+        self._info = -1
+        super().__init__(state, limits)
+
+    @override
+    def spawn_first(self, slave: int) -> "subprocess.Popen[bytes]":
+        self._close_info()
+        self._info, reporting = os.pipe()
+        shell = ["/bin/sh", f"{LAYOUT.control}/init"]
+        command = [*self._enter(""), *self._isolation(), *self._session_view(), "--as-pid-1"]
+        command += ["--info-fd", str(reporting), *_variables(self.layout.environment)]
+        entrances = self._cgroup.entrances if self._cgroup is not None else []
+        try:
+            ends = ProcessStreams(slave, slave, slave, reporting)
+            return self._spawn(command, shell, ends, entrances, terminal=os.ttyname(slave))
+        finally:
+            os.close(reporting)
+
+    @override
+    async def finish_launch(self) -> None:
+        first = self._first
+        if first is None:
+            raise SandboxStartError("nothing was launched")
+        try:
+            # All of it is there: the shell has answered.
+            self.init = int(json.loads(os.read(self._info, 65_536))["child-pid"])
+            self._pid_namespace = namespace_of(self.init, "pid")
+            if not self._namespaces:
+                self._namespaces = [
+                    os.open(f"/proc/{first.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+                    for kind in (("mnt",) if self.owner is not None else ("user", "mnt"))
+                ]
+                self.hold(f"/proc/{first.pid}/root{self._data}")
+                os.chmod("tmp", 0o1777, dir_fd=self.files_folder())  # noqa: S103  (as every /tmp)
+        except (OSError, ValueError, KeyError) as error:
+            raise SandboxStartError(f"the new sandbox cannot be reached: {error}") from error
+        finally:
+            self._close_info()
+
+    @override
+    def start_beside(self, argv: list[str], *, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
+        rights = ["--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER"]
+        view = ["--bind", str(self._data), "/data", "--chdir", "/data", *rights]
+        command = [*self._enter(""), *self._isolation(), *view, "--as-pid-1"]
+        command += _variables(self.layout.environment)
+        entrances = self._cgroup.thawed_entrances if self._cgroup is not None else []
+        return self._spawn(command, argv, ProcessStreams(stdin, stdout, subprocess.PIPE), entrances)
+
+    @override
+    async def end_processes(self) -> None:
+        """Kill process 1, with which the kernel ends the whole namespace."""
+        if self.init:
+            send_signal(self.init, signal.SIGKILL, self.is_inside)
+        elif self._first is not None:
+            await kill_with_children(self._first.pid)  # the launch never came far enough
+        if self._cgroup is not None:
+            self._cgroup.thaw()
+            self._cgroup.kill()
+        self._pid_namespace = None
+        self._close_info()
+
+    @override
+    def close_folders(self) -> None:
+        """Close the mount namespace too, and with it the session's file system."""
+        super().close_folders()
+        close_all(*self._namespaces)
+        self._namespaces = []
+
+    # Fresh programs
+
+    @override
+    def spawn_fresh(
+        self, request: FreshProgram, folders: FreshFolders, ends: ProcessStreams
+    ) -> "subprocess.Popen[bytes]":
+        limits = self.limits
+        view = ["--ro-bind", f"{self._data}/work", LAYOUT.work, "--chdir", LAYOUT.work]
+        view += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", LAYOUT.temporary]
+        view += ["--symlink", LAYOUT.temporary, "/var/tmp"]  # noqa: S108 # inside
+        if folders.files is not None:
+            view += ["--ro-bind", str(folders.files), self.fresh_dir]
+        held = self.enforced()
+        # The number of processes is counted per user namespace, and can be limited only in there.
+        inside = [] if held.pids else ["/bin/sh", "-c", f'ulimit -p {limits.pids}; exec "$@"', "sh"]
+        outside = ulimits(limits, EnforcedLimits(memory=held.memory, pids=True))
+        isolation = [*self._enter(outside), *self._isolation(), *view, "--new-session"]
+        isolation += ["--json-status-fd", str(ends.status)]
+        isolation += _variables(request.variables(LAYOUT.temporary))
+        return self._spawn(isolation, [*inside, *request.argv], ends, folders.entrances)
+
+    # How everything is started
+
+    def _spawn(
+        self,
+        isolation: list[str],
+        argv: list[str],
+        ends: ProcessStreams,
+        entrances: list[str],
+        *,
+        terminal: str = "",
+    ) -> "subprocess.Popen[bytes]":
+        own = {"ORS_ENTRANCES": " ".join(entrances), "ORS_TERMINAL": terminal}
+        return start_with(
+            program(Policy()),
+            lambda fd: [*isolation, "--remount-ro", "/", "--seccomp", str(fd), "--", *argv],
+            ends,
+            environment={**SYSTEM_PATH, **own},
+        )
+
+    def _enter(self, limits: str) -> list[str]:
+        """Return the command that creates or enters the session's outer namespaces, and drops root."""
+        return self._enter_again(limits) if self._namespaces else self._make_namespaces()
+
+    def _enter_again(self, limits: str) -> list[str]:
+        ours = f"/proc/{os.getpid()}/fd"  # by a path, so that nothing inside inherits them
+        enter = ["sh", "-c", limits + _ENTER, "sh", "nsenter", f"--mount={ours}/{self._namespaces[-1]}"]
+        if self.owner is None:
+            return [*enter, f"--user={ours}/{self._namespaces[0]}", "--preserve-credentials", "--"]
+        return [*enter, f"--setuid={self.owner}", f"--setgid={self.owner}", "--"]  # and no further groups
+
+    def _make_namespaces(self) -> list[str]:
+        limits, owner = self.limits, self.owner
+        options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=0700,nosuid,nodev"
+        make = ["unshare", "--mount", "--propagation", "private"]
+        script = ["--", "sh", "-c", _MOUNT_AND_ENTER, "sh", str(self._data)]
+        if owner is None:
+            return [*make, "--user", "--map-root-user", *script, options, ""]
+        options += f",uid={owner},gid={owner}"
+        drop = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", "--"]
+        return [*make, *script, options, str(owner), *drop]
+
+    def _isolation(self) -> list[str]:
+        """Return bubblewrap's command, and the options that show the system."""
+        static = self._state.static
+        dead = str(static / "no-terminal")
+        return [
+            *("bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"),
+            *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--clearenv"),
+            *("--uid", _INNER_ID, "--gid", _INNER_ID, "--hostname", "sandbox"),
+            *_system(),
+            *_masks(self._state),
+            *("--ro-bind", str(static / "etc"), "/etc"),
+            *("--proc", "/proc", "--dev", "/dev"),
+            *("--size", str(self.limits.shared_memory_bytes), "--tmpfs", "/dev/shm"),  # noqa: S108 # inside
+            *("--ro-bind", dead, "/dev/tty", "--ro-bind", dead, "/dev/console", "--remount-ro", "/dev"),
+        ]
+
+    def _session_view(self) -> list[str]:
+        files = self._data
+        return [
+            *("--bind", f"{files}/work", LAYOUT.work, "--bind", f"{files}/home", LAYOUT.home),
+            *("--bind", str(files / "tmp"), LAYOUT.temporary, "--bind", f"{files}/state", LAYOUT.state),
+            *("--symlink", LAYOUT.temporary, "/var/tmp"),  # noqa: S108 # inside
+            *("--ro-bind", str(self.control), LAYOUT.control, "--chdir", LAYOUT.work),
+        ]
+
+    def _close_info(self) -> None:
+        close_all(self._info)
+        self._info = -1
+
+
+class BubblewrapBackend(HostedBackend):
+    """Sandboxes in namespaces."""
+
+    name = "bubblewrap"
+
+    @override
+    def make_cell(self, limits: Limits) -> Cell:
+        return BubblewrapCell(self.state, limits)
+
+    @override
+    def check_host(self) -> None:
+        """Check for the programs and the tables that everything else needs."""
+        missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+        if missing:
+            raise SandboxUnavailableError(
+                f"not installed: {', '.join(missing)}; on Debian: apt-get install -y bubblewrap util-linux"
+            )
+        program(machine=platform.machine())
+
+    @override
+    def describe(self) -> IsolationReport:
+        has = self.state.hierarchies.has
+        cgroup = f"cgroup v{self.state.hierarchies.version}"
+        held = {
+            IsolatedResource.FILES: "mount namespace",
+            IsolatedResource.SESSIONS: "mount namespace" + (", own uid" if self.state.uids else ""),
+            IsolatedResource.PROCESSES: "pid namespace",
+            IsolatedResource.NETWORK: "network namespace, seccomp",
+            IsolatedResource.PIDS: cgroup if has("pids") else "process limit of the user namespace",
+            IsolatedResource.DISK: "tmpfs quota",
+        }
+        gaps: list[str] = []
+        if has("memory"):
+            held[IsolatedResource.MEMORY] = cgroup
+        else:
+            gaps.append("Memory is limited per process, not per session.")
+        if has("cpu"):
+            held[IsolatedResource.CPU] = cgroup
+        else:
+            gaps.append("Processor time is not limited.")
+        if not self.state.uids:
+            gaps.append("Sessions share the server's uid, and together its quota of inotify instances.")
+        gaps.append("The kernel is shared: a hole in it is a way out.")
+        return IsolationReport(
+            self.name, Strength.NAMESPACES, MappingProxyType(held), tuple(gaps), loopback=True
+        )
+
+
+def kill_leftovers(folder: Path) -> None:
+    """Kill this user's bubblewraps of a dead server.
+
+    A bubblewrap whose parent died before it sent the signal to go on waits for ever.
+    """
+    shown = str(folder / "static" / "etc").encode()
+
+    def is_stranded(pid: int) -> bool:
+        try:
+            program, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return program == b"bwrap" and shown in arguments
+
+    for pid in processes_of_uids(os.geteuid()):
+        if is_stranded(pid):
+            send_signal(pid, signal.SIGKILL, is_stranded)
+
+
+def _system() -> list[str]:
+    """Return the options that show the host's programs, as the host arranges them."""
+    argv = ["--ro-bind", "/usr", "/usr"]
+    for name in _SYSTEM_FOLDERS:
+        folder = Path("/") / name
+        if folder.is_symlink():
+            argv += ["--symlink", str(folder.readlink()).lstrip("/"), f"/{name}"]
+        elif folder.is_dir():
+            argv += ["--ro-bind", str(folder), str(folder)]
+    return argv
+
+
+def _masks(state: ServerState) -> list[str]:
+    """Return the options that cover the hidden paths below the system's folders with nothing."""
+    argv: list[str] = []
+    for shown in {Path("/usr"), *(Path("/") / name for name in _SYSTEM_FOLDERS)}:
+        for place in state.hidden.below(shown) if shown.is_dir() and not shown.is_symlink() else ():
+            argv += ["--ro-bind", str(state.static / ("empty" if place.is_dir() else "nothing")), str(place)]
+    return argv
+
+
+def _variables(environment: Mapping[str, str]) -> list[str]:
+    return [part for name, value in environment.items() for part in ("--setenv", name, value)]

@@ -1,0 +1,1 @@
+"""The persistent shell of a session: one bash on a private terminal."""

@@ -1,0 +1,550 @@
+"""The persistent shell: one bash on a private terminal, controlled by numbered commands, over any cell.
+
+A command is over when the shell prints its mark on the terminal, not when a pipe ends, so background jobs
+cannot block a call. Every wait is bounded.
+
+A small control file that the server rewrites for every command, and the shell reads.
+
+Distinguishes a session that is stuck at its process limit from one that only reached it briefly.
+
+The private terminal between the server and a session's shell; it carries control and no output.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import struct
+import termios
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from ors_server.model.clock import Clock
+from ors_server.sandboxes.base import ExecResult, Killed, Limits
+from ors_server.sandboxes.cells.cell import Cell
+from ors_server.sandboxes.poller import Poller
+from ors_server.sandboxes.sandbox_errors import SandboxCommandError, SandboxStartError
+from ors_server.sandboxes.shell.command_pipes import BackgroundOutput, CommandStreams
+from ors_server.sandboxes.shell.shell_marks import ExitMark, Mark, MarkParser, PromptMark
+from ors_server.sandboxes.shell_scripts import sync_line, typed_line
+
+
+class ControlFile:
+    """A control file that stays open and is overwritten in place.
+
+    ext4 flushes a truncated and rewritten file when it is closed, which would cost more than the rest of a
+    command.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._length = 0
+
+    def write(self, data: bytes) -> None:
+        """Replace the whole content."""
+        if self._descriptor < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self._path, flags, 0o644)
+            self._length = os.fstat(self._descriptor).st_size
+        done = 0
+        while done < len(data):
+            done += os.pwrite(self._descriptor, data[done:] if done else data, done)
+        if len(data) < self._length:
+            os.ftruncate(self._descriptor, len(data))
+        self._length = len(data)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing, and a later `write` opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+_PATIENCE = 1.0
+"""Seconds at the limit after which a session counts as stuck."""
+_GRACE = 0.3
+_NEARLY = 0.95
+"""Share of the limit that counts as being at it: a fork bomb oscillates just below."""
+
+
+class ProcessLimitMonitor:
+    """Watches one cell's process limit while a command runs and just after.
+
+    The kernel's counter of refusals decides: the number of live processes oscillates under a fork bomb.
+    Without such a counter, being at the limit in every check for a second decides.
+    """
+
+    def __init__(self, cell: Cell, clock: Clock) -> None:
+        self._cell = cell
+        self._clock = clock
+        self._denials = 0
+        self._since: float | None = None
+        self._at_begin = 0
+
+    def begin(self) -> None:
+        """Start watching for a new command."""
+        self._denials = self._at_begin = self._cell.denials()
+        self._since = None
+
+    def is_stuck(self) -> bool:
+        """Check now; returns whether the session has been at its limit for too long."""
+        denials = self._cell.denials()
+        rose = denials > self._denials
+        self._denials = denials
+        full = self._cell.alive() >= _NEARLY * self._cell.limits.pids
+        now = self._clock.monotonic()
+        if not rose and not full:
+            if denials == self._at_begin:
+                self._since = None
+            return False
+        if self._since is None:
+            self._since = now
+        return now - self._since >= _PATIENCE
+
+    async def is_still_exceeded(self) -> bool:
+        """Return whether, after its command, background processes still run into the limit."""
+        before = self._cell.denials()
+        if before == self._at_begin:
+            return False
+        await self._clock.sleep(_GRACE)
+        after = self._cell.denials()
+        self._at_begin = self._denials = after
+        return after > before
+
+    def reset(self) -> None:
+        """Start counting anew, after every process was killed."""
+        self._denials = self._at_begin = self._cell.denials()
+        self._since = None
+
+
+_READ_BYTES = 65_536
+_INTERRUPT = b"\x03"
+
+
+class ShellTerminal:
+    """The server's end of a pseudo-terminal."""
+
+    def __init__(self, poller: Poller, on_mark: Callable[[Mark], None], on_end: Callable[[], None]) -> None:
+        self._poller = poller
+        self._on_mark = on_mark
+        self._on_end = on_end
+        self._reader = MarkParser()
+        self._master = -1
+
+    @property
+    def other_output(self) -> str:
+        """Recent output of the shell beside its marks."""
+        return self._reader.other_output
+
+    def open(self) -> int:
+        """Open a new pair."""
+        master, slave = os.openpty()
+        os.set_blocking(master, False)
+        _make_plain(slave)
+        self._reader = MarkParser()
+        self._master = master
+        self._poller.watch(master, self._on_ready)
+        return slave
+
+    def type(self, line: bytes) -> None:
+        """Type a line; one that does not fit into the terminal is lost, and its mark never comes."""
+        with contextlib.suppress(OSError):
+            os.write(self._master, line)
+
+    def interrupt(self) -> None:
+        """Type ^C: SIGINT to exactly the foreground job."""
+        self.type(_INTERRUPT)
+
+    def foreground_group(self) -> int:
+        """Return the foreground process group on the host; 0 if there is none."""
+        try:
+            packed = fcntl.ioctl(self._master, termios.TIOCGPGRP, b"\0\0\0\0")
+        except OSError:
+            return 0
+        return int(struct.unpack("i", packed)[0])
+
+    def close(self) -> None:
+        """Hang up; a second call does nothing."""
+        if self._master >= 0:
+            self._poller.unwatch(self._master)
+            os.close(self._master)
+            self._master = -1
+
+    def _on_ready(self, _events: int) -> None:
+        try:
+            piece = os.read(self._master, _READ_BYTES)
+        except OSError as error:
+            if error.errno in {errno.EAGAIN, errno.EINTR}:
+                return
+            piece = b""
+        if not piece:
+            self.close()
+            self._on_end()
+            return
+        for mark in self._reader.feed(piece):
+            self._on_mark(mark)
+
+
+def _make_plain(slave: int) -> None:
+    """Switch off echo and output processing; keep lines and ^C, which must not discard typed input."""
+    settings = termios.tcgetattr(slave)
+    settings[0] &= ~(termios.IXON | termios.ICRNL)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~(termios.ECHO | termios.ECHOE | termios.ECHOK | termios.ECHONL)
+    settings[3] |= termios.ICANON | termios.ISIG | termios.NOFLSH
+    termios.tcsetattr(slave, termios.TCSANOW, settings)
+
+
+_INTERRUPT_LIMIT = 0.4
+_ATTEMPT_LIMIT = 1.0
+_KILL_INTERVAL = 0.1
+_LOOK_INTERVAL = 0.5
+_PAUSES = (0.05, 0.25, 1.0)
+"""Seconds before a launch over the same files is retried."""
+_SYNC_TRIES = 3
+
+
+@dataclass
+class _CommandEnd:
+    """The end of a command, as far as it is known."""
+
+    killed: Killed | None = None
+    restarted: bool = False
+    notes: tuple[str, ...] = ()
+
+    def note(self, sentence: str) -> None:
+        self.notes = (*self.notes, sentence)
+
+
+class Shell:
+    """The shell of one cell. Calls must not overlap; the sandbox serialises them."""
+
+    def __init__(self, cell: Cell, clock: Clock) -> None:
+        self._cell = cell
+        self._clock = clock
+        self._limits: Limits = cell.limits
+        self._poller = Poller()
+        self._terminal = ShellTerminal(self._poller, self._on_mark, self._on_end)
+        self._background = BackgroundOutput(self._limits.background_bytes)
+        self._process_limit = ProcessLimitMonitor(cell, clock)
+        self._command = ControlFile(str(cell.control / "cmd"))
+        self._cwd = ControlFile(str(cell.control / "cwd"))
+        self._pipes = str(cell.control / "io") + "/"
+        self._changed = anyio.Event()
+        self._sequence = 0
+        self._is_up = False
+        self._is_gone = True
+        self._has_unreported_restart = False  # whether no result has reported the new shell yet
+        self._has_lost_state = False  # whether the shell began without the state of the one before
+        self._pid = 0
+        self._finish: PromptMark | None = None
+        self._exit: ExitMark | None = None
+        self._streams: CommandStreams | None = None
+        self._free: CommandStreams | None = None  # pipes of an earlier command that no process holds
+        self.cwd = cell.layout.work
+
+    async def start(self) -> None:
+        """Launch the cell and wait for the shell; `SandboxStartError` if no shell answered in time."""
+        self._launch()
+        limit = self._cell.start_limit
+        if not await self._until(lambda: self._is_up or self._is_gone, limit) or self._is_gone:
+            printed = self._terminal.other_output.strip()[-500:]
+            await self._cell.kill()
+            raise SandboxStartError(f"no shell answered within {limit:g} s; the sandbox printed: {printed!r}")
+        await self._cell.finish_launch()
+
+    async def restart(self) -> None:
+        """Kill every process and start a new shell in the work dir, without the old one's state.
+
+        Raises:
+            SandboxStartError: No shell answered in time.
+        """
+        await self._end()
+        self._set_cwd(self._cell.layout.work)  # only now: the old shell's last mark names the old one
+        await self._start_again()
+        self._has_unreported_restart = False
+
+    async def run(self, command: str, time_limit: float) -> ExecResult:
+        """Run one command, for at most `time_limit` seconds."""
+        data = _encode(command, self._limits.command_bytes)
+        began = self._clock.monotonic()
+        end = _CommandEnd()
+        await self._ensure_running()
+        await self._attempt(data, time_limit, end)
+        if self._never_began():
+            self._drop_streams()
+            end.note("The shell could not open its pipes under limits of its own making; it was replaced.")
+            if not await self._signal_shell(signal.SIGKILL):
+                await self._relaunch()
+            end.restarted = True
+            await self._attempt(data, time_limit, end)
+        duration = self._clock.monotonic() - began
+        if (end.restarted or self._has_unreported_restart) and not self._is_up:
+            # Only the new shell knows whether it has the old one's state.
+            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+        return self._result(end, duration)
+
+    def close(self) -> None:
+        """Close terminal, pipes and files."""
+        self._drop_streams()
+        if self._free is not None:
+            self._free.close()
+        self._background.close()
+        self._command.close()
+        self._cwd.close()
+        self._terminal.close()
+        self._poller.close()
+
+    # One command
+
+    async def _attempt(self, data: bytes, time_limit: float, end: _CommandEnd) -> None:
+        self._type(data)
+        try:
+            end.killed = await self._end_of_command(time_limit)
+            if end.killed is not None:
+                await self._end_job(end)
+            elif self._exit is not None or self._is_gone:
+                self._explain_exit(end)
+            if await self._process_limit.is_still_exceeded():
+                end.note(f"More than {self._limits.pids} processes were wanted; all were killed.")
+                end.killed = Killed.PROCESS_LIMIT
+                await self._relaunch()
+                end.restarted = True
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._end_job(end)
+                self._drop_streams()
+            raise
+
+    def _type(self, data: bytes) -> None:
+        self._sequence += 1
+        self._finish = self._exit = None
+        self._command.write(data)
+        streams, self._free = self._free, None
+        if streams is None:
+            streams = CommandStreams.make(self._poller, self._pipes, self._sequence, self._cell.owner)
+        streams.begin(self._limits, self._on_data)
+        self._streams = streams
+        self._terminal.type(typed_line(self._cell.layout, self._sequence, streams.number))
+
+    async def _end_of_command(self, time_limit: float) -> Killed | None:
+        deadline = self._clock.monotonic() + time_limit
+        self._process_limit.begin()
+        while True:
+            left = deadline - self._clock.monotonic()
+            if await self._until(self._is_over, min(_LOOK_INTERVAL, left)):
+                return None if self._has_ended() else Killed.OUTPUT_LIMIT
+            if self._process_limit.is_stuck():
+                return Killed.PROCESS_LIMIT
+            if self._clock.monotonic() >= deadline:
+                return Killed.TIME_LIMIT
+
+    def _explain_exit(self, end: _CommandEnd) -> None:
+        end.restarted = True
+        if self._exit is None:
+            end.killed = Killed.SHELL_DIED
+            end.note("The sandbox's first process died; the sandbox was started anew over the same files.")
+        else:
+            end.note("The shell ended and was started again.")
+
+    def _never_began(self) -> bool:
+        streams, finish = self._streams, self._finish
+        if streams is None or finish is None or finish.status == 0:
+            return False
+        streams.stdout.finish()
+        return not streams.stdout.was_opened
+
+    def _result(self, end: _CommandEnd, duration: float) -> ExecResult:
+        streams = self._streams
+        if streams is None:
+            raise AssertionError("a command without pipes")
+        for reader in streams.both:
+            reader.finish()
+        ended = self._finish or self._exit
+        is_new = end.restarted or self._has_unreported_restart
+        late = self._background.take()
+        result = ExecResult(
+            exit_code=ended.status if ended is not None else None,
+            stdout=streams.stdout.output(),
+            stderr=streams.stderr.output(),
+            cwd=self.cwd,
+            duration_s=duration,
+            killed=end.killed,
+            shell_restarted=is_new,
+            state_lost=is_new and (self._has_lost_state or not self._is_up),
+            background=late,
+            notes=end.notes,
+        )
+        self._streams = None
+        self._has_unreported_restart = False
+        self._free = self._background.keep_reading(streams)
+        return result
+
+    # From ^C to a new sandbox
+
+    async def _end_job(self, end: _CommandEnd) -> None:
+        """Get the shell back by the gentlest means that works; each attempt is bounded."""
+        if end.killed is Killed.PROCESS_LIMIT:
+            end.note(f"More than {self._limits.pids} processes were wanted; all were killed.")
+            self._process_limit.reset()
+            await self._relaunch()
+            end.restarted = True
+            return
+        for attempt in (self._interrupt, self._kill_foreground):
+            if await attempt():
+                end.restarted = end.restarted or self._finish is None
+                return
+        end.restarted = True
+        for number in (signal.SIGHUP, signal.SIGKILL):
+            if await self._signal_shell(number):
+                end.note("The shell did not let go of the command and was replaced.")
+                return
+        end.note("The sandbox was started anew over the same files; background jobs are gone.")
+        await self._relaunch()
+
+    async def _interrupt(self) -> bool:
+        self._terminal.interrupt()
+        return await self._until(self._has_ended, _INTERRUPT_LIMIT) and await self._resynchronise()
+
+    async def _kill_foreground(self) -> bool:
+        """Kill the foreground job repeatedly, because a loop starts the next one at once."""
+        shell = self._cell.shell(self._pid)
+        deadline = self._clock.monotonic() + _ATTEMPT_LIMIT
+        while self._clock.monotonic() < deadline:
+            group = self._terminal.foreground_group()
+            if group and group != shell:
+                self._cell.signal_group(group, signal.SIGKILL)
+            self._terminal.interrupt()
+            if await self._until(self._has_ended, _KILL_INTERVAL):
+                return await self._resynchronise()
+        return False
+
+    async def _signal_shell(self, number: signal.Signals) -> bool:
+        """Signal the shell itself, and wait for the next one."""
+        shell = self._cell.shell(self._pid)
+        if shell is None or not self._cell.signal_group(shell, number):
+            return False
+        if not await self._until(lambda: self._exit is not None or self._is_gone, _ATTEMPT_LIMIT):
+            return False
+        return await self._until(lambda: self._is_up, _ATTEMPT_LIMIT)
+
+    async def _resynchronise(self) -> bool:
+        """After a ^C: make sure that no second one is left to hit the next command."""
+        if self._finish is None:
+            return await self._until(lambda: self._is_up, self._cell.start_limit)
+        finish = self._finish
+        try:
+            for _ in range(_SYNC_TRIES):
+                self._sequence += 1
+                self._finish = None
+                self._terminal.type(sync_line(self._sequence))
+                if await self._until(self._has_ended, _INTERRUPT_LIMIT):
+                    return True
+            return False
+        finally:
+            self._finish = finish
+
+    # The shell's life
+
+    async def _ensure_running(self) -> None:
+        if not self._is_gone:
+            await self._until(lambda: self._is_up or self._is_gone, self._cell.start_limit)
+        if self._is_gone or not self._is_up:
+            self._has_unreported_restart = True
+            await self._relaunch()
+
+    async def _relaunch(self) -> None:
+        await self._end()
+        await self._start_again()
+
+    async def _start_again(self) -> None:
+        """Start over the same files, with retries: dead processes count against limits for a while."""
+        for pause in _PAUSES:
+            try:
+                await self.start()
+                return
+            except SandboxStartError:
+                await self._end()
+                await self._clock.sleep(pause)
+        await self.start()
+
+    async def _end(self) -> None:
+        await self._cell.kill()
+        self._terminal.close()
+
+    def _launch(self) -> None:
+        self._is_up = self._is_gone = False
+        slave = self._terminal.open()
+        self._cell.launch(slave)
+
+    def _on_mark(self, mark: Mark) -> None:
+        if isinstance(mark, ExitMark):
+            self._exit = mark
+            self._is_up = False
+            self._has_unreported_restart = True
+        else:
+            self._pid = mark.shell_pid
+            self._set_cwd(mark.cwd)
+            if mark.sequence == 0:
+                self._is_up = True
+                self._has_lost_state = mark.status != 0
+            elif mark.sequence == self._sequence:
+                self._finish = mark
+        self._changed.set()
+
+    def _on_end(self) -> None:
+        self._is_gone = True
+        self._is_up = False
+        self._changed.set()
+
+    def _on_data(self) -> None:
+        if self._is_flooded():
+            self._changed.set()
+
+    def _set_cwd(self, cwd: str) -> None:
+        if cwd != self.cwd:
+            self.cwd = cwd
+            kept = cwd + "/"  # the shell's $(<file) drops newlines at the end, which a name may have
+            self._cwd.write(kept.encode(errors="surrogateescape"))
+
+    def _has_ended(self) -> bool:
+        return self._finish is not None or self._exit is not None or self._is_gone
+
+    def _is_flooded(self) -> bool:
+        return self._streams is not None and self._streams.largest > self._limits.output_bytes
+
+    def _is_over(self) -> bool:
+        return self._has_ended() or self._is_flooded()
+
+    def _drop_streams(self) -> None:
+        if self._streams is not None:
+            self._streams.close()
+            self._streams = None
+
+    async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
+        if is_so():
+            return True
+        with anyio.move_on_after(max(0.0, seconds)):
+            while not is_so():
+                self._changed = anyio.Event()
+                await self._changed.wait()
+            return True
+        return is_so()
+
+
+def _encode(command: str, most: int) -> bytes:
+    if "\0" in command:
+        raise SandboxCommandError("a command must not hold a NUL character")
+    try:
+        data = command.encode()
+    except UnicodeEncodeError:
+        raise SandboxCommandError(
+            "a command must be valid Unicode text; this one holds a lone surrogate"
+        ) from None
+    if len(data) > most:
+        raise SandboxCommandError(f"a command may have {most} bytes; this one has {len(data)}")
+    return data

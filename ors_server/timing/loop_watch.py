@@ -1,0 +1,318 @@
+"""Watches an event loop: how late it runs, and which code of an author's held it.
+
+All sessions share one event loop, so that code which blocks it (`time.sleep` in an async tool) delays
+all of them. A heartbeat on the loop measures how late it is. Author code is stepped under its name, which a
+long step is reported with. A thread looks at the loop's stack while it is held, and so finds code without a
+name. Time in which the machine stopped the whole process does not count.
+"""
+
+import asyncio
+import math
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import FrameType, coroutine
+from typing import Any, TypeVar
+
+from anyio.lowlevel import RunVar
+
+from ors_server.model.logs import get_logger
+from ors_server.timing.late_alarm import TOLERANCE, LateAlarm, make_alarm
+
+log = get_logger("ors_server.loop")
+
+T = TypeVar("T")
+
+BEAT = 0.1
+"""Seconds between two heartbeats."""
+HELD = 0.1
+"""Seconds for which a step of an author's code may hold the loop without being named."""
+STUCK = 1.0
+"""Seconds after which a loop that is still held is logged, because it may never be free again."""
+WARN_AGAIN = 10.0
+"""Seconds in which one name is warned of once."""
+NAMES_KEPT = 64
+"""Names whose figures are kept; more are counted together."""
+OTHERS = "others"
+UNNAMED = "other code"
+"""Name of code that held the loop while no author's code ran; the log says where."""
+FRAMES_SHOWN = 3
+
+_now = time.monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorCode:
+    """A piece of an author's code that runs: a tool, a hook or a reward of an environment."""
+
+    environment: str
+    part: str
+    """For instance `tool 'look'` or `setup`."""
+    is_urgent: bool = False
+    """Whether a client waits for it before play can begin."""
+
+    def __str__(self) -> str:
+        return f"{self.part} of {self.environment!r}"
+
+
+author_code: ContextVar[AuthorCode | None] = ContextVar("author_code", default=None)
+"""The author's code that runs in this context."""
+
+
+class _RunningCode:
+    """Every hook passes here: a generator would cost several times as much."""
+
+    __slots__ = ("_before", "_code")
+
+    def __init__(self, code: AuthorCode) -> None:
+        self._code = code
+
+    def __enter__(self) -> None:
+        self._before = author_code.set(self._code)
+
+    def __exit__(self, *_error: object) -> None:
+        author_code.reset(self._before)
+
+
+def running(code: AuthorCode) -> AbstractContextManager[None]:
+    """Have an author's code run under its name in this context."""
+    return _RunningCode(code)
+
+
+def running_code(environment: str, part: str, *, is_urgent: bool = False) -> AbstractContextManager[None]:
+    """Name the author's code that runs in this context."""
+    return _RunningCode(AuthorCode(environment, part, is_urgent))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopHold:
+    """The number and length of times for which one piece of code held the loop."""
+
+    name: str
+    times: int
+    seconds: float
+    """In all."""
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFigures:
+    """The lateness of an event loop."""
+
+    late_s: float
+    """Seconds that it was late, in all, since it is watched."""
+    longest_late_s: float
+    held_by: tuple[LoopHold, ...]
+    """Code that held it for longer than `HELD`, the longest first."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures with JSON types, for a health check."""
+        return {
+            "late_s": round(self.late_s, 3),
+            "longest_late_s": round(self.longest_late_s, 3),
+            "held_by": [
+                {
+                    "name": each.name,
+                    "times": each.times,
+                    "seconds": round(each.seconds, 3),
+                    "longest_s": round(each.longest_s, 3),
+                }
+                for each in self.held_by
+            ],
+        }
+
+
+class LoopWatch:
+    """Measures one event loop; everything but its own thread's look happens on that loop."""
+
+    def __init__(self, now: Callable[[], float] = _now) -> None:
+        """Watch nothing yet; `now` also runs while the loop is held."""
+        self.now = now
+        self._due = math.inf
+        self._late = 0.0
+        self._longest = 0.0
+        self._holdings: dict[str, LoopHold] = {}
+        self._warned: dict[str, float] = {}
+        self._claimed = 0.0
+        """Seconds that named code held the loop since the last heartbeat."""
+        self._lost_before = 0.0
+        self._running: AuthorCode | str | None = None
+        self._seen: str | None = None
+        self._alarm: LateAlarm | None = None
+        self._loop_thread = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def late_until(self, moment: float) -> float:
+        """Return how many seconds the loop has been late in all, up to a moment."""
+        late = moment - self._due
+        return self._late + late if late > TOLERANCE else self._late
+
+    def beat(self) -> None:
+        """Note that the loop is free, and set when it should be free again."""
+        now = self.now()
+        late = now - self._due
+        lost = 0.0
+        if self._alarm is not None:
+            lost = self._alarm.lost_until(now)
+            self._alarm.put_off(BEAT + TOLERANCE)
+        if late > TOLERANCE:
+            self._late += late
+            self._longest = max(self._longest, late)
+            others = late - self._claimed - (lost - self._lost_before)
+            if others > HELD:
+                self._hold(UNNAMED, others, self._seen)
+        self._seen = None
+        self._claimed = 0.0
+        self._lost_before = lost
+        self._due = now + BEAT
+
+    def figures(self) -> LoopFigures:
+        """Return how the loop does."""
+        held = sorted(self._holdings.values(), key=lambda each: each.longest_s, reverse=True)
+        return LoopFigures(self._late, self._longest, tuple(held))
+
+    @coroutine
+    def stepping(
+        self,
+        awaitable: Awaitable[T],
+        name: AuthorCode | str,
+        on_hold: Callable[[float], None] | None = None,
+        on_wait: Callable[[], None] | None = None,
+    ) -> Generator[Any, Any, T]:
+        """Await something and note under a name each step of it that holds the loop.
+
+        Args:
+            on_hold: Gets the seconds that the loop was late because of a step.
+            on_wait: Called once, before it waits for the first time.
+        """
+        steps: Any = awaitable.__await__()
+        step: Callable[[Any], Any] = getattr(steps, "send", None) or _plain_step(steps)
+        resume, argument = step, None
+        while True:
+            try:
+                passed = self._step(resume, argument, name, on_hold)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            if on_wait is not None:
+                on_wait()
+                on_wait = None
+            try:
+                argument, resume = (yield passed), step
+            except BaseException as error:
+                if not hasattr(steps, "throw"):
+                    raise
+                argument, resume = error, steps.throw
+
+    def _step(
+        self,
+        step: Callable[[Any], Any],
+        argument: Any,
+        name: AuthorCode | str,
+        on_hold: Callable[[float], None] | None,
+    ) -> Any:
+        outer, self._running = self._running, name
+        now, claimed, alarm = self.now, self._claimed, self._alarm
+        lost = 0.0 if alarm is None else alarm.lost_s
+        began = now()
+        try:
+            return step(argument)
+        finally:
+            self._running = outer
+            ended = now()
+            if ended - began > TOLERANCE:
+                if on_hold is not None:
+                    on_hold(max(0.0, ended - max(began, self._due)))
+                self._note_step(str(name), ended - began - (self._claimed - claimed), lost)
+
+    def _note_step(self, name: str, held: float, lost: float) -> None:
+        if self._alarm is not None:
+            held -= self._alarm.lost_until(self.now()) - lost
+        if held > HELD:
+            self._claimed += held
+            self._hold(name, held, self._seen)
+
+    def _hold(self, name: str, seconds: float, seen: str | None) -> None:
+        if name not in self._holdings and len(self._holdings) >= NAMES_KEPT:
+            name = OTHERS
+        before = self._holdings.get(name, LoopHold(name, 0, 0.0, 0.0))
+        self._holdings[name] = LoopHold(
+            name, before.times + 1, before.seconds + seconds, max(before.longest_s, seconds)
+        )
+        now = self.now()
+        if now - self._warned.get(name, -math.inf) >= WARN_AGAIN:
+            self._warned[name] = now
+            log.warning(
+                "event_loop_held",
+                by=name,
+                seconds=round(seconds, 3),
+                at=seen,
+                hint="blocking code in an async function delays all sessions: make it a plain def",
+            )
+
+    @contextmanager
+    def watching(self) -> Generator["LoopWatch"]:
+        """Watch the loop that runs this, until the context is left."""
+        self._loop_thread = threading.get_ident()
+        alarm = self._alarm = make_alarm(self.now)
+        looker = threading.Thread(target=self._look, args=(alarm,), name="ors-loop-watch", daemon=True)
+        loop = asyncio.get_running_loop()
+
+        def beat_again() -> None:
+            self.beat()
+            self._timer = loop.call_later(BEAT, beat_again)
+
+        beat_again()
+        looker.start()
+        before = current_watch.get()
+        current_watch.set(self)
+        try:
+            yield self
+        finally:
+            current_watch.set(before)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._due = math.inf
+            self._alarm = None
+            alarm.close()
+
+    def _look(self, alarm: LateAlarm) -> None:
+        """Run in a thread: look at the loop's stack whenever the loop is late."""
+        logged = -math.inf
+        while alarm.wait():
+            now, due = self.now(), self._due
+            if now - due <= TOLERANCE:
+                continue
+            self._seen = _place(_frames_of_threads().get(self._loop_thread))
+            if now - due > STUCK and logged != due:
+                logged = due
+                log.warning(
+                    "event_loop_stuck", by=str(self._running), seconds=round(now - due, 3), at=self._seen
+                )
+
+
+def _plain_step(steps: Any) -> Callable[[Any], Any]:
+    """Step an iterator that takes nothing."""
+    return lambda _argument: next(steps)
+
+
+_frames_of_threads: Callable[[], dict[int, FrameType]] = sys._current_frames  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its documented name
+
+
+def _place(frame: FrameType | None) -> str:
+    """Name the innermost frames: `file.py:12 in look`, the innermost first."""
+    places: list[str] = []
+    while frame is not None and len(places) < FRAMES_SHOWN:
+        code = frame.f_code
+        places.append(f"{PurePath(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
+        frame = frame.f_back
+    return " < ".join(places)
+
+
+current_watch: RunVar[LoopWatch | None] = RunVar("ors_loop_watch", None)
+"""Watches the running event loop."""

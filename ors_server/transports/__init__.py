@@ -1,1 +1,0 @@
-"""The doors: each parses bytes, asks the engine, and writes bytes. None decides anything about an episode."""

@@ -1,0 +1,71 @@
+"""JSON that would hold the event loop is refused before it is read, and no other."""
+
+import json
+import random
+
+import pytest
+
+from ors_server.model.errors import PayloadTooLargeError
+from ors_server.model.json_bounds import MAX_ALL_DIGITS, MAX_DIGITS, MAX_VALUES, check_json
+from tests.fixtures.loop_slices import measured_slices, yardstick
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'"' + b",:[{" * MIB + b'"',
+        b'"' + b"\\\\" * MIB + b'"',
+        b'"' + b'\\"' * MIB + b'"',
+        b'["' + b"1" * 4 * MIB + b'"]',
+        json.dumps([0] * (MAX_VALUES - 1)).encode(),
+        json.dumps({"text": ["a,b" * 100] * 10_000}).encode(),
+        b"7" * MAX_DIGITS,
+    ],
+    ids=["none", "signs in a text", "backslashes", "quotes", "digits in a text", "values", "texts", "number"],
+)
+async def test_what_is_read_quickly_passes(body):
+    with measured_slices() as slices:
+        await check_json(body)
+    assert slices.worst < yardstick(), slices.where
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps([0] * (MAX_VALUES + 1)).encode(),
+        b"[" * 4 * MIB,
+        b"{" + b'"a":1,' * 600_000,
+        b'{"a": "\\\\", "b": [' + b"{}," * 60_000 + b"1]}",
+        b"[" + b",".join([b"1" * 4_000] * 1_000) + b"]",
+        b'"' * (4 * MIB) + b"," * (MAX_VALUES + 1),
+        b"[1,2," + b"1" * 80_000 + b"]",
+        b"[" + b",".join([b"7" * 99] * (MAX_ALL_DIGITS // 99 + 1)) + b"]",
+    ],
+    ids=[
+        "values",
+        "openings",
+        "keys",
+        "after a backslash",
+        "long numbers",
+        "after texts",
+        "a number",
+        "digits",
+    ],
+)
+async def test_what_is_read_slowly_is_refused(body):
+    with measured_slices() as slices, pytest.raises(PayloadTooLargeError):
+        await check_json(body)
+    assert slices.worst < yardstick(), slices.where
+
+
+async def test_signs_are_counted_outside_of_texts_wherever_a_slice_ends():
+    rng = random.Random(28)  # noqa: S311  (test data)
+    for _ in range(30):
+        texts = ["".join(rng.choices('a,:[{"\\1', k=rng.randrange(40))) for _ in range(9_000)]
+        body = json.dumps(texts).encode() + b" " * rng.randrange(200)
+        await check_json(body)
+        with pytest.raises(PayloadTooLargeError):
+            await check_json(body[:-1] + b"," * (MAX_VALUES - 9_000 + 2))
