@@ -23,6 +23,8 @@ ADDRESSES |= {
     for folder in sorted(ROOT.glob("tasks/*/README.md"))
 }
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+PICTURE = re.compile(r"(!\[[^\]]*\]\()docs/([^)\s]+\))")
+"""A picture on a page at the root of the project."""
 FENCE = re.compile(r"^```(\w+) ([^\n]+)$", re.MULTILINE)
 DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -60,7 +62,7 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Lead links to where pages are in the site, draw diagrams, and keep the text for llms.txt."""
     address = page.file.src_uri
-    written[address] = text = relink(markdown, address)
+    written[address] = text = PICTURE.sub(r"\1\2", relink(markdown, address))
     drawn = DIAGRAM.sub(lambda match: draw(match[1], address, config, files), text)
     return FENCE.sub(with_title, drawn)
 
