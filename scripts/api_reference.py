@@ -55,8 +55,8 @@ class ApiPage:
     title: str
     purpose: str
     sections: dict[str, str]
-    """Public names, separated by spaces, by the heading above them. `module:Name` is a class of a result or an
-    argument that no public module exports."""
+    """Public names, separated by spaces, by the heading above them. `module:Name` is a class of a result or
+    an argument that no public module exports."""
 
     def names(self) -> list[str]:
         """List the names in order."""
@@ -292,12 +292,24 @@ def code(text: str) -> list[str]:
     return ["```py", text, "```"]
 
 
+def docstring_of(member: Any) -> Any:
+    """Return a member's docstring, or that of the method which it overrides."""
+    parent = member.parent
+    if member.docstring is None and member.is_function and parent is not None and parent.is_class:
+        for base in parent.mro():
+            overridden = base.members.get(member.name)
+            if overridden is not None and overridden.docstring is not None:
+                return overridden.docstring
+    return member.docstring
+
+
 def docstring_lines(member: Any) -> list[str]:
     """Render a docstring's text and sections."""
-    if member.docstring is None:
+    docstring = docstring_of(member)
+    if docstring is None:
         return []
     lines: list[str] = []
-    for section in member.docstring.parse("google", warnings=False, warn_unknown_params=False):
+    for section in docstring.parse("google", warnings=False, warn_unknown_params=False):
         lines += [*section_lines(section), ""]
     return lines
 

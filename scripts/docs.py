@@ -343,9 +343,10 @@ def errors_page() -> str:
         "",
         NOTE,
         "",
-        "Every error that the server raises on purpose, by who has to act. Answers have the `code` and `blame`",
-        "of their error; the [client](../client.md#what-a-call-returns) raises the same class. A mistake of an",
-        "agent is not an error: the agent reads what was wrong. The JSON-RPC codes are used over MCP.",
+        "Every error that the server raises on purpose, by who has to act. Answers have the `code` and",
+        "`blame` of their error; the [client](../client.md#what-a-call-returns) raises the same class. A",
+        "mistake of an agent is not an error: the agent reads what was wrong. The JSON-RPC codes are used",
+        "over MCP.",
         "",
     ]
     faults: Mapping[type[OrsServerError], Fault] = FAULTS

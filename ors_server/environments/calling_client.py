@@ -49,6 +49,7 @@ class Elicit:
     """A form for the person behind the calling program."""
 
     message: str
+    """What the person reads."""
     schema: JSONObject
     """JSON Schema of an object whose properties are strings, numbers, booleans or choices."""
 
@@ -58,8 +59,11 @@ class Sample:
     """A question to the calling program's own model."""
 
     prompt: str
+    """What the model reads as the message of a user."""
     max_tokens: int = 100
+    """Tokens that the reply may have, at least 1."""
     system_prompt: str | None = None
+    """Instructions for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Elicited:
     """A person's answer to a form."""
 
     action: Literal["accept", "decline", "cancel"]
+    """What the person did: accept, decline, or dismiss the form."""
     content: JSONObject = field(default_factory=dict[str, Any])
     """The form's values; empty unless accepted."""
 
@@ -81,8 +86,11 @@ class Sampled:
     """The answer of the calling program's model."""
 
     text: str
+    """The model's reply."""
     model: str
+    """The model's name, as the client states it."""
     stop_reason: str | None = None
+    """Why the reply ended, as the client states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,9 @@ class Root:
     """One folder or file that the calling program works on."""
 
     uri: str
+    """Where it is, such as `file:///home/me/project`."""
     name: str | None = None
+    """A name for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,7 @@ class RootList:
     """The calling program's folders, in its order."""
 
     roots: tuple[Root, ...]
+    """The client's folders and files, in its order."""
 
 
 Question: TypeAlias = Elicit | Sample | ListRoots

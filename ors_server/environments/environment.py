@@ -210,7 +210,12 @@ class Environment:
     def get_task_range(
         cls, split: str, start: int | None = None, stop: int | None = None
     ) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
-        """Return a slice of a split's tasks, with Python's rules for slices."""
+        """Return a slice of a split's tasks, with Python's rules for slices.
+
+        Args:
+            start: Position of the first task, from 0; by default the first.
+            stop: Position behind the last task; by default the end of the split.
+        """
         raise NotImplementedError
 
     def setup(self) -> Awaitable[None] | None:

@@ -95,6 +95,9 @@ class Evidence:
     async def list_files(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         """List a folder of the work dir, as `Sandbox.list_files` does.
 
+        Args:
+            depth: Levels of folders to list, from 1.
+
         Raises:
             SandboxFileError: It is missing, or not a folder.
         """

@@ -44,7 +44,9 @@ class UserTurn:
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 
     message: str
+    """What the agent wrote."""
     reply: str
+    """What the user answered."""
     user: str = "scripted"
     """Who answered: `scripted`, or the name of a function or model."""
     tokens: int = 0
@@ -196,6 +198,7 @@ class EpisodeSummary:
     phase: str
     """created, ready, playing, finished, failed, expired or deleted."""
     steps: int
+    """Number of steps, from 0."""
     episode_return: Annotated[float, Field(alias="return")]
     """Sum of the rewards of all steps, in step order."""
     withheld: float = 0.0
@@ -221,10 +224,14 @@ class EpisodeSummary:
     """Steps whose judgement failed: the reward had no number, or it was interrupted. If there are any, the
     return lacks a part, so nothing should train on it or count it."""
     stop_reason: str | None = None
+    """Why the episode is over; `None` while it is not."""
     created_at: datetime
     started_at: datetime | None = None
+    """UTC; when the setup was done."""
     last_call_at: datetime | None = None
+    """UTC; when the last step was taken."""
     finished_at: datetime | None = None
+    """UTC; when the episode ended."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     """Figures that rewards reported beside their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
 

@@ -57,6 +57,7 @@ class TextBlock(WireModel):
     """A piece of text shown to the agent."""
 
     text: str
+    """What the agent reads."""
     detail: JSONObject | None = None
     """Free data about the block; not shown to the agent."""
     type: Literal["text"] = "text"
@@ -98,7 +99,9 @@ class ReasoningBlock(WireModel):
     """An assistant's recorded reasoning inside a conversation prompt."""
 
     text: str
+    """The model's reasoning."""
     signature: str | None = None
+    """The provider's signature of it."""
     detail: JSONObject | None = None
     type: Literal["reasoning"] = "reasoning"
 
@@ -107,8 +110,11 @@ class ToolCallBlock(WireModel):
     """An assistant's recorded tool call inside a conversation prompt."""
 
     id: str
+    """By which a result names the call."""
     name: str
+    """The tool's name."""
     input: JSONObject
+    """The tool's arguments, by name."""
     detail: JSONObject | None = None
     type: Literal["tool_call"] = "tool_call"
 
@@ -124,8 +130,11 @@ class ToolResultBlock(WireModel):
     """The answer to a recorded tool call inside a conversation prompt."""
 
     tool_call_id: str
+    """The call that the result belongs to."""
     blocks: list[Block]
+    """What the tool returned, in order."""
     is_error: bool = False
+    """Whether the call failed."""
     detail: JSONObject | None = None
     type: Literal["tool_result"] = "tool_result"
 
@@ -150,7 +159,9 @@ class Message(WireModel):
     """
 
     role: Literal["system", "user", "assistant"]
+    """Who wrote it."""
     blocks: list[MessageBlock]
+    """Its content, in order."""
     detail: JSONObject | None = None
 
     @model_validator(mode="before")
@@ -294,7 +305,9 @@ class Split(WireModel):
     """A named list of tasks."""
 
     name: str
+    """Under which tasks are requested."""
     type: Literal["train", "validation", "test"]
+    """What the split is for."""
 
 
 class ToolListing(WireModel):
@@ -310,14 +323,18 @@ class GroupCandidate(WireModel):
     """One rollout of a group that is to be scored together."""
 
     messages: list[Message]
+    """The conversation of one rollout."""
     metadata: JSONObject | None = None
+    """Fields for the reward."""
 
 
 class GroupScore(WireModel):
     """The score of one rollout of a group."""
 
     reward: float
+    """The score of the candidate."""
     metadata: JSONObject | None = None
+    """What the reward reports in addition."""
 
     @field_validator("reward", mode="before")
     @classmethod

@@ -74,11 +74,13 @@ class CatalogueEntry:
     """A reward in one line."""
 
     name: str
+    """Under which `find_reward` finds it."""
     summary: str
     """The first sentence of its documentation."""
     fields: tuple[str, ...]
     """The fields that it takes; optional ones in brackets."""
     range: tuple[float, float] | None
+    """The lowest and the highest number; `None` if any number is possible."""
     place: str
     """`module:name`."""
     hazards: str = ""

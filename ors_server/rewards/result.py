@@ -41,6 +41,7 @@ class RewardResult:
     reward: float | None
     """A finite number; `None` unless the status is graded or unparsed_answer."""
     status: RewardStatus = RewardStatus.GRADED
+    """Whether the reward judged, and if not, why."""
     extras: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Metrics by name; recorded, never summed."""
     reason: str | None = None

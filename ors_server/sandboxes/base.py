@@ -71,7 +71,8 @@ class Killed(StrEnum):
     TIME_LIMIT = "time limit"
     OUTPUT_LIMIT = "output limit"
     PROCESS_LIMIT = "process limit"
-    SHELL_DIED = "shell died"  # not killed by the server: the shell was gone, and its status with it
+    SHELL_DIED = "shell died"
+    """Not killed by the server: the shell ended, and the command's status is lost with it."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,15 @@ class ExecResult:
     exit_code: int | None
     """Status in [0, 255]; 128 + n for a death by signal n; None if the shell could not report it."""
     stdout: Output
+    """What the command printed on standard output."""
     stderr: Output
+    """What the command printed on standard error."""
     cwd: str
     """The shell's working directory afterwards."""
     duration_s: float
     """Seconds from the command's arrival to its result."""
     killed: Killed | None = None
+    """Why the command was killed; `None` if it ended by itself."""
     shell_restarted: bool = False
     """Whether a new shell answers from now on: jobs may be gone, files are not."""
     background: Output = field(default_factory=Output)
@@ -123,6 +127,7 @@ class Entry:
     path: str
     """Relative to the work dir; bytes that are not UTF-8 appear as surrogate escapes."""
     kind: EntryKind
+    """A file, a folder, or something else."""
     size: int
     """Bytes; 0 for anything but a file."""
 
@@ -145,13 +150,17 @@ class Sandbox(ABC):
     """
 
     session_id: str
+    """The session that it belongs to."""
     report: IsolationReport
+    """How it is isolated, as checked at the start."""
     limits: Limits
+    """What its commands may use."""
     work_dir: str
     """The path of the work dir for the agent's commands; commands start there."""
     fresh_dir: str
     """The path of a fresh program's files, as the program sees it."""
-    gate: Gate | None = None  # limits how many gradings run at once
+    gate: Gate | None = None
+    """Limits how many gradings run at once; `None` without a limit."""
 
     @abstractmethod
     async def exec(self, command: str, *, time_limit: float | None = None) -> ExecResult:

@@ -34,6 +34,7 @@ class FreshRun:
     stderr: Output
     """Head and tail, as the sandbox's limits keep them of a command."""
     timed_out: bool
+    """Whether the time limit ended the program."""
     output_limit: bool
     """Whether standard output was longer than the caller's `output_bytes`."""
     duration_s: float

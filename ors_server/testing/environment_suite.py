@@ -77,8 +77,11 @@ class CheckVerdict:
     """The result of one check of an environment."""
 
     environment: str
+    """The environment's name."""
     check: EnvironmentCheck
+    """What was checked."""
     outcome: Literal["pass", "fail", "skip"]
+    """`skip` if it could not be judged; the reason is in the message."""
     reason: str = ""
     """What was expected and what came, or why there was nothing to judge; empty for a pass."""
 
@@ -93,6 +96,7 @@ class EnvironmentReport:
     """The results of every check of environments."""
 
     verdicts: tuple[CheckVerdict, ...]
+    """One for each check, in order."""
 
     @property
     def is_conformant(self) -> bool:
@@ -148,6 +152,7 @@ async def inspect_environment(
     """Check an environment; the parameters are those of `check_environment`.
 
     Args:
+        tasks_per_split: Tasks of each split that are played, from 1.
         on_progress: Called with a description of each check and call that begins.
 
     Raises:

@@ -32,6 +32,7 @@ class UserReply:
     """A user's answer to one message."""
 
     text: str
+    """What the user answers."""
     tokens: int = 0
     """What a model used, prompt and answer."""
 
