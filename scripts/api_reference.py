@@ -45,6 +45,9 @@ DUNDERS = (
 MAX_WIDTH = 100
 """Characters of a signature on one line; a longer one has a line for each parameter."""
 DOCUMENT = re.compile(r"`{0,2}\bdocs/([\w/-]+\.md)\b`{0,2}")
+REFERENCE = re.compile(r"\[`([^`\]]+)`\]\[[\w.]+\]")
+"""A reference between docstrings, which is shown as the name alone."""
+LITERAL = re.compile(r"[\d'\"(\[{-]")
 CODE = re.compile(r"(``.+?``|`[^`\n]+`)", re.DOTALL)
 
 
@@ -176,8 +179,10 @@ def class_lines(label: str, member: Any) -> list[str]:
     own, inherited = members_of(member)
     constructor = own.pop("__init__", None)
     if constructor is not None and constructor.docstring is not None:
-        lines += [*docstring_lines(constructor), ""]
-    lines += [*field_lines([each for each in own.values() if each.is_attribute]), ""]
+        first, *others = docstring_lines(constructor)
+        lines += [f"**Constructor:** {first}", *others, ""]
+    described = attributes_of(member)
+    lines += [*field_lines([x for x in own.values() if x.is_attribute and x.name not in described]), ""]
     for base, names in inherited.items():
         listed = ", ".join(f"`{name}`" for name in names)
         lines += [f"From {base_link(base)}: {listed}.", ""]
@@ -192,6 +197,14 @@ def class_lines(label: str, member: Any) -> list[str]:
                 "",
             ]
     return lines
+
+
+def attributes_of(member: Any) -> set[str]:
+    """Name the fields that a class's docstring describes in its section `Attributes`."""
+    if member.docstring is None:
+        return set()
+    sections = member.docstring.parse("google", warnings=False)
+    return {each.name for section in sections if section.kind.value == "attributes" for each in section.value}
 
 
 def base_link(label: str) -> str:
@@ -232,13 +245,15 @@ def field_lines(fields: list[Any]) -> list[str]:
     for each in fields:
         text = " ".join(plain(each.docstring.value).split()) if each.docstring is not None else ""
         lines.append(f"- `{declared(each.name, each)}`{f': {text}' if text else ''}")
-    return lines
+    return ["**Fields:**", "", *lines] if lines else []
 
 
 def declared(name: str, member: Any) -> str:
     """Spell a field or a value with its type and its default."""
     annotation = f": {one_line(member.annotation)}" if member.annotation is not None else ""
     value = one_line(member.value) if member.value is not None and "property" not in member.labels else ""
+    if not annotation and not LITERAL.match(value) and member.docstring is not None:
+        value = ""  # how the class makes it says less than its docstring
     return f"{name}{annotation}{f' = {value}' if value and len(value) <= MAX_WIDTH else ''}"
 
 
@@ -338,7 +353,7 @@ def section_lines(section: Any) -> list[str]:
 
 def plain(text: str) -> str:
     """Make a docstring's text Markdown: no HTML, and pages of the documents as links."""
-    linked = DOCUMENT.sub(r"[\1](../../\1)", text)
+    linked = DOCUMENT.sub(r"[\1](../../\1)", REFERENCE.sub(r"`\1`", text))
     parts = CODE.split(linked)
     return "".join(part if place % 2 else part.replace("<", "\\<") for place, part in enumerate(parts))
 

@@ -86,6 +86,7 @@ def test_a_missing_an_unknown_and_a_repeated_name_are_errors(script, monkeypatch
     ("text", "markdown"),
     [
         ("At most `a < b` or <b>.", "At most `a < b` or \\<b>."),
+        ("Blocking: [`AsyncClient`][ors_server.client.AsyncClient].", "Blocking: `AsyncClient`."),
         ("Seconds (docs/policy.md).", "Seconds ([policy.md](../../policy.md))."),
     ],
 )
