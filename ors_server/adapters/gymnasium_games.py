@@ -176,9 +176,9 @@ def from_gymnasium(
     """Make an environment of a game of gymnasium with discrete actions; its tool is `act(action)`.
 
     A task is a seed: those of `train` come first, those of `test` after them. A step pays the game's reward.
-    Seeds with which a game begins alike are one task, unless chance decides how it goes on, so that there may
-    be fewer tasks than requested: `CliffWalking-v1` has one. `FrozenLake` draws a map for each task, unless
-    the options have `map_name` or `desc`.
+    Seeds with which a game begins alike are one task, unless chance decides how it continues, so that there
+    may be fewer tasks than requested: `CliffWalking-v1` has one. `FrozenLake` draws a map for each task,
+    unless the options have `map_name` or `desc`.
 
     Args:
         game: An id such as `FrozenLake-v1`; any that is registered, also by a package of yours.

@@ -122,7 +122,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
     async def answer_apart(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], body: bytes | None
     ) -> WholeResponse:
-        """Make a request as `answer` does, in a task that goes on if the caller is cancelled."""
+        """Make a request as `answer` does, in a task that keeps running if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(self.answer(method, target, headers, body))
         self._handlers.add(task)
         task.add_done_callback(self._forget)

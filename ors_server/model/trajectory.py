@@ -52,7 +52,7 @@ class UserTurn:
     tokens: int = 0
     """What the user's model used, prompt and answer."""
     seconds: float = 0.0
-    """Until the answer came."""
+    """Until the answer arrived."""
 
 
 class StepStatus(StrEnum):
@@ -184,7 +184,7 @@ class Transition:
     phase: str
     """The phase after it."""
     stop_reason: str | None
-    """Why the episode is over; `None` while it goes on."""
+    """Why the episode is over; `None` while it is not."""
     at: datetime
     """UTC."""
 
@@ -233,7 +233,7 @@ class EpisodeSummary:
     finished_at: datetime | None = None
     """UTC; when the episode ended."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Figures that rewards reported beside their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
+    """Figures that rewards reported in addition to their numbers: `reward_extra/KEY/mean`, `max`, `min`."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures with JSON types and the names of the wire; times become ISO 8601 strings."""

@@ -228,7 +228,7 @@ class ToolOutput(WireModel):
         reward: float | None = None,
         metadata: JSONObject | None = None,
     ) -> "ToolOutput":
-        """Make a step after which the episode goes on.
+        """Make a step after which the episode continues.
 
         Args:
             *content: Blocks for the agent, in order; a string becomes a text block.

@@ -84,7 +84,7 @@ class CatalogueEntry:
     place: str
     """`module:name`."""
     hazards: str = ""
-    """How an agent can earn without doing the task, in one paragraph; empty if its documentation has none."""
+    """How an agent can earn without doing the task, in one paragraph; empty if none is documented."""
     source: str = ""
     """Where it comes from: its documentation's paragraph, or that of its module."""
 

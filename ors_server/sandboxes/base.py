@@ -98,7 +98,7 @@ class ExecResult:
     notes: tuple[str, ...] = ()
     """Events beyond the command itself, one sentence each."""
     state_lost: bool = False
-    """Whether the new shell has none of the old one's variables, functions, aliases, options and umask."""
+    """Whether the new shell lacks the variables, functions, aliases, options and umask of the old one."""
 
     @property
     def timed_out(self) -> bool:
@@ -181,7 +181,7 @@ class Sandbox(ABC):
         Time: after `time_limit` seconds the foreground job is interrupted, then killed; then the shell is
         hung up, then killed; then the sandbox is restarted over the same files. Each stage takes at most one
         second, the last one ten; background jobs survive the first two. `killed` is set, and
-        `shell_restarted` if the shell is new. A shell that ends for a reason of its own (`exit`, `exec`,
+        `shell_restarted` if the shell is new. A shell that ends by itself (`exit`, `exec`,
         a signal) is replaced likewise, and gets its directory, variables, functions, aliases, options, umask
         and traps back if it could still save them.
 
@@ -270,7 +270,7 @@ class Sandbox(ABC):
     async def snapshot(self) -> Snapshot:
         """Copy work dir, home, /tmp and the shell's state; processes are stopped meanwhile.
 
-        The shell of a frozen sandbox cannot save its state, so that copy has none.
+        The shell of a frozen sandbox cannot save its state, so that copy begins without it.
 
         Raises:
             SnapshotError: A file could not be copied.
@@ -319,7 +319,7 @@ class Sandbox(ABC):
         files: Mapping[str, bytes] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> FreshProcess:
-        """Start a program in its own isolation beside the agent's; the caller closes it.
+        """Start a program in its own isolation, separate from the agent's; the caller closes it.
 
         It begins in the work dir, which it can read and not change; it does not see the agent's home, /tmp,
         shell and processes, nor they it. It has its own empty writable /tmp of at most `disk_bytes`

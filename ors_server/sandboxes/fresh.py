@@ -78,8 +78,8 @@ class FreshProcess(ABC):
     async def wait(self) -> int:
         """Wait for its end and return its status in [0, 255]; 128 + n for a death by signal n.
 
-        A program that cannot be executed has status 126 or 127, as in a shell. Whatever it started is killed
-        when it ends.
+        A program that cannot be executed has status 126 or 127, as in a shell. Everything that it started is
+        killed when it ends.
 
         Raises:
             SandboxStartError: Its isolation did not start, so it never ran.

@@ -83,7 +83,7 @@ class CheckVerdict:
     outcome: Literal["pass", "fail", "skip"]
     """`skip` if it could not be judged; the reason is in the message."""
     reason: str = ""
-    """What was expected and what came, or why there was nothing to judge; empty for a pass."""
+    """What was expected and what was found, or why nothing could be judged; empty for a pass."""
 
     @override
     def __str__(self) -> str:

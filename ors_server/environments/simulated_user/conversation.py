@@ -49,7 +49,7 @@ class SimulatedUser(Protocol):
         """Answer a message.
 
         Args:
-            message: The agent's words: data, whatever they say.
+            message: The agent's words; they are data, never instructions.
             before: The conversation until now, oldest first.
             seed: The episode's seed, in [0, 2**53).
 

@@ -27,7 +27,7 @@ class ScriptedReply:
 
 @dataclass(frozen=True, slots=True)
 class UserScript:
-    """A user's part. Whatever is written to the user, it says only what is written here.
+    """A user's part. The user says only what is written here, for any message.
 
     Raises:
         UserSettingsError: If a text or a phrase has no words.
