@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Sampled,
     )
     from ors_server.environments.environment import Environment, Prompt
+    from ors_server.environments.indexed_tasks import IndexedTasks
     from ors_server.environments.offers import prompt, resource
     from ors_server.environments.rich_blocks import audio_block, resource_block
     from ors_server.environments.simulated_user.conversation import (
@@ -170,6 +171,7 @@ __all__ = [
     "GroupCandidate",
     "GroupScore",
     "ImageBlock",
+    "IndexedTasks",
     "JSONObject",
     "LearnedReward",
     "ListRoots",
@@ -277,6 +279,7 @@ _HOMES = {
         "Ability AbilityError AskError Elicit Elicited ListRoots Root RootList Sample Sampled"
     ),
     "environments.environment": "Environment Prompt",
+    "environments.indexed_tasks": "IndexedTasks",
     "environments.offers": "prompt resource",
     "environments.rich_blocks": "audio_block resource_block",
     "environments.simulated_user.conversation": "SimulatedUser UserBudget UserConversation UserReply",

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from ors_server.environments.environment import Environment
+from ors_server.environments.indexed_tasks import IndexedTasks
 from ors_server.model.errors import EnvironmentDefinitionError
-from ors_server.model.wire import JSONObject
+from ors_server.model.wire import JSONObject, Split, named_split
 
 
 class SplitSizes:
@@ -40,7 +40,7 @@ def share_tasks(sizes: SplitSizes, count: int) -> tuple[int, int]:
     return count - test, test
 
 
-class NumberedTasks(Environment):
+class NumberedTasks(IndexedTasks):
     """Base of environments whose tasks differ in a number."""
 
     _split_sizes: ClassVar[SplitSizes]
@@ -52,8 +52,8 @@ class NumberedTasks(Environment):
 
     @override
     @classmethod
-    def list_splits(cls) -> list[str]:
-        return [split for split, size in cls._split_sizes.sizes.items() if size]
+    def list_splits(cls) -> list[Split]:
+        return [named_split(name) for name, size in cls._split_sizes.sizes.items() if size]
 
     @override
     @classmethod
@@ -62,17 +62,5 @@ class NumberedTasks(Environment):
 
     @override
     @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = cls.num_tasks(split)
-        number = index + size if index < 0 else index
-        if not 0 <= number < size:
-            raise IndexError(index)
-        return cls._task_of(number if split == "train" else cls._split_sizes.train_tasks + number)
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        numbers = range(cls.num_tasks(split))[start:stop]
-        return [cls.get_task(split, number) for number in numbers]
+    def make_task(cls, split: str, index: int) -> JSONObject:
+        return cls._task_of(index if split == "train" else cls._split_sizes.train_tasks + index)

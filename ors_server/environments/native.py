@@ -44,6 +44,7 @@ from ors_server.model.wire import (
     TextBlock,
     ToolSpec,
     as_blocks,
+    named_split,
 )
 from ors_server.resources.resource_errors import MissingRequirementError
 from ors_server.rewards.define import Reward
@@ -52,8 +53,6 @@ from ors_server.rewards.result import RewardResult
 from ors_server.rewards.result_output import describe_result
 from ors_server.sandboxes.base import Limits
 from ors_server.timing.workers import LingeringThread
-
-SPLIT_TYPES = ("train", "validation", "test")
 
 
 def define_native(cls: type[Environment]) -> EnvironmentDefinition:
@@ -151,7 +150,7 @@ def read_splits(cls: Any) -> tuple[Split, ...]:
 
 def _check_split(item: Any, where: str) -> Split:
     if isinstance(item, str):
-        item = {"name": item, "type": item if item in SPLIT_TYPES else "validation"}
+        return named_split(item)
     try:
         return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)
     except ValidationError as error:

@@ -310,6 +310,12 @@ class Split(WireModel):
     """What the split is for."""
 
 
+def named_split(name: str) -> Split:
+    """Return the split of a bare name, whose type is its name, or `validation` for any other name."""
+    types: dict[str, Literal["train", "validation", "test"]] = {"train": "train", "test": "test"}
+    return Split(name=name, type=types.get(name, "validation"))
+
+
 class ToolListing(WireModel):
     """The answer of `/tools` and `/task_tools`."""
 

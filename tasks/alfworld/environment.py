@@ -8,8 +8,8 @@ from typing_extensions import override
 
 from ors_server import (
     ALFWorldSpec,
-    Environment,
     EpisodePolicy,
+    IndexedTasks,
     JSONObject,
     ResourceSpec,
     Split,
@@ -42,7 +42,7 @@ You act in a household with alfworld_step, one command at a time, such as "go to
 happens."; alfworld_get_admissible_commands lists the commands that are possible."""
 
 
-class AlfworldTasks(Environment):
+class AlfworldTasks(IndexedTasks):
     """Household tasks of six types in text (ALFWorld); the reward is 1 when the task is done.
 
     ALFWORLD_DATA names the folder of the games; without it, invented ones are played.
@@ -82,27 +82,8 @@ class AlfworldTasks(Environment):
 
     @override
     @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        games = open_catalogue().games[split]
-        if not -len(games) <= index < len(games):
-            raise IndexError(
-                f"split {split!r} has {len(games)} tasks, so there is none with the index {index}"
-            )
-        return _describe(games[index], index % len(games))
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        return [
-            cls.get_task(split, index) for index in range(*slice(start, stop).indices(cls.num_tasks(split)))
-        ]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return cls.get_task_range(split)
+    def make_task(cls, split: str, index: int) -> JSONObject:
+        return _describe(open_catalogue().games[split][index], index)
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:

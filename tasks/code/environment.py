@@ -1,11 +1,12 @@
 """The environment: a sandbox with a file to write or fix, and hidden tests that grade it."""
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from typing_extensions import override
 
-from ors_server import Environment, EpisodePolicy, JSONObject, SandboxLimits, Split, Submission, ToolOutput
+from ors_server import EpisodePolicy, IndexedTasks, JSONObject, SandboxLimits, Submission, ToolOutput
 from ors_server_tasks.code.catalogue import SPLITS, load_problem
 from ors_server_tasks.code.grading import judge
 from ors_server_tasks.code.problem import Problem
@@ -14,37 +15,19 @@ EDITION = "1.1"
 """Changes whenever a task or one of its texts changes."""
 
 
-class CodeTasks(Environment):
+class CodeTasks(IndexedTasks):
     """Functions, classes and programs to write, and files to fix; 1.0 if all hidden cases pass, else 0.0."""
 
     name = "code"
     version = EDITION
+    split_sizes = MappingProxyType({split: len(names) for split, names in SPLITS.items()})
     policy = EpisodePolicy(step_limit=50, reward_range=(0.0, 1.0))
     toolsets = ("bash", "files", "python", "submit")
     sandbox_limits = SandboxLimits(time_limit=60.0)
 
     @override
     @classmethod
-    def list_splits(cls) -> list[Split]:
-        return [
-            Split(name="train", type="train"),
-            Split(name="validation", type="validation"),
-            Split(name="test", type="test"),
-        ]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return [load_problem(name).describe() for name in SPLITS[split]]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return len(SPLITS[split])
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
+    def make_task(cls, split: str, index: int) -> JSONObject:
         return load_problem(SPLITS[split][index]).describe()
 
     @classmethod

@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ors_server import (
-    Environment,
     EpisodePolicy,
+    IndexedTasks,
     JSONObject,
     RewardResult,
     RewardStatus,
-    Split,
     ToolOutput,
     graded_output,
     math_equal_reward,
@@ -28,7 +27,7 @@ UNREADABLE_LIMIT = 3
 _IN_WORDS = {"$": "dollars", "%": "percent"}
 
 
-class MathWordProblems(Environment):
+class MathWordProblems(IndexedTasks):
     """Word problems of 13 kinds and 3 levels; reward 1.0 for the exact answer and 0.0 for any other number.
 
     A subclass with another `seed` has other tasks of the same kinds.
@@ -36,6 +35,7 @@ class MathWordProblems(Environment):
 
     name = "math_word_problems"
     version = f"{EDITION}.1"
+    split_sizes = SPLIT_SIZES
     """The edition of the tasks, and that of the prompt and the tools' texts."""
     policy = EpisodePolicy(step_limit=20, reward_range=(0.0, 1.0))
     reward = math_equal_reward
@@ -49,39 +49,8 @@ class MathWordProblems(Environment):
 
     @override
     @classmethod
-    def list_splits(cls) -> list[Split]:
-        return [
-            Split(name="train", type="train"),
-            Split(name="validation", type="validation"),
-            Split(name="test", type="test"),
-        ]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return SPLIT_SIZES[split]
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = SPLIT_SIZES[split]
-        if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
-        return {**generate(cls.seed, split, index % size)}
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        return [
-            cls.get_task(split, index) for index in range(*slice(start, stop).indices(SPLIT_SIZES[split]))
-        ]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return cls.get_task_range(split)
+    def make_task(cls, split: str, index: int) -> JSONObject:
+        return {**generate(cls.seed, split, index)}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:

@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ors_server import (
-    Environment,
     EpisodePolicy,
+    IndexedTasks,
     JSONObject,
-    Split,
     ToolError,
     ToolOutput,
     graded_output,
@@ -29,7 +28,7 @@ PAGE_SENTENCES = 4
 _SUGGESTIONS = 3
 
 
-class QuestionAnswering(Environment):
+class QuestionAnswering(IndexedTasks):
     """Questions of six kinds about an invented encyclopaedia; the reward is the token F1 of the answer.
 
     A subclass with another `seed` has other encyclopaedias, one for each split.
@@ -37,6 +36,7 @@ class QuestionAnswering(Environment):
 
     name = "qa"
     version = f"{EDITION}.2"
+    split_sizes = SPLIT_SIZES
     """The edition of the tasks, and that of the prompt, the tools' texts and the reward."""
     policy = EpisodePolicy(
         step_limit=20,
@@ -64,39 +64,8 @@ class QuestionAnswering(Environment):
 
     @override
     @classmethod
-    def list_splits(cls) -> list[Split]:
-        return [
-            Split(name="train", type="train"),
-            Split(name="validation", type="validation"),
-            Split(name="test", type="test"),
-        ]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return SPLIT_SIZES[split]
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = SPLIT_SIZES[split]
-        if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
-        return {**generate(cls.seed, split, index % size)}
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        return [
-            cls.get_task(split, index) for index in range(*slice(start, stop).indices(SPLIT_SIZES[split]))
-        ]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return cls.get_task_range(split)
+    def make_task(cls, split: str, index: int) -> JSONObject:
+        return {**generate(cls.seed, split, index)}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ors_server import (
-    Environment,
     EpisodePolicy,
+    IndexedTasks,
     JSONObject,
     ScienceWorldSpec,
     Split,
@@ -47,7 +47,7 @@ class ValidActions(Toolset):
         return await self.environment.list_valid_actions()  # type: ignore[no-any-return]
 
 
-class ScienceWorld(Environment):
+class ScienceWorld(IndexedTasks):
     """30 science tasks of ScienceWorld in 7,207 variations; the return is the best score, in [0, 1].
 
     A subclass may have other `simplifications`, or a `reward` such as `scienceworld_reward`, which then pays
@@ -101,22 +101,9 @@ class ScienceWorld(Environment):
 
     @override
     @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
+    def make_task(cls, split: str, index: int) -> JSONObject:
         task, variation = list_variations(split)[index]
         return {"id": f"scienceworld/{task}/{variation}", "task_name": task, "variation_idx": variation}
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        size = cls.num_tasks(split)
-        return [cls.get_task(split, index) for index in range(*slice(start, stop).indices(size))]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return cls.get_task_range(split)
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]] | None:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ors_server import Environment, EpisodePolicy, JSONObject, Split, Submission, ToolOutput
+from ors_server import EpisodePolicy, IndexedTasks, JSONObject, Submission, ToolOutput
 from ors_server_tasks.shell.delivery import deliver
 from ors_server_tasks.shell.exercise import Exercise
 from ors_server_tasks.shell.generator import EDITION, SPLIT_SIZES, describe, generate
@@ -35,7 +35,7 @@ When you are done, call submit. The work directory is then checked once, as a wh
 credit. No answer text is needed."""
 
 
-class ShellTasks(Environment):
+class ShellTasks(IndexedTasks):
     """Exercises of 6 families for a terminal; reward 1.0 if the files are as required, else 0.0.
 
     A subclass with another `seed` has other exercises of the same kinds.
@@ -43,6 +43,7 @@ class ShellTasks(Environment):
 
     name = "shell"
     version = f"{EDITION}.1"
+    split_sizes = SPLIT_SIZES
     """The edition of the exercises, and that of the prompt's rules."""
     policy = EpisodePolicy(step_limit=50, reward_range=(0.0, 1.0))
     toolsets = ("bash", "files", "submit")
@@ -60,39 +61,8 @@ class ShellTasks(Environment):
 
     @override
     @classmethod
-    def list_splits(cls) -> list[Split]:
-        return [
-            Split(name="train", type="train"),
-            Split(name="validation", type="validation"),
-            Split(name="test", type="test"),
-        ]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return SPLIT_SIZES[split]
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = SPLIT_SIZES[split]
-        if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
-        return {**describe(cls.seed, split, index % size)}
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        return [
-            cls.get_task(split, index) for index in range(*slice(start, stop).indices(SPLIT_SIZES[split]))
-        ]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return cls.get_task_range(split)
+    def make_task(cls, split: str, index: int) -> JSONObject:
+        return {**describe(cls.seed, split, index)}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:

@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ors_server import (
-    Environment,
     EpisodePolicy,
+    IndexedTasks,
     JSONObject,
     ScriptedReply,
     SimulatedUser,
-    Split,
     ToolOutput,
     UserBudget,
     UserScript,
@@ -34,7 +33,7 @@ CHANGING = frozenset(
 """Tools with an effect."""
 
 
-class SupportDesk(Environment):
+class SupportDesk(IndexedTasks):
     """Cases of a customer-service desk with a simulated customer; the final database decides the reward.
 
     A subclass with another `seed` has other cases.
@@ -42,6 +41,7 @@ class SupportDesk(Environment):
 
     name = "support_desk"
     version = f"{EDITION}.1"
+    split_sizes = SPLIT_SIZES
     """The edition of the tasks, and that of the prompt and the tools' texts."""
     policy = EpisodePolicy(step_limit=40, reward_range=(0.0, 1.0))
     return_range = (0.0, 1.0)
@@ -66,26 +66,8 @@ class SupportDesk(Environment):
 
     @override
     @classmethod
-    def list_splits(cls) -> list[Split]:
-        return [Split(name="train", type="train"), Split(name="test", type="test")]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return [cls.get_task(split, index) for index in range(SPLIT_SIZES[split])]
-
-    @override
-    @classmethod
-    def num_tasks(cls, split: str) -> int:
-        return SPLIT_SIZES[split]
-
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = SPLIT_SIZES[split]
-        if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
-        return {**generate(cls.seed, split, index % size)}
+    def make_task(cls, split: str, index: int) -> JSONObject:
+        return {**generate(cls.seed, split, index)}
 
     @classmethod
     def gold_actions(cls, task_spec: JSONObject) -> Sequence[tuple[str, dict[str, Any]]]:

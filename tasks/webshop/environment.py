@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, TypeVar, cast
 from typing_extensions import override
 
 from ors_server import (
-    Environment,
     EpisodePolicy,
+    IndexedTasks,
     JSONObject,
     LocalEnvResourceSpec,
     Split,
@@ -63,7 +63,7 @@ def name_version(data: str, kind: GoalKind, lengths: Lengths = "lucene") -> str:
     return f"{RULES}.{name_catalogue(data)}.{kind}.{lengths}.{noun_finder()}"
 
 
-class WebShop(Environment):
+class WebShop(IndexedTasks):
     """Shopping by instruction: search, open a product, choose its options and buy it.
 
     Serves the catalogue in the folder WEBSHOP_DATA, which has WebShop's files, or else an invented one.
@@ -96,27 +96,6 @@ class WebShop(Environment):
         goals = len(cls.catalogue().goals)
         return max(0, min(goals, goals if stop is None else stop) - start)
 
-    @override
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:
-        size = cls.num_tasks(split)
-        if not -size <= index < size:
-            raise IndexError(f"split {split!r} has {size} tasks, so there is none with the index {index}")
-        return cls._make_task(split, index % size)
-
-    @override
-    @classmethod
-    def get_task_range(
-        cls, split: str, start: int | None = None, stop: int | None = None
-    ) -> list[JSONObject]:
-        size = cls.num_tasks(split)
-        return [cls._make_task(split, index) for index in range(*slice(start, stop).indices(size))]
-
-    @override
-    @classmethod
-    def list_tasks(cls, split: str) -> list[JSONObject]:
-        return cls.get_task_range(split)
-
     @classmethod
     def catalogue(cls) -> Catalogue:
         """Return the catalogue, which is opened once in a process.
@@ -126,8 +105,9 @@ class WebShop(Environment):
         """
         return open_catalogue(cls.data, cls.goal_kind, cls.lengths)
 
+    @override
     @classmethod
-    def _make_task(cls, split: str, index: int) -> JSONObject:
+    def make_task(cls, split: str, index: int) -> JSONObject:
         catalogue = cls.catalogue()
         place = SPLITS[split][0] + index
         task_id = catalogue.goals.unshuffled(place)

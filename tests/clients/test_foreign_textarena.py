@@ -133,9 +133,12 @@ async def test_plans_win(game):
 
 def test_a_game_that_shows_everything_has_as_many_tasks_as_begin_differently():
     tower = from_textarena("TowerOfHanoi-v0")
-    assert [(split, tower.num_tasks(split)) for split in tower.list_splits()] == [("train", 1)]
+    assert [(split.name, tower.num_tasks(split.name)) for split in tower.list_splits()] == [("train", 1)]
     lake = from_textarena("FrozenLake-v0")
-    assert {split: lake.num_tasks(split) for split in lake.list_splits()} == {"train": 303, "test": 30}
+    assert {split.name: lake.num_tasks(split.name) for split in lake.list_splits()} == {
+        "train": 303,
+        "test": 30,
+    }
     for environment in (tower, lake):
         report = check_environment(environment, only=["splits-are-disjoint", "tasks-are-distinct"])
         assert [verdict.outcome for verdict in report.verdicts] == ["pass", "pass"], report

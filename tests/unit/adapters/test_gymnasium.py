@@ -118,9 +118,9 @@ def test_seeds_of_the_splits_are_disjoint_and_end():
 )
 def test_games_that_begin_alike_are_one_task(game, sizes):
     environment: Any = from_gymnasium(game)
-    assert {split: environment.num_tasks(split) for split in environment.list_splits()} == sizes
+    assert {split.name: environment.num_tasks(split.name) for split in environment.list_splits()} == sizes
     views = []
-    for split in environment.list_splits():
+    for split in [split.name for split in environment.list_splits()]:
         for task in environment.get_task_range(split):
             instance = environment(task)
             instance.setup()

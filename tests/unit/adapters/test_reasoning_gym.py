@@ -81,7 +81,7 @@ async def test_a_right_answer_is_paid_and_a_wrong_one_is_not():
     environment: Any = from_reasoning_gym("leg_counting", seed=3, train_tasks=5, test_tasks=0, max_animals=4)
     ((_, arguments),) = environment.gold_actions(environment.get_task("train", 4))
     right = arguments["answer"]
-    assert environment.list_splits() == ["train"]
+    assert [split.name for split in environment.list_splits()] == ["train"]
     assert await play(environment, right, 4) == (1.0, "Submitted.")
     assert (await play(environment, f"{right}0", 4))[0] < 1
     assert (await play(environment, "nothing", 4))[0] == 0
