@@ -69,7 +69,7 @@ def forgotten_modules(folders: Sequence[Path]) -> Generator[None]:
 
 def _is_own(file: Path, root: Path) -> bool:
     """Whether a file belongs to a folder, and not to a virtual environment or this package in it."""
-    if not file.is_relative_to(root) or file.is_relative_to(Path(__file__).parent):
+    if not file.is_relative_to(root) or file.is_relative_to(Path(__file__).parents[1]):
         return False
     parts = file.relative_to(root).parts
     return not any(part.startswith(".") or part in {"site-packages", "dist-packages"} for part in parts)

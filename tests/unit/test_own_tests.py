@@ -12,7 +12,7 @@ CHECKS = {"raises", "warns", "fail", "RaisesGroup", "until"}
 RAISES_OTHERWISE = "the function that is tested raises, or returns nothing"
 UNCHECKED = {
     "properties/test_sums.py": "the machine that hypothesis plays asserts after every rule",
-    "unit/test_settings_sources.py": RAISES_OTHERWISE,
+    "unit/model/test_settings_sources.py": RAISES_OTHERWISE,
 }
 """Files with a test that has no assertion, to the reason."""
 RECORDED = "a recorded case says how long its player waits"
@@ -46,8 +46,8 @@ SLEEPS = {
     "unit/sessions/test_endings.py": "a task that ignores its cancellation must leave the loop to others",
     "unit/tasks/shell/test_object_store.py": REAL,
     "unit/audit/test_stall_limit.py": REAL,
-    "unit/test_call_clock.py": REAL,
-    "unit/test_loop_watch.py": REAL,
+    "unit/timing/test_call_clock.py": REAL,
+    "unit/timing/test_loop_watch.py": REAL,
     "unit/testing/environments.py": HOLDS,
     "unit/testing/test_environment_returns.py": TOOL,
 }

@@ -37,7 +37,7 @@ def written():
 
 def test_a_library_prints_nothing_until_a_program_configures_logging():
     program = (
-        "from ors_server import logs\n"
+        "from ors_server.model import logs\n"
         "log = logs.get_logger('ors_server.x')\n"
         "log.info('hello')\n"
         "log.error('bad', answer=1)\n"

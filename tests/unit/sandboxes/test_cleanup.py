@@ -16,7 +16,7 @@ VICTIM = """
 import sys, anyio
 from pathlib import Path
 from ors_server.sandboxes.cells.server_state import ServerState
-from ors_server.sandboxes.{module} import {backend}
+from ors_server.sandboxes.host.{module} import {backend}
 async def main():
     state = ServerState(Path(sys.argv[1]))
     sandbox = await {backend}(state).start("one")

@@ -244,7 +244,7 @@ def test_a_process_that_left_the_worker_s_group_ends_with_a_program_that_is_kill
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from ors_server import offload
+from ors_server.processes import offload
 print(offload.call(offload.FunctionPath("offloaded:pid")), flush=True)
 if sys.argv[2] == "hang":
     offload.call(offload.FunctionPath("offloaded:wait_after_writing"), sys.argv[3])

@@ -19,7 +19,7 @@ from ors_server.sandboxes.cells.server_state import (
 from ors_server.sandboxes.cells.uids import try_lock
 from ors_server.sandboxes.sandbox_errors import SandboxUnavailableError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 NOBODY = 65_534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="uids are root's to hand out")
 

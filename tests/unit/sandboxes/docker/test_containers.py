@@ -14,7 +14,7 @@ from ors_server.sandboxes.docker import containers
 from ors_server.sandboxes.docker.profile import FOR_BUBBLEWRAP, anything_but, server_profile, session_profile
 from ors_server.sandboxes.fresh import FreshProgram
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 USER = 1_700_000_007
 LIMITS = Limits()
 PLACE = containers.ContainerSetting(
