@@ -47,6 +47,7 @@ MAX_WIDTH = 100
 DOCUMENT = re.compile(r"`{0,2}\bdocs/([\w/-]+\.md)\b`{0,2}")
 REFERENCE = re.compile(r"\[`([^`\]]+)`\]\[[\w.]+\]")
 """A reference between docstrings, which is shown as the name alone."""
+QUOTED = re.compile(r"'([^'\"\\]*)'")
 LITERAL = re.compile(r"[\d'\"(\[{-]")
 CODE = re.compile(r"(``.+?``|`[^`\n]+`)", re.DOTALL)
 
@@ -258,8 +259,8 @@ def declared(name: str, member: Any) -> str:
 
 
 def one_line(expression: Any) -> str:
-    """Spell an expression on one line."""
-    return " ".join(str(expression).split())
+    """Spell an expression on one line, with the quotes that the formatter wants."""
+    return QUOTED.sub(r'"\1"', " ".join(str(expression).split()))
 
 
 def signature(name: str, member: Any) -> str:
