@@ -252,7 +252,7 @@ class App:
         self._doors |= dict.fromkeys((path.split("/")[1] for path in PATHS), mcp)
 
     def begin_to_stop(self) -> None:
-        """End the streams that go on for as long as somebody reads, before the server waits for them."""
+        """End the streams that continue for as long as somebody reads, before the server waits for them."""
         if self._episodes is not None:
             self._episodes.stop()
         if self._mcp is not None:

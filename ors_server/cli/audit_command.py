@@ -84,7 +84,7 @@ class AuditCommandOptions(RecordedAuditOptions):
             help="Classes whose failure is accepted.",
             exists=True,
             dir_okay=False,
-            show_default="audit.toml beside the environment, if it is there",
+            show_default="audit.toml next to the environment, if it is there",
         ),
     ] = None
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False

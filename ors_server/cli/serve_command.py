@@ -64,7 +64,7 @@ class ServeOptions(DataOptions):
         bool,
         typer.Option(
             "--reload",
-            help="For authors: load the environments anew when their files change. Live sessions keep the "
+            help="For authors: reload the environments when their files change. Live sessions keep the "
             "old ones; after an error the old ones stay.",
         ),
     ] = False

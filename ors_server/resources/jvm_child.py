@@ -47,7 +47,7 @@ def find_java() -> str:
     """Return the path of the program `java`, in `JAVA_HOME` or on `PATH`.
 
     Raises:
-        MissingRequirementError: There is none; the message has the command that installs it.
+        MissingRequirementError: Java is missing; the message has the command that installs it.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin"))) if home else None
@@ -126,7 +126,7 @@ class JvmChild:
 
         Raises:
             ResourceError: The JVM died, ran out of memory, or did not answer in time; it is killed.
-            Exception: Java code threw something else, which is py4j's `Py4JJavaError`; the JVM goes on.
+            Exception: Java code threw something else, which is py4j's `Py4JJavaError`; the JVM keeps running.
         """
         seconds = self._call_timeout if time_limit is None else time_limit
         with self._lock:

@@ -108,7 +108,7 @@ class LocalEnvResource(EnvResource):
 
 
 class LocalBackend:
-    """Creates resources on this machine: in this process, or each in a process of its own."""
+    """Creates resources on this machine: in this process, or each in a separate process."""
 
     def make(self, spec: ResourceSpec, resource_id: str) -> Resource:
         """Return one that is not started yet; ResourceUseError for another kind of spec."""

@@ -31,6 +31,7 @@ class Resource(ABC):
     resource_id: str
     """Unique in its pool."""
     category: str
+    """The kind of resource, as its spec names it."""
 
     @abstractmethod
     async def start(self) -> None:

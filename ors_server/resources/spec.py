@@ -133,7 +133,7 @@ class LocalEnvResourceSpec(ResourceSpec):
 
 @dataclass(frozen=True, eq=False)
 class WorkerEnvResourceSpec(ResourceSpec):
-    """An environment object in a process of its own; with `interpreter`, in a virtual environment of its own.
+    """An environment object in a separate process; with `interpreter`, in another virtual environment.
 
     Arguments and results of its methods are JSON. The optional methods are those of `LocalEnvResourceSpec`.
     """
@@ -188,7 +188,7 @@ class NamedResourceSpec(ResourceSpec):
     def worker(
         self, env_cls_path: str, init_kwargs: Mapping[str, Any] | None = None, **options: Any
     ) -> WorkerEnvResourceSpec:
-        """Return a spec of an environment in a process of its own that has this one's name and limits.
+        """Return a spec of an environment in a separate process that has this one's name and limits.
 
         `options` are further fields of `WorkerEnvResourceSpec`.
         """

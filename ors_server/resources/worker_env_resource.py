@@ -52,7 +52,7 @@ class _Request:
 
 
 class WorkerEnvResource(EnvResource):
-    """An environment object in a process of its own."""
+    """An environment object in a separate process."""
 
     def __init__(self, spec: WorkerEnvResourceSpec, resource_id: str) -> None:
         super().__init__(spec, resource_id)

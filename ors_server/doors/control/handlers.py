@@ -188,7 +188,7 @@ class ControlHandlers:
     # Sessions
 
     async def create_session(self, request: ControlRequest, body: m.SessionOrderBody) -> m.CreatedSession:
-        """Create a session; its setup goes on in the background."""
+        """Create a session; its setup continues in the background."""
         given = {name: value for name, value in dict(body).items() if value is not None}
         given["labels"] = labels_for(request.caller, request.headers, body.labels)
         wanted = SessionRequest(**given, credential_id=request.caller.credential_id)
@@ -259,7 +259,7 @@ class ControlHandlers:
     async def fork_session(
         self, request: ControlRequest, session_id: m.SessionId, body: m.ForkBody
     ) -> m.ForkedSessions:
-        """Make copies of a live session, all of them or none; each goes on by itself."""
+        """Make copies of a live session, all of them or none; each continues independently."""
         wanted = ForkRequest(body.count, body.snapshot_id, request.caller.credential_id)
         made = await self._manager.fork(session_id, wanted)
         return m.ForkedSessions(sessions=[self._created(request, status) for status in made])
@@ -286,7 +286,7 @@ class ControlHandlers:
     async def call_tool(
         self, request: ControlRequest, session_id: m.SessionId, body: m.CallBody
     ) -> CallAnswer:
-        """Call a tool and wait for its result; the call goes on if the caller leaves."""
+        """Call a tool and wait for its result; the call keeps running if the caller disconnects."""
         session = await self._manager.obtain(session_id)
         call = await session.call(body.name, body.arguments, call_id=body.call_id)
         with Sending(call):
