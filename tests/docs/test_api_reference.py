@@ -24,7 +24,7 @@ def api():
 @pytest.fixture(scope="module")
 def parts():
     """The text below the heading of each public name."""
-    found = {}
+    found: dict[str, str] = {}
     for page in FOLDER.glob("*.md"):
         pieces = re.split(r"^### (\S+)$", page.read_text(), flags=re.MULTILINE)
         found |= dict(zip(pieces[1::2], pieces[2::2], strict=True))
