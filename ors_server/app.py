@@ -149,7 +149,7 @@ class App:
             EnvironmentDefinitionError: If there are none, or two share a name; then nothing changes.
         """
         if not definitions:
-            raise EnvironmentDefinitionError("expected at least one environment to serve, came none")
+            raise EnvironmentDefinitionError("expected at least one environment to serve, got none")
         check_names(definitions)
         paid = tuple(_paid(definition, self.settings.emit) for definition in definitions)
         self.manager.replace_environments(paid)
@@ -297,7 +297,7 @@ class App:
                 await http.serve_head(door, scope, receive, watch)
             else:
                 await door(scope, receive, watch)
-        except Exception:  # whatever it is, other requests go on
+        except Exception:  # other requests must not notice, for any exception
             log.exception("request_defect", path=scope["path"])
             if started:
                 raise

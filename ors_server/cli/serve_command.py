@@ -124,9 +124,9 @@ def serve(options: ServeOptions) -> None:
 
 def settings_of(options: ServeOptions) -> dict[str, Any]:
     """Return the settings that were given as flags, by name."""
-    others = {field.name for field in fields(ServeOptions)}
+    own = {field.name for field in fields(ServeOptions)}
     return {
-        name: value for name, value in vars(options).items() if name not in others and value not in (None, [])
+        name: value for name, value in vars(options).items() if name not in own and value not in (None, [])
     }
 
 

@@ -26,7 +26,7 @@ class Blame(StrEnum):
 class OrsServerError(Exception):
     """Base of every error that the server raises on purpose.
 
-    The message says what was expected, what came, and what to do.
+    The message says what was expected, what it got, and what to do.
     """
 
     blame: ClassVar[Blame] = Blame.US

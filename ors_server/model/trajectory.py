@@ -307,14 +307,15 @@ def result_of(summary: EpisodeSummary) -> EpisodeResult:
 
 
 _FIGURES = [
-    (each.name, "return" if each.name == "episode_return" else each.name) for each in fields(EpisodeSummary)
+    (figure.name, "return" if figure.name == "episode_return" else figure.name)
+    for figure in fields(EpisodeSummary)
 ]
 """The figures' names here, and on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRecord:
-    """Everything on record of an episode beside its steps."""
+    """Everything on record of an episode besides its steps."""
 
     __pydantic_config__: ClassVar[ConfigDict] = RECORD_CONFIG
 

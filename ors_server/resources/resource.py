@@ -1,6 +1,6 @@
 """The interfaces of a resource and of its backend.
 
-A resource is something beside an episode that tools and rewards share: a simulator, a browser, a database.
+A resource is something outside an episode that tools and rewards share: a simulator, a browser, a database.
 """
 
 from abc import ABC, abstractmethod

@@ -65,7 +65,10 @@ class ResourceSpec:
     @cached_property
     def key(self) -> Hashable:
         """The spec as one value that can be hashed."""
-        return (type(self), *((one.name, _frozen(getattr(self, one.name), one.name)) for one in fields(self)))
+        return (
+            type(self),
+            *((item.name, _frozen(getattr(self, item.name), item.name)) for item in fields(self)),
+        )
 
     @property
     def label(self) -> str:
@@ -165,7 +168,7 @@ class WorkerEnvResourceSpec(ResourceSpec):
         super().__post_init__()
         self._check_seconds("call_timeout", self.call_timeout)
         self._check("answer_limit", self.answer_limit, at_least=1)
-        if not isinstance(self.env_cls_path, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (or a class came)
+        if not isinstance(self.env_cls_path, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (or it is a class)
             raise ResourceUseError(
                 f"env_cls_path of a worker is a text such as 'module:name', not {self.env_cls_path!r:.80}: "
                 "its process imports the class"
@@ -196,7 +199,7 @@ class NamedResourceSpec(ResourceSpec):
 
     @property
     def _limits(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(ResourceSpec)}
+        return {item.name: getattr(self, item.name) for item in fields(ResourceSpec)}
 
 
 WebShopSpec = NamedResourceSpec(category="webshop", max_global_num=8, start_timeout=180.0)

@@ -142,7 +142,7 @@ class WorkerEnvResource(EnvResource):
             return await self._ask(name, request, self._spec.call_timeout)
 
     async def _ask(self, name: str, request: _Request, seconds: float) -> Any:
-        """Send a request and return the result of its answer; kill the process if there is none."""
+        """Send a request and return the result of its answer; kill the process if it does not answer."""
         child = self._child
         if child is None:
             raise ResourceClosedError(f"{self._label} is not started")

@@ -1,4 +1,4 @@
-"""What the control API takes and gives, beside the record's own types (`ors_server.model.trajectory`).
+"""The bodies of the control API, besides the record's own types (`ors_server.model.trajectory`).
 
 Bodies are strict: a number in quotes is not a number, and an unknown field is a mistake.
 """
