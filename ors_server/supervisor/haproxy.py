@@ -154,20 +154,19 @@ def configuration(options: FrontOptions, descriptor: int) -> str:
         "    default_backend any",
         "",
     ]
-    for number in range(options.hosts):
-        lines += [f"backend h{number}", f"    server h{number} {_server(options, number)}", ""]
+    hosts = [
+        f"    server h{number} unix@{socket_path(options.folder, number)}" for number in range(options.hosts)
+    ]
+    for number, host in enumerate(hosts):
+        lines += [f"backend h{number}", host, ""]
     lines += [
         "backend any",
         "    balance roundrobin",
         "    option redispatch 1",  # such a request belongs to no host, so another one answers it
-        *(f"    server h{number} {_server(options, number)}" for number in range(options.hosts)),
+        *hosts,
         "",
     ]
     return "\n".join(lines)
-
-
-def _server(options: FrontOptions, number: int) -> str:
-    return f"unix@{socket_path(options.folder, number)}"
 
 
 def _rules(options: FrontOptions) -> list[str]:

@@ -358,10 +358,12 @@ class ClauseReader(SentenceRules):
             and len(right) > _MAX_UNIT
             and not any(token.classes or token.word in _FUNCTION_WORDS for token in right)
         )
+        end = right[-1]
+        is_exceeded = "bound_after" in end.classes and end.word.startswith(("and ", "or "))  # "and then some"
         is_numbered = not self.are_labels or "preposition" in seen  # "Riga was right in the old edition"
         is_dropped = bool(relative) and "reject" in right[-1].classes and "negative" not in classes_in(right)
         rules = (
-            ("bound_after" in classes_in(right[:NEAR]) or _ends_in_bound(right), Polarity.BOUNDED),
+            ("bound_after" in classes_in(right[:NEAR]) or is_exceeded, Polarity.BOUNDED),
             (is_no_solution(right), Polarity.DENIED),
             (is_dropped or ("other_task" in seen and "copula" not in before), Polarity.DENIED),
             (takes_back_words(right) or any(t.word.startswith("until i") for t in right), Polarity.RETRACTED),
@@ -751,12 +753,6 @@ class ClauseReader(SentenceRules):
         return any("yes" in token.classes for token in opening) and not any(
             token.classes & {"negative", "reject"} for token in tokens
         )
-
-
-def _ends_in_bound(right: Sequence[TextToken]) -> bool:
-    """Whether words behind a value and its unit end in a bound: "91 of them and then some"."""
-    last = right[-1]
-    return "bound_after" in last.classes and last.word.partition(" ")[0] in ("and", "or") and " " in last.word
 
 
 def _is_range(clause: Clause, index: int) -> bool:
