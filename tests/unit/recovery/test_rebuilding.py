@@ -99,6 +99,17 @@ async def test_the_simulated_user_repeats_what_it_answered_and_then_answers_itse
     assert COUNTERS["asked"] == 3
 
 
+async def test_a_reward_reads_the_steps_that_it_read_the_first_time(lives):
+    player = await lives.start()
+    await player.create("s")
+    names = ("roll", "count_steps", "roll", "count_steps")
+    paid = [said(await player.call("s", name))["output"]["reward"] for name in names]
+    assert paid == [None, 1.0, None, 3.0]
+    lives.kill()
+    player = await lives.start()
+    assert said(await player.call("s", "count_steps"))["output"]["reward"] == 4.0
+
+
 async def test_mistakes_and_failures_of_the_environment_are_repeated(lives):
     player = await lives.start()
     await player.create("s")
