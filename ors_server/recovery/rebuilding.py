@@ -40,7 +40,7 @@ from ors_server.recovery.recorded_episode import (
     restored_to,
     why_not_comparable,
 )
-from ors_server.recovery.recorded_state import over_state, playable_state
+from ors_server.recovery.recorded_state import lost_transition, over_state, playable_state
 from ors_server.recovery.step_comparison import ReplayDifference, compare_blocks, compare_steps
 from ors_server.sessions.episode_recorder import EpisodeRecorder
 from ors_server.sessions.lifecycle import make_instance
@@ -137,6 +137,9 @@ async def rebuild(left: LeftSession, rules: RebuildRules, services: Services) ->
         MachineryError: If something underneath failed, so that another attempt may succeed.
     """
     record = left.record
+    lost = lost_transition(record)
+    if lost is not None:
+        services.store.record_transition(record.origin.episode_id, lost, record.summary)
     if Phase(record.summary.phase) in {Phase.FINISHED, Phase.FAILED}:
         return open_recorded_session(record, left.steps, left.definition, services)
     left.check(rules, services)
